@@ -27,7 +27,7 @@ def read_metrics(run: str | Path) -> list[dict[str, Any]]:
 
 
 def rows_of(run: Path, kind: str) -> list[dict[str, Any]]:
-    """Yield the lines of one kind in a training run's metrics, without the key for the kind."""
+    """Return the lines of one kind in a training run's metrics, without the key for the kind."""
     if not (run / METRICS).is_file():
         raise RecordError(f"{run} is no training run: it has no {METRICS}")
     lines = read_lines(run / METRICS, parse_json, "not JSON")

@@ -1,4 +1,4 @@
-"""From messages to tokens, and from tokens to text: the same for every local engine."""
+"""Converts messages to tokens and tokens to text, in the same way for every local engine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from collab.records import ToolCall
 
 
 def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
-    """The request's tokens as the model sees them; what its messages say is text, never control.
+    """Return the request's tokens as the model sees them; message text never becomes control
+    tokens.
 
-    Raises ModelError where there are none.
+    Raises ModelError if the request has no tokens.
     """
     if request.prompt_ids:
         return list(request.prompt_ids)
@@ -32,9 +33,9 @@ def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
 
 
 def chat_prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
-    """The tokens of a request's messages, and of what its chat template begins an answer with.
+    """Return the tokens of a request's messages and of the answer's beginning in the chat template.
 
-    Raises ModelError where the model has no chat template, or it refuses the messages.
+    Raises ModelError if the model has no chat template, or the template refuses the messages.
     """
     if not tokenizer.chat_template:
         raise ModelError(
@@ -68,11 +69,10 @@ def check_context(prompt: int, new: int, context: int, model: str) -> None:
 def answer(
     request: Request, prompt: Sequence[int], token_ids: Sequence[int], tokenizer: Any
 ) -> tuple[str, tuple[ToolCall, ...]]:
-    """A response's text, and the calls of tools that transformers finds in it.
+    """Return a response's text, and the tool calls that transformers finds in it.
 
-    The text begins with the request's prefix and ends before the first of the stop strings. Of
-    special tokens it holds only those by which a template that knows tools marks a call, so that
-    the call can be read.
+    The text begins with the request's prefix and ends before the first stop string. It keeps only
+    the special tokens that mark a call in a template with tools, so that the call can be parsed.
     """
     template = tool_template(tokenizer) if request.tools else None
     ids = list(token_ids)

@@ -1,11 +1,11 @@
-"""Control tokens come from a chat's template alone: what a message says stays text.
+"""Ensures that only the chat template produces control tokens: message text stays text.
 
-A tokenizer finds control tokens, such as `<|im_end|>`, wherever they are spelled. So a chat is read
-a second time with its messages left blank. Where that gives the same control tokens, the tokens
-are those of `apply_chat_template`. Where it does not, a message spells some, alone or
-together with what stands beside it. The chat is then written with that message under a mask, the
-template's control tokens are renamed, the mask is lifted, and a twin of the tokenizer, which knows
-control tokens by the new names only, reads the whole.
+A tokenizer recognises control tokens, such as `<|im_end|>`, wherever they are spelled. So a chat is
+read a second time with its messages left blank. If that gives the same control tokens, the tokens
+of `apply_chat_template` are used. Otherwise a message spells some, alone or together with its
+surroundings. The chat is then rendered with that message masked, the template's control tokens are
+renamed, and the mask is lifted. A twin of the tokenizer, which knows control tokens only by the new
+names, reads the result.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from collab.models.masked import BLANK, Chat, Message
 
 @dataclass
 class Controls:
-    """The control tokens of one tokenizer: all that were added to it but for mere white space."""
+    """The control tokens of one tokenizer: all added tokens except white space."""
 
     spellings: dict[int, str]
     unknown: int | None
-    """The token of what the vocabulary does not hold, which ordinary text gives too."""
+    """The unknown-word token, which ordinary text gives too."""
     twin: Twin | None = None
 
     def among(self, ids: Sequence[int]) -> list[int]:
-        """Those of `ids` that ordinary text does not give, in order."""
+        """Return those of `ids` that ordinary text cannot produce, in order."""
         return [i for i in ids if i in self.spellings and i != self.unknown]
 
     def spelled_unknown(self, text: str) -> bool:
@@ -39,7 +39,7 @@ class Controls:
 
 
 class Twin:
-    """A tokenizer that knows each control token by another name, which nobody can guess."""
+    """A copy of a tokenizer with unguessable names for the control tokens."""
 
     def __init__(self, backend: Any, controls: Mapping[int, str]) -> None:
         from tokenizers import Tokenizer
@@ -57,7 +57,7 @@ class Twin:
         self._true = {self._tokenizer.token_to_id(token["content"]): token["id"] for token in added}
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of `text`, under the ids of the tokenizer that this is a twin of."""
+        """Tokenise `text`, with the ids of the original tokenizer."""
         ids = self._tokenizer.encode(text, add_special_tokens=False).ids
         return [self._true.get(i, i) for i in ids]
 
@@ -66,7 +66,7 @@ _KNOWN: WeakKeyDictionary[Any, Controls] = WeakKeyDictionary()
 
 
 def text_ids(tokenizer: Any, text: str) -> list[int]:
-    """The tokens of plain text, none of them a control token, whatever the text spells.
+    """Return the tokens of plain text; none is a control token, whatever the text spells.
 
     Raises:
         ModelError: this kind of tokenizer gives control tokens all the same.
@@ -80,7 +80,8 @@ def text_ids(tokenizer: Any, text: str) -> list[int]:
 
 
 def begins_with(tokenizer: Any) -> list[int]:
-    """What the tokenizer puts before a text, such as the token for its beginning."""
+    """Return the tokens that the tokenizer puts before a text, such as the one for its
+    beginning."""
     text = "a"
     whole = tokenizer(text)["input_ids"]
     own = tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -90,12 +91,13 @@ def begins_with(tokenizer: Any) -> list[int]:
 def chat_ids(
     tokenizer: Any, messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()
 ) -> list[int]:
-    """The tokens of a chat and of what begins its answer; `tools` are given to the template.
+    """Return the tokens of a chat and of the answer's beginning; `tools` are passed to the
+    template.
 
     Raises:
         TemplateError: the template refuses the messages.
-        ModelError: a message spells a control token, and this kind of tokenizer has no other way
-            to read it.
+        ModelError: a message spells a control token, and this kind of tokenizer has no other way to
+            read it.
     """
     controls = _controls_of(tokenizer)
     chat = Chat(messages, tools)
@@ -136,7 +138,7 @@ def _read_apart(tokenizer: Any, controls: Controls, chat: Chat, expected: list[i
 
 
 def _renamed(tokenizer: Any, text: str, controls: Controls, twin: Twin) -> str:
-    """The text with the twin's names for its control tokens."""
+    """Return the text with the twin's names for its control tokens."""
     found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     pieces, end = [], 0
     for token, (start, stop) in zip(found["input_ids"], found["offset_mapping"], strict=True):
@@ -168,7 +170,7 @@ def _controls_of(tokenizer: Any) -> Controls:
 
 
 def _rename(model: dict[str, Any], names: Mapping[str, str]) -> None:
-    """Give entries of a tokenizer's vocabulary other names, and forget how text becomes them."""
+    """Rename entries of a tokenizer's vocabulary, and drop its cached rules for splitting text."""
     vocabulary = model["vocab"]
     if isinstance(vocabulary, dict):
         model["vocab"] = {names.get(entry, entry): i for entry, i in vocabulary.items()}

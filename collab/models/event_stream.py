@@ -1,4 +1,4 @@
-"""The data of server-sent events."""
+"""Reads the data of server-sent events."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ DONE = b"[DONE]"
 
 
 async def event_data(response: Response) -> AsyncIterator[bytes]:
-    """What each event holds, but for the word [DONE] that ends some streams.
+    """Yield the data of each event, except the word [DONE] that ends some streams.
 
-    Lines end at line feeds only: other separators may stand within JSON.
+    Lines end at line feeds only, because JSON may contain other separators.
     """
     rest = b""
     async for chunk in response.aiter_bytes():

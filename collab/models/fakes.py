@@ -35,7 +35,7 @@ class _Prepared:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Return one action per request; a request that has no answer gives a failure."""
+        """Return one action per request; a request without an answer gives a failure."""
         actions = [self._answer(request) for request in requests]
         await self._pause(actions)
         if progress:
@@ -47,16 +47,16 @@ class _Prepared:
         raise NotImplementedError
 
     async def _pause(self, actions: Sequence[Action]) -> None:
-        """Take as long as the answers should; at once by default."""
+        """Wait for the duration of the answers; by default not at all."""
 
     async def aclose(self) -> None:
         """Do nothing: the model holds no resources."""
 
 
 class EchoModel(_Prepared):
-    """Gives back the last message. Its tokens are the bytes of its text in UTF-8.
+    """Returns the last message. Its tokens are the bytes of its text in UTF-8.
 
-    It keeps to `max_new_tokens` and the stop strings, and needs no weights.
+    It respects `max_new_tokens` and the stop strings, and needs no weights.
     """
 
     def __init__(self, name: str = "echo") -> None:
@@ -85,25 +85,24 @@ class EchoModel(_Prepared):
 
 
 def count_bytes(request: Request) -> int:
-    """The prompt's length, for models whose tokens are bytes."""
+    """Count the bytes of the prompt, for models whose tokens are bytes."""
     if request.prompt_ids:
         return len(request.prompt_ids)
     return sum(len(message.content.encode()) for message in request.messages)
 
 
 Key = tuple[str, int, int, int, str, int]
-"""A decision's place: task, sample, turn, round, agent, and the step of the agent's move."""
+"""Key of a decision: task, sample, turn, round, agent, and the step of the agent's move."""
 
 
 class ReplayModel(_Prepared):
-    """Finds each answer by its call. Tokens, seconds, usage and model are the recorded ones.
+    """Looks up each answer by its call. Tokens, seconds, usage and model are the recorded ones.
 
-    Where one call was recorded more than once, because a task was run twice, the answers take
-    turns.
+    If a call was recorded more than once, because a task was run twice, the answers alternate.
     """
 
     def __init__(self, source: str | Path) -> None:
-        """Raises RecordError when `source`, a run folder or its episodes, cannot be read."""
+        """Raises RecordError if `source`, a run folder or its episodes, cannot be read."""
         self.name = f"replay:{source}"
         self._actions: dict[Key, deque[Action]] = {}
         for episode in read_episodes(Path(source).expanduser()):
@@ -135,7 +134,7 @@ def _recorded_actions(episode: Episode) -> Iterator[tuple[Key, Action]]:
 
 
 class ScriptedAnswer(Record):
-    """One answer of a script; a plain string is the text alone."""
+    """One answer of a script; a plain string sets only the text."""
 
     text: str = ""
     token_ids: tuple[int, ...] = ()
@@ -145,7 +144,7 @@ class ScriptedAnswer(Record):
     failure: Failure | None = None
     """A failure instead of an answer; a string is a ModelError's message."""
     seconds: float = 0.0
-    """How long the answer takes."""
+    """Duration of the answer in seconds."""
 
     @model_validator(mode="before")
     @classmethod
@@ -161,17 +160,17 @@ class ScriptedAnswer(Record):
 Script = Sequence[Any] | Mapping[str, Sequence[Any]]
 
 EVERYBODY = ""
-"""The key of the queue of a script that is one list for all agents."""
+"""Key of the queue that all agents share, for a script that is one list."""
 
 _LIST = TypeAdapter(list[ScriptedAnswer])
 _BY_AGENT = TypeAdapter(dict[str, list[ScriptedAnswer]])
 
 
 class ScriptedModel(_Prepared):
-    """Answers are consumed in order: of one list for all agents, or of each agent's own.
+    """Consumes its answers in order, from one list for all agents or from one list per agent.
 
-    A request beyond the script's end is a failure, and `verify` then raises ModelError; it also
-    does while answers are left.
+    A request beyond the script's end is a failure, and `verify` then raises ModelError. `verify`
+    also raises if answers are left.
     """
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
@@ -183,7 +182,7 @@ class ScriptedModel(_Prepared):
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
-        """Read a YAML file; raises RecipeError for one that cannot be read."""
+        """Read a script from a YAML file; raises RecipeError if it cannot be read."""
         try:
             text = Path(path).expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -195,7 +194,7 @@ class ScriptedModel(_Prepared):
         return cls(script, name=f"scripted:{path}")
 
     def verify(self) -> None:
-        """Raise ModelError when the script was not used up, or was too short."""
+        """Raise ModelError if the script was not used up, or was too short."""
         if self._overrun:
             raise ModelError(self._overrun)
         left = [

@@ -1,4 +1,4 @@
-"""Keys of services: read from the environment, and kept out of every message."""
+"""API keys: read from the environment, and kept out of every message."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from collab.errors import ModelUnavailable
 
 LONGEST = 300
 SECRET = 12
-"""Characters that a key has at least; `EMPTY`, `none` and the like are words of other texts too."""
+"""Shortest secret, in characters; words such as `EMPTY` or `none` also occur in other texts."""
 HIDDEN = "[key]"
 
 
 def read_key(variable: str) -> str:
-    """The key that an environment variable holds, "" without one.
+    """Read the key in an environment variable, "" if it is unset.
 
-    Raises ModelUnavailable for what no HTTP header can carry: its refusal would quote the key.
+    Raises ModelUnavailable for a value that no HTTP header can hold: its refusal would quote the
+    key.
     """
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
@@ -28,13 +29,13 @@ def read_key(variable: str) -> str:
 
 
 def without_key(text: str, key: str) -> str:
-    """One line of limited length that does not hold the key."""
+    """Return one line of limited length without the key."""
     hidden = text.replace(key, HIDDEN) if key else text
     return " ".join(hidden.split())[:LONGEST]
 
 
 def unkeyed(value: Any, key: str) -> Any:
-    """What a service said, a text or parsed JSON, with the key hidden wherever it stands."""
+    """Hide the key everywhere in a service's response, a text or parsed JSON."""
     if len(key) < SECRET:
         return value
     if isinstance(value, str):
@@ -47,14 +48,14 @@ def unkeyed(value: Any, key: str) -> Any:
 
 
 class Unkeyed:
-    """Hides the key in a text that comes in pieces, and may be cut within the key."""
+    """Hides the key in a text that arrives in pieces, and may be split within the key."""
 
     def __init__(self, key: str) -> None:
         self._key = key if len(key) >= SECRET else ""
         self._kept = ""
 
     def __call__(self, piece: str) -> str:
-        """What can be told by now; the beginning of a key is kept until it is known to be none."""
+        """Return the text that is safe to show; a possible beginning of the key is held back."""
         text = (self._kept + piece).replace(self._key, HIDDEN) if self._key else piece
         most = min(len(self._key) - 1, len(text))
         kept = next((n for n in range(most, 0, -1) if text.endswith(self._key[:n])), 0)
@@ -62,6 +63,6 @@ class Unkeyed:
         return text[: len(text) - kept]
 
     def rest(self) -> str:
-        """What was kept, at the end of the text."""
+        """Return the text held back, at the end of the stream."""
         kept, self._kept = self._kept, ""
         return kept

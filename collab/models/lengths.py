@@ -1,4 +1,4 @@
-"""What a local model can be asked: how long prompts may be, and of tools; no weights are loaded."""
+"""Checks whether a request fits a local model's context and its tools, without loading weights."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from collab.models.tool_template import tool_template
 from collab.recipe.model import ModelSpec, VLLMModel, local_weights
 
 TEMPLATE_BYTES = 1024
-"""What a chat template adds to the messages, at most, as far as is known."""
+"""Upper estimate of the bytes that a chat template adds to the messages."""
 
 
 def context_of(spec: ModelSpec) -> int | None:
-    """Positions of prompt and response together; None where nothing here says it."""
+    """Return the most tokens of prompt and response together; None if unknown on this machine."""
     weights = local_weights(spec)
     config = _config(weights.name, weights.revision) if weights else None
     if config is None:
@@ -30,10 +30,11 @@ def context_of(spec: ModelSpec) -> int | None:
 
 
 def check_fits(request: Request, spec: ModelSpec) -> None:
-    """Check a request against the context of the model that is to answer it.
+    """Check a request against the context of the model that will answer it.
 
     Raises:
-        ContextOverflow: it does not fit. ModelError: the model cannot read it at all.
+        ContextOverflow: it does not fit.
+        ModelError: the model cannot read it at all.
     """
     context, weights = context_of(spec), local_weights(spec)
     if context is None or weights is None:
@@ -47,7 +48,8 @@ def check_fits(request: Request, spec: ModelSpec) -> None:
 
 
 def knows_tools(spec: ModelSpec) -> bool | None:
-    """Whether a local model's chat template knows tools; None where that cannot be told here."""
+    """Return whether a local model's chat template supports tools; None if unknown on this
+    machine."""
     weights = local_weights(spec)
     if weights is None or _config(weights.name, weights.revision) is None:
         return None

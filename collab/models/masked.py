@@ -1,4 +1,4 @@
-"""A chat whose texts can be hidden from the tokenizer: left blank, or put under a mask."""
+"""A chat whose texts can be hidden from the tokenizer, by blanks or masks."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from functools import cached_property
 from typing import Any
 
 Message = dict[str, Any]
-"""As a template takes it: `role` and `content`, and in a round of tools `tool_calls` and `name`."""
+"""A message for a chat template: `role` and `content`, and in a tool round `tool_calls` and
+`name`."""
 
 MASKS = range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE)
-"""Characters that mean nothing, of which none stands in a template."""
+"""Private-use characters without a meaning; no template contains them."""
 BLANK = chr(MASKS[0].start)
 
 DATA = ("tool_calls", "tool_call_id", "name")
-"""Of a message, what templates write beside its content."""
+"""Fields of a message that templates write besides its content."""
 WORDS = {
     *("type", "string", "integer", "number", "boolean", "null", "object", "array", "enum", "anyOf"),
     *("properties", "required", "items", "additionalProperties", "title", "default"),
     *("id", "function", "name", "description", "parameters", "arguments"),
 }
-"""Of a tool's description, what templates look for; no mask hides it."""
+"""Words that templates look for in a tool's description; no mask hides them."""
 
 
 @dataclass(frozen=True)
 class Chat:
-    """Messages and tools, as a chat template takes them."""
+    """Messages and tools, in the form that a chat template takes."""
 
     messages: Sequence[Message]
     tools: Sequence[dict[str, Any]] = ()
 
     def rendered(self, tokenizer: Any, *, tokenize: bool) -> Any:
-        """The text of the chat and of what begins its answer, or its tokens.
+        """Render the chat and the beginning of its answer, as text or as tokens.
 
         Raises:
             TemplateError: the template refuses the messages.
@@ -46,7 +47,7 @@ class Chat:
         )
 
     def texts(self) -> Iterator[str]:
-        """Every text that somebody other than the template wrote."""
+        """All texts that the template itself did not write."""
         for message in self.messages:
             yield message["content"]
             yield from _texts([message.get(key) for key in DATA])
@@ -54,14 +55,14 @@ class Chat:
 
     @cached_property
     def masks(self) -> dict[int, int]:
-        """A mask for each character of the texts but white space, which templates trim."""
+        """Map each character of the texts to a mask, except white space, which templates trim."""
         used = {ord(char) for text in self.texts() for char in text}
         free = (code for codes in MASKS for code in codes if code not in used)
         visible = sorted(code for code in used if not chr(code).isspace())
         return dict(zip(visible, free, strict=False))
 
     def masked(self, which: Collection[int]) -> Chat:
-        """The chat with the contents of some messages under masks, and all that tools say."""
+        """Return the chat with the contents of some messages and all tool data masked."""
         return self._with(
             [
                 message["content"].translate(self.masks) if n in which else message["content"]
@@ -70,18 +71,18 @@ class Chat:
         )
 
     def blank(self) -> Chat:
-        """The chat with a character that means nothing in each content that is not empty."""
+        """Return the chat with a meaningless character as each content that is not empty."""
         contents = [message["content"] for message in self.messages]
         return self._with([BLANK if content.strip() else content for content in contents])
 
     def with_content(self, number: int, content: str) -> Chat:
-        """The chat with another content in one message."""
+        """Return the chat with another content in one message."""
         messages = list(self.messages)
         messages[number] = {**messages[number], "content": content}
         return replace(self, messages=messages)
 
     def _with(self, contents: Sequence[str]) -> Chat:
-        """These contents, and masks over the data of messages and tools."""
+        """Return the chat with these contents, and masks over the data of messages and tools."""
         # What JSON escapes stays as it is, so that it is escaped.
         table = {c: mask for c, mask in self.masks.items() if c >= ord(" ") and chr(c) not in '"\\'}
         messages = [
@@ -92,7 +93,7 @@ class Chat:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts within JSON data, its keys among them."""
+    """Yield the texts within JSON data, including its keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -103,7 +104,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _hidden(value: Any, table: Mapping[int, int]) -> Any:
-    """JSON data with a mask over each of its texts that is none of `WORDS`."""
+    """Return JSON data with a mask over every text that is not in `WORDS`."""
     if isinstance(value, str):
         return value if value in WORDS else value.translate(table)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Opens engines from what a recipe says."""
+"""Opens engines from a recipe's model settings."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from collab.recipe.model import (
 
 
 def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Model:
-    """The engine that `spec` describes, ready to be asked; weights are loaded at first use.
+    """Return the engine that `spec` describes, ready for requests; weights are loaded at first use.
 
-    Raises RecipeError, ModelUnavailable or RecordError for what cannot work, before any work.
-    `progress` is told of downloads and conversions, on the thread that does them.
+    Raises RecipeError, ModelUnavailable or RecordError if it cannot work, before any work.
+    `progress` is called for downloads and conversions, on the thread that does them.
     """
     match spec:
         case TransformersModel():
@@ -76,11 +76,11 @@ def _open_prepared(spec: ScriptedModel | EchoModel | ReplayModel) -> Model:
 
 
 def _let_waiting_threads_sleep() -> None:
-    """Before torch is imported: OpenMP's threads spin while they wait unless told otherwise.
+    """Limit how long OpenMP's idle threads spin; call it ahead of importing torch.
 
-    Threads that spin for milliseconds make a run several times slower with another beside it;
-    threads that sleep at once make a run by itself a fourth slower, for waking takes as long as
-    a small product. So they spin for some microseconds, where the library can be told how long.
+    Threads that spin for milliseconds make a run several times slower with another next to it.
+    Threads that sleep at once make a single run a fourth slower, because waking takes as long as a
+    small product. So they spin for some microseconds, if the library allows setting it.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
@@ -88,9 +88,9 @@ def _let_waiting_threads_sleep() -> None:
 
 
 class ModelPool:
-    """Opens each distinct spec once, so that equal models are one in memory; closes them all.
+    """Opens each distinct spec once, so that equal models share memory; closes them all.
 
-    On a clean end it also asks the models whether they were used as they were meant to be.
+    After a run without errors it also asks the models whether they were used as intended.
     """
 
     def __init__(self, *, progress: StoreProgress | None = None) -> None:
@@ -98,14 +98,14 @@ class ModelPool:
         self._models: dict[str, Model] = {}
 
     def open(self, spec: ModelSpec) -> Model:
-        """The model for `spec`, opened now or before; raises what `open_model` raises."""
+        """Return the model for `spec`, opened now or earlier; raises the errors of `open_model`."""
         key = f"{type(spec).__name__} {spec.model_dump_json()}"
         if key not in self._models:
             self._models[key] = open_model(spec, progress=self._progress)
         return self._models[key]
 
     async def load(self) -> None:
-        """Load every model that was opened; raises as `OpensEarly.open_early`."""
+        """Load every open model; raises the errors of `OpensEarly.open_early`."""
         for model in self._models.values():
             if isinstance(model, OpensEarly):
                 await model.open_early()
@@ -124,13 +124,13 @@ class ModelPool:
             self.verify()
 
     def verify(self) -> None:
-        """Raise ModelError for a model that was not used as it was meant to be."""
+        """Raise ModelError for a model that was not used as intended."""
         for model in self._models.values():
             if isinstance(model, ChecksUse):
                 model.verify()
 
     async def aclose(self) -> None:
-        """Close every model, also where one of them fails to."""
+        """Close every model, even if closing one of them fails."""
         async with AsyncExitStack() as stack:
             for model in self._models.values():
                 stack.push_async_callback(model.aclose)

@@ -1,4 +1,4 @@
-"""The memory of a device: how it is laid out, how much is left, and telling when there is none."""
+"""The memory of a device: its layout, the free part, and out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ VARIABLES = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch found no memory; on a CPU its error has no type of its own."""
+    """Return True if torch ran out of memory; on a CPU, its error has no type of its own."""
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def free_bytes(device: torch.device) -> int:
-    """What is left of a GPU's memory, with what torch holds unused; 0 for a CPU."""
+    """Return the free bytes of a GPU's memory, including torch's unused reserve; 0 for a CPU."""
     if device.type != "cuda":
         return 0
     import torch
@@ -33,11 +33,11 @@ def free_bytes(device: torch.device) -> int:
 
 
 def grow_segments(recipe: Recipe) -> None:
-    """Let pieces of memory grow in place, unless the user says how it is laid out.
+    """Let memory segments grow in place, unless the user has configured the allocator.
 
-    Lengths differ from step to step, and what is free between pieces of fixed sizes cannot be
-    used. torch looks at the variable when it first takes memory. vLLM's engine here would inherit
-    it, and could not sleep.
+    Lengths differ from step to step, and free space between segments of fixed sizes cannot be used.
+    torch reads the variable when it first allocates. vLLM's local engine would inherit it, and
+    could not sleep.
     """
     import torch
 

@@ -1,6 +1,6 @@
-"""What a chat template that knows tools is given, and how its model's calls are found.
+"""Converts messages and tools for a chat template with tools, and finds calls in its responses.
 
-Calls are read by the tokenizer's `response_template`, where it has one, else by the forms of
+Calls are parsed by the tokenizer's `response_template` if it has one, else by the forms of
 `collab.models.tool_text`.
 """
 
@@ -18,24 +18,24 @@ from collab.models.tool_text import UnreadableCall, before_calls, read_calls
 from collab.records import Message, ToolCall, ToolSpec
 
 Given = dict[str, Any]
-"""A message or a tool, as a template takes it."""
+"""A message or a tool, in the form that a template takes."""
 
 
 @dataclass(frozen=True)
 class ToolTemplate:
-    """What is known of a chat template that knows tools."""
+    """Properties of a chat template that supports tools."""
 
     markers: frozenset[int]
-    """Special tokens by which its model begins and ends a call."""
+    """Special tokens with which its model begins and ends a call."""
     many: bool
     """Whether one message may hold several calls."""
     user_after_tool: bool
-    """Whether the user may speak right after a tool."""
+    """Whether a user message may follow a tool message."""
     responses: Any = None
-    """The tokenizer's `response_template`: how transformers reads a response."""
+    """The tokenizer's `response_template`, by which transformers parses a response."""
 
     def messages(self, messages: Sequence[Message]) -> list[Given]:
-        """The messages with their calls and results in the template's own fields."""
+        """Return the messages with their calls and results in the template's own fields."""
         given: list[Given] = []
         numbers = iter(range(1, 100_000))
         waiting: list[Given] = []  # calls that no result stands behind yet
@@ -60,7 +60,8 @@ class ToolTemplate:
     def read(
         self, tokenizer: Any, text: str, prompt: Sequence[int], tools: Sequence[ToolSpec]
     ) -> tuple[ToolCall, ...]:
-        """The calls that transformers finds in a response; none where the tokenizer cannot tell."""
+        """Return the calls that transformers finds in a response; empty if the tokenizer cannot
+        parse it."""
         if self.responses is None:
             return ()
         try:
@@ -82,7 +83,7 @@ class ToolTemplate:
 
 
 def given_tools(tools: Sequence[ToolSpec]) -> list[Given]:
-    """Tools as a template takes them."""
+    """Return tools in the form that a template takes."""
     return [{"type": "function", "function": tool.model_dump()} for tool in tools]
 
 
@@ -118,7 +119,7 @@ _KNOWN: WeakKeyDictionary[Any, tuple[Any, ToolTemplate | None]] = WeakKeyDiction
 
 
 def tool_template(tokenizer: Any) -> ToolTemplate | None:
-    """What is known of the tokenizer's template; None where it knows no tools."""
+    """Return the properties of the tokenizer's template; None if it does not support tools."""
     source = (tokenizer.chat_template, getattr(tokenizer, "response_template", None))
     if tokenizer not in _KNOWN or _KNOWN[tokenizer][0] != source:
         _KNOWN[tokenizer] = (source, _tried(tokenizer, source[1]))
@@ -126,7 +127,7 @@ def tool_template(tokenizer: Any) -> ToolTemplate | None:
 
 
 def special_ids(tokenizer: Any) -> set[int]:
-    """The tokens that are left out of a text for its reader."""
+    """Return the tokens that are omitted from a text for its reader."""
     return {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
 
 
@@ -163,14 +164,14 @@ def _asking(*calls: ToolCall) -> Message:
 
 
 def _written(asked: str, answered: str, called: str) -> str:
-    """What stands for the call, without what stands around every answer."""
+    """Return the text of the call, without the text around every answer."""
     head, _, tail = answered.partition(SAID)
     opening = head.removeprefix(asked)
     return called.removeprefix(asked).removeprefix(opening).removesuffix(tail)
 
 
 def _rendered(tokenizer: Any, template: ToolTemplate, messages: Sequence[Message]) -> str:
-    """The text of a chat that only looks how the template writes; empty where it refuses."""
+    """Render a chat only to see the template's format; empty if the template refuses."""
     try:
         text: str = tokenizer.apply_chat_template(
             template.messages(messages), tools=given_tools([PROBE]), tokenize=False

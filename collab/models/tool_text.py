@@ -1,4 +1,4 @@
-"""Calls of tools as text, for models that have no other way to ask for them.
+"""Tool calls as text, for models that have no other way to write them.
 
     ```tool
     {"name": "search", "arguments": {"query": "prime numbers"}}
@@ -40,17 +40,17 @@ You are then told its result. A response without such a block is your answer. Th
 
 
 class UnreadableCall(ValueError):
-    """A response begins a call of a tool that is not of the form."""
+    """A response begins a tool call that is malformed."""
 
 
 def read_calls(text: str, tools: Collection[str] = ()) -> tuple[ToolCall, ...]:
-    """The calls that a response asks for, in order; what it thought before is left out.
+    """Return the calls in a response, in order; thoughts before them are ignored.
 
     Args:
         tools: names of the agent's tools; a bare object is a call of one of these.
 
     Raises:
-        UnreadableCall: a call that is not of the form; it says what is wrong with it.
+        UnreadableCall: a call is malformed; the message says why.
     """
     said = text.rpartition("</think>")[2].strip()
     if (bare := _BARE.match(said)) and bare[1] in tools:
@@ -66,7 +66,7 @@ def read_calls(text: str, tools: Collection[str] = ()) -> tuple[ToolCall, ...]:
 
 
 def before_calls(text: str) -> str:
-    """What a response says before its first call, its thoughts among it."""
+    """Return the text of a response before its first call, including its thoughts."""
     thought, mark, said = text.rpartition("</think>")
     starts = [found.start() for form in (_OPENING, _LIST) if (found := form.search(said))]
     if bare := _BARE.match(said.strip()):
@@ -75,7 +75,7 @@ def before_calls(text: str) -> str:
 
 
 def _read_bare(said: str) -> tuple[ToolCall, ...]:
-    """Objects alone, with nothing but a semicolon or white space between them."""
+    """Read bare objects, separated only by a semicolon or white space."""
     calls: list[ToolCall] = []
     end = 0
     while end < len(said):
@@ -86,7 +86,7 @@ def _read_bare(said: str) -> tuple[ToolCall, ...]:
 
 
 def _read_list(said: str) -> tuple[ToolCall, ...]:
-    """A list of objects, or each name before its arguments, as later versions have it."""
+    """Read a list of objects, or each name before its arguments, as later versions write it."""
     if said.startswith("["):
         data, _ = _decoded(said, 0)
         return tuple(_call(item) for item in data) if isinstance(data, list) else ()
@@ -121,9 +121,9 @@ def _call(data: object) -> ToolCall:
 
 
 def fenced(request: Request) -> tuple[Message, ...]:
-    """The request's messages for a model that knows no tools.
+    """Return the request's messages for a model without tool support.
 
-    The first message tells of the tools; a tool's answers come from the user.
+    The first message describes the tools; a tool's result becomes a user message.
     """
     if not request.tools:
         return request.messages
@@ -142,7 +142,7 @@ def fenced(request: Request) -> tuple[Message, ...]:
 
 
 def plain(message: Message) -> Message:
-    """The message without calls and answers that are more than text."""
+    """Return the message with calls and results as text."""
     if message.role == "tool":
         name = message.answers.name if message.answers else "the tool"
         return Message(role="user", content=f"Result of {name}:\n{message.content}")
@@ -152,13 +152,13 @@ def plain(message: Message) -> Message:
 
 
 def written(call: ToolCall) -> str:
-    """A call as text."""
+    """Write a call as text."""
     data = {"name": call.name, "arguments": call.arguments}
     return f"```tool\n{json.dumps(data, ensure_ascii=False)}\n```"
 
 
 def describe(tools: Sequence[ToolSpec]) -> str:
-    """How to call the tools, and what each one does and takes."""
+    """Explain the call format, and describe each tool and its arguments."""
     return _FORM + "".join(
         f"\n{tool.name}: {tool.description}\n"
         f"its arguments, as JSON Schema: {json.dumps(tool.parameters)}\n"

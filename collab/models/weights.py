@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_four_bits(model: str, device: torch.device) -> None:
-    """Raise ModelUnavailable where no weights can be held in 4 bits."""
+    """Raise ModelUnavailable if weights cannot be held in 4 bits here."""
     if device.type not in ("cpu", "cuda"):
         raise ModelUnavailable(
             f"model {model!r} is to be loaded in 4 bits on {device}, and bitsandbytes is used on"
@@ -38,7 +38,8 @@ def check_four_bits(model: str, device: torch.device) -> None:
 
 
 def four_bits(dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
-    """How transformers is to load a model so: in NF4, computing in `dtype` (arXiv 2305.14314)."""
+    """Return transformers' options for 4-bit weights: NF4, computing in `dtype` (arXiv
+    2305.14314)."""
     from transformers import BitsAndBytesConfig
 
     config = BitsAndBytesConfig(
@@ -51,14 +52,16 @@ def four_bits(dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
 
 
 def keep_gradients(module: Any) -> None:
-    """Keep a model's layers from a layout of some CPUs that bitsandbytes has no gradients for."""
+    """Disable a layout of some CPUs in a model's layers, for which bitsandbytes has no
+    gradients."""
     for part in module.modules():
         if hasattr(part, "support_avx512bf16_for_cpu"):
             part.support_avx512bf16_for_cpu = False
 
 
 def four_bit_weights(module: Any) -> int:
-    """How many numbers of a language model are then in 4 bits: linear layers', but for the head."""
+    """Count the numbers of a language model held in 4 bits: its linear layers' except the
+    head's."""
     from torch import nn
 
     head = module.get_output_embeddings()
@@ -84,23 +87,24 @@ class LoadedModel:
     tokenizer: Any
     device: torch.device
     context: int
-    """The most tokens that a prompt and its response may have together."""
+    """Most tokens of a prompt and its response together."""
     stop_ids: frozenset[int]
-    """The tokens that end a response."""
+    """Tokens that end a response."""
     pad_id: int
     sharded: bool = False
-    """Whether ranks hold a part of its layers each, so that no one of them can run it alone."""
+    """Whether the layers are sharded over ranks, so that no single rank can run the model."""
 
 
 Load = Callable[[Path, TransformersModel], LoadedModel]
-"""Loads the model in a folder, as a spec says."""
+"""Loads the model in a folder, according to a spec."""
 
 
 def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
-    """Load the model in `folder`, where and as `spec` says, which names it in messages.
+    """Load the model in `folder`, on the device and in the dtype of `spec`, which names it in
+    messages.
 
-    Raises ModelUnavailable for a device that is not there or a folder that holds no whole model,
-    ModelError when it does not fit into memory.
+    Raises ModelUnavailable if the device is missing or the folder holds no complete model,
+    ModelError if it does not fit into memory.
     """
     target = pick_device(spec.device)
     if spec.load_in == "4bit":
@@ -111,12 +115,12 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
 def read_model(
     folder: Path, spec: TransformersModel, target: torch.device, *, into: torch.device
 ) -> LoadedModel:
-    """Read a model that is to run on `target`, and leave it on `into` for now.
+    """Read a model that will run on `target`, and leave it on `into` for now.
 
     On the `meta` device it is made without weights, which are not read.
 
     Raises:
-        As `load_model`.
+        ModelUnavailable, ModelError: see `load_model`.
     """
     try:
         with quiet_transformers():
@@ -162,7 +166,7 @@ def _module(folder: Path, spec: TransformersModel, dtype: torch.dtype, into: tor
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` takes the first CUDA device, else the CPU."""
+    """Resolve `auto` to the first CUDA device, else the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -176,7 +180,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def pick_dtype(name: str, device: torch.device) -> torch.dtype:
-    """`auto` takes bfloat16 where the processor multiplies it natively, else float32."""
+    """Resolve `auto` to bfloat16 if the processor multiplies it natively, else float32."""
     if name != "auto":
         return DTYPES[name]
     return torch.bfloat16 if _native_bfloat16(device) else torch.float32
@@ -200,16 +204,16 @@ def _stop_ids(module: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def _pad_id(tokenizer: Any) -> int:
-    """Any token will do: padding is masked."""
+    """Return a padding token; any token will do, since padding is masked."""
     pad = tokenizer.pad_token_id
     return int(tokenizer.eos_token_id or 0) if pad is None else int(pad)
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keep transformers' warnings and progress bars off the terminal, and restore them.
+    """Silence transformers' warnings and progress bars, and restore them afterwards.
 
-    One thread at a time: these settings are the process's, and so is the default dtype that
+    One thread at a time: these settings belong to the process, as does the default dtype that
     transformers changes while it builds a model.
     """
     from transformers.utils import logging

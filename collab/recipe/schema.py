@@ -72,7 +72,7 @@ def _subclasses(spec: type[Spec]) -> Iterator[type[Spec]]:
 
 
 def _field_texts(spec: type[Spec]) -> Iterator[tuple[str, str]]:
-    """Return the fields of a class that have a docstring, with that docstring."""
+    """Yield the fields of a class that have a docstring, with that docstring."""
     (definition,) = ast.parse(inspect.getsource(spec)).body
     assert isinstance(definition, ast.ClassDef)
     for field, below in pairwise(definition.body):

@@ -1,4 +1,4 @@
-"""What the checks share: an engine under test, and ways to ask it."""
+"""Helpers for the conformance checks: an engine under test, and methods to query it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Broken(Exception):
 
 
 class NotApplicable(Exception):
-    """The check has no meaning for this engine."""
+    """The check does not apply to this engine."""
 
 
 class Bench:
@@ -38,7 +38,7 @@ class Bench:
             raise NotApplicable("its answers are prepared beforehand")
 
     async def ask(self, *requests: Request, progress: Progress | None = None) -> list[Action]:
-        """The answers of one batch, all of which must be there."""
+        """Return the answers of one batch, requiring that every one is there."""
         actions = await self.try_to_ask(requests, progress)
         for action in actions:
             if action.failure is not None:
@@ -48,7 +48,7 @@ class Bench:
     async def try_to_ask(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """An action for each request of one batch, failed or not."""
+        """Return one action per request of a batch, failed or not."""
         actions = await self.model.generate(requests, progress)
         if len(actions) != len(requests):
             raise Broken(f"{len(requests)} requests gave {len(actions)} actions")
@@ -63,7 +63,7 @@ def request_of(
     adapter: str | None = None,
     **sampling: Any,
 ) -> Request:
-    """A request for a short greedy answer, unless `sampling` says otherwise."""
+    """Make a request for a short greedy answer, unless `sampling` says otherwise."""
     return Request(
         call=Call(task="conformance/0", sample=number, turn=0, round=0, agent="agent"),
         messages=(Message(role="user", content=text),),
@@ -74,10 +74,10 @@ def request_of(
 
 
 def demand(holds: bool, why: str) -> None:
-    """Raises Broken unless it `holds`."""
+    """Raise Broken unless the condition holds."""
     if not holds:
         raise Broken(why)
 
 
 Check = Callable[[Bench], Awaitable[str]]
-"""A check: it returns in a few words what was seen, or raises Broken or NotApplicable."""
+"""A check; it returns its observation in a few words, or raises Broken or NotApplicable."""

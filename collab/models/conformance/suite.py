@@ -1,4 +1,4 @@
-"""Runs the checks one after another on one engine, each within a time limit."""
+"""Runs the conformance checks one after another on one engine, each within a time limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collab.models.conformance.bench import Bench, Broken, Check, NotApplicable
 from collab.records import Record
 
 LIMIT = 300.0
-"""Seconds for one check; the first one also loads the model."""
+"""Time limit of one check in seconds; the first check also loads the model."""
 
 CHECKS: dict[str, Check] = {
     "answering": answers.answering,
@@ -34,7 +34,7 @@ CHECKS: dict[str, Check] = {
 
 
 class Verdict(Record):
-    """What one check found."""
+    """The result of one check."""
 
     check: str
     outcome: Literal["ok", "failed", "not applicable"]
@@ -43,10 +43,10 @@ class Verdict(Record):
 
 
 async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[Verdict]:
-    """Check `model`, and close it in the end.
+    """Check `model`, and close it at the end.
 
-    `adapters` are two or more LoRA adapters that fit the model and differ in what they answer.
-    Without them an engine's promise of adapters is not looked into.
+    `adapters` are two or more LoRA adapters that fit the model and give different answers. Without
+    them, the engine's support for adapters is not checked.
     """
     bench = Bench(model, tuple(adapters))
     silent = False
@@ -60,7 +60,8 @@ async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[V
 
 
 async def _sandbox(name: str, check: Check, bench: Bench) -> Verdict:
-    """One check's verdict, also where the engine blocks or raises what it should not."""
+    """Run one check and return its verdict, even if the engine blocks or raises an unexpected
+    error."""
     started = time.monotonic()
     task = asyncio.ensure_future(check(bench))
     try:

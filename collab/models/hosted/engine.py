@@ -1,4 +1,4 @@
-"""The base of all hosted models: slots, attempts, time limits, a budget."""
+"""The base of all hosted models: concurrency slots, attempts, time limits, a budget."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, fail
 
 @dataclass
 class StreamedCall:
-    """The part of a call that has come so far."""
+    """A tool call, as far as it has been received."""
 
     id: str = ""
     name: str = ""
     arguments: str = ""
-    """JSON, whole at the end of the stream."""
+    """Arguments as JSON text, complete at the end of the stream."""
 
 
 class Spending:
-    """US dollars spent, and set aside for requests that are under way."""
+    """US dollars spent, and reserved for requests in progress."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class Spending:
         cache_read: float = 1.0,
         cache_write: float = 1.0,
     ) -> None:
-        """Prices are for a million tokens; those of cached prompt tokens relative to others."""
+        """Set prices per million tokens; those of cached prompt tokens are relative to the
+        others."""
         self.priced = input_price is not None or output_price is not None
         self._input_price = input_price or 0.0
         self._output_price = output_price or 0.0
@@ -55,12 +56,12 @@ class Spending:
         self._reserved = 0.0
 
     def cost(self, prompt: int, new: int, *, read: int = 0, written: int = 0) -> float:
-        """The price of uncached `prompt`, `new`, cache-`read` and cache-`written` tokens."""
+        """Return the price of uncached `prompt`, `new`, cache-`read` and cache-`written` tokens."""
         whole_price = prompt + self._cache_read * read + self._cache_write * written
         return (whole_price * self._input_price + new * self._output_price) / 1_000_000
 
     def reserve(self, model: str, prompt: int, new: int) -> float:
-        """Set the most that a request can cost aside; raises BudgetExceeded if it is too much."""
+        """Reserve the highest cost of a request; raises BudgetExceeded if it is too much."""
         amount = max(self.cost(prompt, new), self.cost(0, new, written=prompt))
         if self._limit is not None and self._spent + self._reserved + amount > self._limit:
             raise BudgetExceeded(
@@ -115,28 +116,28 @@ async def retrying(
 
 
 ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Raised by readers of an answer whose fields are of other types than the protocol says."""
+"""Errors raised by response readers for fields whose type the protocol does not allow."""
 
 MOST_TOKENS = 10**9
-"""The largest number of tokens that is believed of one request."""
+"""Largest credible token count of one request."""
 
 BYTES_PER_TOKEN = 3
-"""Bytes of UTF-8 that count as one token in the price of a prompt that is not sent yet: fewer than
-usual, so that the guess is rather too high, and in Chinese about one character."""
+"""Bytes of UTF-8 that count as one token in the estimated price of an unsent prompt. It is fewer
+than usual, so the estimate is rather too high; in Chinese it is about one character."""
 
 
 @dataclass
 class Reply:
-    """The part of an answer that has come so far."""
+    """An answer, as far as it has been received."""
 
     text: str = ""
     model: str = ""
     stop_reason: str = ""
     begun: bool = False
     counted: bool = False
-    """Whether the service told how many tokens it took."""
+    """Whether the service reported its token counts."""
     prompt_tokens: int = 0
-    """Neither read from the cache nor written to it."""
+    """Prompt tokens neither read from the cache nor written to it."""
     cache_read: int = 0
     cache_written: int = 0
     new_tokens: int = 0
@@ -144,26 +145,26 @@ class Reply:
     logprobs: list[float] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
     calls: dict[int, StreamedCall] = field(default_factory=dict)
-    """The calls of tools, by their place in the answer."""
+    """Tool calls by their position in the answer."""
 
     def call(self, place: int) -> StreamedCall:
-        """The call at that place; it is begun where it is new."""
+        """Return the call at that position, created if new."""
         return self.calls.setdefault(place, StreamedCall())
 
 
 class HostedEngine(ABC):
-    """Requests go out at once, a few at a time; each one fails by itself.
+    """Sends requests at once, a few at a time; each request fails by itself.
 
-    A subclass says how to connect and how one answer is read.
+    A subclass defines how to connect and how one answer is read.
     """
 
     batching: Batching = "continuous"
     hottest: float
-    """The highest temperature that the service takes."""
+    """Highest temperature that the service accepts."""
     finished: dict[str, FinishReason]
-    """Our finish reasons, by the service's own."""
+    """Maps the service's finish reasons to collab's."""
     calls_tools: str
-    """The service's reason to stop where it asks for tools to be called."""
+    """The service's finish reason for a response that calls tools."""
 
     def __init__(
         self, engine: str, spec: HostedModel, url: str, spending: Spending, key: str
@@ -180,7 +181,8 @@ class HostedEngine(ABC):
 
     @abstractmethod
     def _connect(self) -> Any:
-        """A client; called off the event loop, since imports and certificates take a second."""
+        """Make a client; called off the event loop, since imports and certificates take a
+        second."""
 
     @abstractmethod
     async def _disconnect(self) -> None:
@@ -188,13 +190,13 @@ class HostedEngine(ABC):
 
     @abstractmethod
     async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
-        """Make one attempt, and put what comes into `reply`.
+        """Make one attempt, and add the received data to `reply`.
 
-        Raises ModelError, or Transient for what another attempt may mend.
+        Raises ModelError, or Transient if another attempt may succeed.
         """
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Raise RecipeError for a temperature that the service refuses, or an adapter."""
+        """Raise RecipeError for a temperature that the service refuses, or for an adapter."""
         if sampling.temperature > self.hottest:
             raise RecipeError(
                 f"{self.name} takes temperatures from 0 to {self.hottest:g}, not "
@@ -206,7 +208,7 @@ class HostedEngine(ABC):
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` side by side; what one cannot be answered is its own failure."""
+        """Answer `requests` concurrently; each failure belongs to one request only."""
         async with self._opening:
             if self._client is None:
                 self._client = await asyncio.to_thread(self._connect)
@@ -241,7 +243,7 @@ class HostedEngine(ABC):
             )
 
     async def _ask(self, request: Request, progress: Progress | None) -> Reply:
-        """One request with its further attempts, within the budget."""
+        """Send one request, with further attempts, within the budget."""
         text = "".join(m.content for m in fenced(request))
         guess = len(text.encode(errors="replace")) // BYTES_PER_TOKEN
         most = request.sampling.max_new_tokens
@@ -281,7 +283,7 @@ class HostedEngine(ABC):
         )
 
     def _action(self, reply: Reply, seconds: float) -> Action:
-        """Raises ModelError for an answer that no action can be made of."""
+        """Make the action of an answer; raises ModelError if none can be made."""
         try:
             return self._made_of(reply, seconds)
         except ODD_SHAPE as error:
@@ -314,7 +316,7 @@ class HostedEngine(ABC):
         )
 
     def _calls(self, reply: Reply) -> tuple[tuple[ToolCall, ...], str]:
-        """The calls of tools; or their text, where the model's arguments are no JSON object."""
+        """Return the tool calls; or their text, if the model's arguments are not a JSON object."""
         pieces = [(c.id, c.name, unkeyed(c.arguments, self._key)) for c in reply.calls.values()]
         try:
             calls = [
@@ -328,7 +330,7 @@ class HostedEngine(ABC):
 
 
 def count(value: Any) -> int:
-    """Read a service's number of tokens; raises ValueError for an impossible one."""
+    """Read a service's token count; raises ValueError for an impossible one."""
     number = int(value or 0)
     if not 0 <= number <= MOST_TOKENS:
         raise ValueError(f"{number} tokens, and one request has 0 to {MOST_TOKENS}")
@@ -336,7 +338,7 @@ def count(value: Any) -> int:
 
 
 class _SafeProgress:
-    """Progress without the key, also where a piece of text ends within it."""
+    """Reports progress without the key, even if a piece of text ends within it."""
 
     def __init__(self, progress: Progress, key: str) -> None:
         self._progress, self._text, self._tokens = progress, Unkeyed(key), 0
@@ -351,7 +353,7 @@ class _SafeProgress:
 
 
 def usual_url(variable: str, default: str) -> str:
-    """Where the models are that give no address; raises RecipeError for a bad one."""
+    """Return the usual address for models that set none; raises RecipeError for a bad one."""
     try:
         return address(os.environ.get(variable) or default, variable, "https://HOST", "a key")
     except ValueError as error:
@@ -359,6 +361,6 @@ def usual_url(variable: str, default: str) -> str:
 
 
 def _host(url: str) -> str:
-    """Host and port of an address, and nothing else that it may hold."""
+    """Return host and port of an address, without any other part."""
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)

@@ -1,4 +1,4 @@
-"""Errors of hosted services, and the error to raise for each."""
+"""Errors of hosted services, and the exceptions to raise for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collab.errors import ContextOverflow, ModelError, ModelRefused, ModelUnavai
 
 
 class Transient(Exception):
-    """An attempt failed in a way that may pass; `error` is what to raise if it does not."""
+    """An attempt failed in a way that may pass; `error` is raised if it does not."""
 
     def __init__(self, error: ModelError, retry_after: float | None = None) -> None:
         super().__init__(str(error))
@@ -23,7 +23,7 @@ class Transient(Exception):
 
 
 def seconds_of(retry_after: str) -> float | None:
-    """Seconds that a `retry-after` header asks for, given in seconds or as a date; else None."""
+    """Return the seconds in a `retry-after` header, given in seconds or as a date; else None."""
     with suppress(ValueError):
         seconds = float(retry_after)
         return None if isnan(seconds) else seconds
@@ -35,19 +35,20 @@ def seconds_of(retry_after: str) -> float | None:
 PASSING_STATUS = {408, 409, 425, 429}
 PASSING_KINDS = {"api_error", "overloaded_error", "rate_limit_error", "timeout_error"}
 NO_CREDIT = "insufficient_quota"
-"""The kind of OpenAI's status 429 for which another attempt is of no use."""
+"""Kinds of OpenAI's status 429 that another attempt cannot fix."""
 TOO_LONG = re.compile(
     r"prompt is too long|context.?(length|size|window|limit)|max(imum)?.model.len", re.IGNORECASE
 )
 
 
 def is_page(text: str) -> bool:
-    """Whether a web page was sent, as by a server or a proxy that knows nothing of models."""
+    """Return True if the response is a web page, as from a server or proxy that serves no
+    models."""
     return text.lstrip("\ufeff \t\r\n")[:1] == "<"
 
 
 def page_at(url: str) -> str:
-    """Describe a web page that came in place of an answer."""
+    """Describe a web page that was sent instead of an answer."""
     return f"it answered with HTML; is the URL right ({url})?"
 
 
@@ -63,7 +64,7 @@ class Rejection:
 
 
 def error_of(peer: str, rejection: Rejection, key_variable: str) -> ModelError | Transient:
-    """The error to raise; `peer` is who rejected, `key_variable` where its key comes from."""
+    """Return the exception to raise; `peer` has rejected, `key_variable` holds its key."""
     status, kind = rejection.status, rejection.kind
     message = " ".join(filter(None, (f"{peer}: {status}", kind))) + f": {rejection.reason}"
     if kind == NO_CREDIT:

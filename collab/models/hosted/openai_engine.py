@@ -1,4 +1,4 @@
-"""Any server that speaks OpenAI's chat completions: vLLM, llama.cpp, Ollama, hosted ones."""
+"""Client for servers with OpenAI's chat completions API: vLLM, llama.cpp, Ollama, hosted ones."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ EXTENSIONS: dict[str, Any] = {
     "min_p": 0.0,
     "repetition_penalty": 1.0,
 }
-"""For servers that record tokens: their own defaults must not change the distribution."""
+"""Fields for servers that record tokens, so their defaults cannot change the distribution."""
 
 
 class Dialect:
-    """Fields of a request, as one server understands them.
+    """The request fields that one server accepts.
 
-    Temperature and top_p are always sent, since servers' defaults differ. A server that refuses a
-    field whose value says nothing is asked without it from then on.
+    Temperature and top_p are always sent, since servers' defaults differ. If a server refuses a
+    field that is not essential, later requests omit it.
     """
 
     def __init__(self, spec: OpenAIModel) -> None:
@@ -56,10 +56,11 @@ class Dialect:
         self._limit = "max_tokens"
         self._refused: set[str] = set()
         self._tools_as_text = False
-        """From now on describe tools in the messages: the server does not take them as a field."""
+        """Whether tools are described in the messages, because the server has refused them as a
+        field."""
 
     def body(self, request: Request) -> dict[str, Any]:
-        """The JSON of one request."""
+        """Return the JSON body of one request."""
         sampling = request.sampling
         body: dict[str, Any] = {
             "model": self._spec.name,
@@ -91,7 +92,7 @@ class Dialect:
         return [_message(m) for m in request.messages]
 
     def learn(self, rejection: Rejection, body: dict[str, Any]) -> bool:
-        """Whether the rejection is of a field that can be asked for otherwise."""
+        """Adapt to the rejection; returns True if the request can be sent in another form."""
         if rejection.status not in UNDERSTOOD:
             return False
         if "max_completion_tokens" in rejection.reason and "max_tokens" in body:
@@ -108,7 +109,7 @@ class Dialect:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """A message with its calls of tools; those that the model wrote as text stay text."""
+    """Convert a message with its tool calls; calls that the model wrote as text stay text."""
     if message.answers and message.answers.id:
         return {
             "role": "tool",
@@ -131,17 +132,17 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _dispensable(body: dict[str, Any]) -> set[str]:
-    """Fields that can be left out: counting, seeds that nobody promised, and defaults."""
+    """Return the fields that can be omitted: counting, seeds that nobody promised, and defaults."""
     plain = {field for field in ("temperature", "top_p") if body.get(field) == 1.0}
     return ({"stream_options", "seed"} | plain) & body.keys()
 
 
 CHARACTERS_PER_TOKEN = 4
-"""Characters that count as one token for progress, where the server tells none."""
+"""Characters that count as one token of progress, if the server reports no count."""
 
 
 class Rejected(Exception):
-    """The server refused: an error status, or an error event within a stream."""
+    """The server refused the request: an error status, or an error event within a stream."""
 
     def __init__(self, status: int, body: str, retry_after: str = "") -> None:
         super().__init__(body)
@@ -163,7 +164,7 @@ async def read_answer(
     *,
     key: str,
 ) -> None:
-    """Send `body` and take the answer to its end; `key` is hidden where it is echoed.
+    """Send `body` and read the answer to its end; `key` is hidden wherever it is echoed.
 
     Raises Rejected for an error status or event, ModelRefused when the model declines.
     """
@@ -188,7 +189,7 @@ async def read_answer(
 
 
 async def list_models(client: AsyncClient) -> list[str]:
-    """The names of what the server serves; raises whatever goes wrong."""
+    """Return the names of the server's models; raises any error."""
     response = await client.get("models")
     return [str(model["id"]) for model in response.raise_for_status().json()["data"]]
 
@@ -223,7 +224,7 @@ def _parsed(data: bytes, key: str) -> dict[str, Any]:
 
 
 def _take(reply: Reply, event: dict[str, Any]) -> str:
-    """Add one event; returns the text that it brought."""
+    """Add one event; returns the text in it."""
     reply.begun = True
     reply.model = event.get("model") or reply.model
     reply.prompt_ids += event.get("prompt_token_ids") or []
@@ -248,7 +249,7 @@ def _take(reply: Reply, event: dict[str, Any]) -> str:
 
 
 def _take_tokens(reply: Reply, choice: dict[str, Any]) -> None:
-    """vLLM tells a choice's token ids, llama.cpp the id of each log-probability."""
+    """Add token ids: vLLM lists a choice's token ids, llama.cpp the id of each log-probability."""
     entries = (choice.get("logprobs") or {}).get("content") or []
     reply.logprobs += [float(entry["logprob"]) for entry in entries]
     reply.token_ids += choice.get("token_ids") or [e["id"] for e in entries if "id" in e]
@@ -263,7 +264,7 @@ def _count(reply: Reply, usage: dict[str, Any]) -> None:
 
 
 def _explained(text: str, key: str) -> tuple[str, str]:
-    """The kind of an error and its reason, of the shapes that servers give them."""
+    """Return the kind and the reason of an error, in any of the servers' formats."""
     try:
         body = unkeyed(parse_json(text), key)
     except ValueError:
@@ -285,10 +286,10 @@ MOST_LISTED = 10
 
 
 class OpenAIEngine(HostedEngine):
-    """A server's model, for frozen agents. `seed` is sent; servers differ in what they make of it.
+    """A server's model, for frozen agents.
 
-    With `tokens` an action carries its token ids and log-probabilities, the latter as the server
-    defines them.
+    `seed` is sent, but servers treat it differently. With `tokens`, an action carries its token ids
+    and log-probabilities, as the server defines them.
     """
 
     hottest = 2.0
@@ -296,7 +297,7 @@ class OpenAIEngine(HostedEngine):
     calls_tools = "tool_calls"
 
     def __init__(self, spec: OpenAIModel) -> None:
-        """Raises RecipeError for a bad address, ModelUnavailable where OpenAI has no key."""
+        """Raises RecipeError for a bad address, ModelUnavailable if OpenAI has no key."""
         self._url = spec.base_url or usual_url(URL_VARIABLE, URL)
         key = read_key(spec.key)
         if not key and self._url == URL:
@@ -341,7 +342,7 @@ class OpenAIEngine(HostedEngine):
             raise Transient(ModelError(reason)) from None
 
     async def _converse(self, request: Request, reply: Reply, progress: Progress | None) -> None:
-        """Ask again without each field that the server refuses, until it answers."""
+        """Repeat the request without each field that the server refuses, until it answers."""
         while True:
             body = self._dialect.body(request)
             try:
@@ -367,7 +368,7 @@ class OpenAIEngine(HostedEngine):
             )
 
     async def _served(self) -> str:
-        """Which models the server has, for a message; a question back where it lists none."""
+        """List the server's models for a message; a question to the user if it lists none."""
         try:
             async with asyncio.timeout(LISTING_SECONDS):
                 names = unkeyed(await list_models(self._client), self._key)

@@ -1,4 +1,4 @@
-"""LoRA adapters in one base model, by PEFT: several of them answer within one batch."""
+"""LoRA adapters in one base model, by PEFT; a batch may use several."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def check_harmless(folder: Path) -> None:
 class Adapters:
     """The adapters of one base model, by name and by folder.
 
-    A folder is read once. One whose content changes must be given under a new path: reading a
-    path again would leave it open which version answered.
+    A folder is read once. If its content changes, pass it under a new path: reading a path again
+    would make it unclear which version answered.
     """
 
     def __init__(self, loaded: LoadedModel, model: str) -> None:
@@ -42,13 +42,13 @@ class Adapters:
 
     @property
     def names(self) -> set[str]:
-        """The adapters that the model holds."""
+        """Names of the loaded adapters."""
         return set(getattr(self._loaded.module, "peft_config", {}))
 
     def name_of(self, adapter: str) -> str:
-        """The name of an adapter that is held, or of a folder, which is loaded at first sight.
+        """Return the name of a loaded adapter, or of a folder, which is loaded on first use.
 
-        Raises ModelError for what is neither, or does not fit the model.
+        Raises ModelError if it is neither, or does not fit the model.
         """
         if adapter in self.names:
             return adapter
@@ -85,7 +85,7 @@ class Adapters:
             ) from error
 
     def _insert(self, name: str, folder: Path) -> None:
-        """Load `folder` beside the other adapters; every one of its tensors must find its place."""
+        """Load `folder` in addition to the other adapters; every tensor must find its target."""
         from peft import PeftConfig, get_peft_model
 
         from collab.models.weights import quiet_transformers
@@ -107,7 +107,7 @@ class Adapters:
         module.eval()
 
     def _discard(self, name: str) -> None:
-        """Take out what a failed load has left."""
+        """Remove the remains of a failed load."""
         module = self._loaded.module
         if name not in self.names:
             return

@@ -1,4 +1,4 @@
-"""Batches: how many tokens one may have, and which requests share one."""
+"""Batches: their largest number of tokens, and the requests that share one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 
 def pack(sizes: Sequence[tuple[int, int]], budget: int) -> list[list[int]]:
-    """Indices of `sizes`, each (prompt tokens, new tokens), in batches of like length.
+    """Group the indices of `sizes`, each (prompt tokens, new tokens), into batches of similar
+    length.
 
-    A batch counts rows x (longest prompt + most new tokens), padding included, and keeps to
-    `budget`; a request that is larger on its own makes a batch on its own. The order is longest
-    first, so that memory runs out at once or not at all, and depends on the sizes alone.
+    A batch counts rows x (longest prompt + most new tokens), padding included, and stays within
+    `budget`; a larger request gets its own batch. The longest come first, so memory runs out at
+    once or not at all. The order depends on the sizes alone.
     """
     order = sorted(range(len(sizes)), key=lambda i: (-sizes[i][0], -sizes[i][1], i))
     batches: list[list[int]] = []
@@ -36,20 +37,20 @@ def pack(sizes: Sequence[tuple[int, int]], budget: int) -> list[list[int]]:
 CPU_TOKENS = 32_768
 
 LEAST, MOST = 4096, 1 << 20
-"""On a GPU; beyond the most a batch gains nothing by more tokens."""
+"""Bounds on the tokens of a batch on a GPU; larger batches are not faster."""
 
 USABLE = 0.8
-"""Of the free memory; the rest is for gaps between tensors that grow."""
+"""Usable share of the free memory; the rest is for gaps between growing tensors."""
 
 HELD_BYTES = 4
 """Bytes per number of the keys and values, which are held in float32."""
 
 DRAW_BYTES = 24
-"""A token of the vocabulary takes so many bytes while the next one of a row is drawn."""
+"""Bytes per vocabulary entry and row while the next token is drawn."""
 
 
 def batch_tokens(module: Any, device: torch.device, width: int) -> int:
-    """Tokens of a batch on `device`, of rows that are `width` tokens wide or wider."""
+    """Return the tokens of a batch on `device`, of rows that are at least `width` tokens wide."""
     if device.type != "cuda":
         return CPU_TOKENS
     dimensions = dimensions_of(module.config.get_text_config(), module.dtype)
@@ -57,7 +58,7 @@ def batch_tokens(module: Any, device: torch.device, width: int) -> int:
 
 
 def fitting_tokens(dimensions: Dimensions, free: int, width: int) -> int:
-    """Tokens of the largest batch that `free` bytes of a GPU hold."""
+    """Return the tokens of the largest batch that fits into `free` bytes of a GPU."""
     reading = (8 * dimensions.hidden + 4 * dimensions.intermediate) * dimensions.bytes
     token = batch_bytes(dimensions, 1, width) / width + reading
     return min(max(int(USABLE * free / token), LEAST), MOST)

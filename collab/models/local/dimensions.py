@@ -1,4 +1,4 @@
-"""A language model's dimensions, by which memory is counted; torch is not imported."""
+"""A language model's dimensions, from which memory is counted; torch is not imported."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any, Protocol
 
 
 class Device(Protocol):
-    """What is asked of a device, such as torch's."""
+    """The part of torch's device interface that is used here."""
 
     @property
     def type(self) -> str:
-        """`cpu` or `cuda`."""
+        """Device type: `cpu` or `cuda`."""
 
 
 class Number(Protocol):
-    """What is asked of a type of numbers, such as torch's."""
+    """The part of torch's dtype interface that is used here."""
 
     @property
     def itemsize(self) -> int:
-        """Bytes."""
+        """Bytes of one number."""
 
 
 @dataclass(frozen=True)
 class Dimensions:
-    """What of a language model decides how much its activations take."""
+    """Dimensions of a language model that determine the memory of its activations."""
 
     layers: int
     hidden: int
@@ -33,7 +33,7 @@ class Dimensions:
     """Numbers that the cache holds for one token in one layer."""
     vocabulary: int
     bytes: int
-    """Of one number."""
+    """Bytes of one number."""
 
 
 def dimensions_of(config: Any, dtype: Number) -> Dimensions:
@@ -51,7 +51,7 @@ def dimensions_of(config: Any, dtype: Number) -> Dimensions:
 
 
 def attends_to_all(config: Any) -> bool:
-    """Whether every layer is full attention that leaves scores as they are."""
+    """Return True if every layer uses full attention with unmodified scores."""
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     window = getattr(config, "sliding_window", None)
     plain = config._attn_implementation == "sdpa"

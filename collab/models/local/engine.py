@@ -1,10 +1,9 @@
-"""Local models, run by transformers on CPU or CUDA: static batches, many adapters in one.
+"""Local models, run by transformers on CPU or CUDA: static batches with several adapters.
 
-Everything that torch does happens on one thread of the engine's own, so the event loop lives on
-and calls queue up. Messages are turned into tokens by the model's chat template. All requests of
-a call go into one left-padded batch, whatever their agent, sampling settings or adapter, split
-only where it would pass `batch_tokens`. Rows that have ended leave the batch when half of them
-have.
+All torch work happens on one thread of the engine, so the event loop stays responsive and calls
+queue up. The model's chat template turns messages into tokens. All requests of a call go into one
+left-padded batch, whatever their agent, sampling settings or adapter; it is split only if it
+exceeds `batch_tokens`. Finished rows leave the batch once half of them have ended.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class TransformersEngine:
-    """A model in this process. Loaded at the first use, or by `load`.
+    """A model in this process, loaded at first use or by `load`.
 
-    A trainer shares the weights: `module` is the causal language model, or the PeftModel around
-    it, and may be updated in place or replaced between calls. Adapters that it adds to `module`
-    answer requests by their names.
+    A trainer shares the weights: `module` is the causal language model, or the PeftModel around it,
+    and may be updated in place or replaced between calls. Adapters that it adds to `module` answer
+    requests by their names.
 
     An action's `logprobs` are those of the distribution that its tokens were drawn from: after
     temperature, top_k and top_p, in this order; at temperature 0 those of temperature 1.
@@ -44,7 +43,7 @@ class TransformersEngine:
     def __init__(
         self, spec: TransformersModel, *, progress: store.StoreProgress = store.quiet
     ) -> None:
-        """Raises UnknownName or ModelUnavailable for a bad name; fetches nothing yet."""
+        """Raises UnknownName or ModelUnavailable for a bad name; downloads nothing yet."""
         store.check_name(spec.name, spec.revision)
         self.spec = spec
         self.name = spec.name
@@ -58,13 +57,13 @@ class TransformersEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the engine offers; its context is known once the model is loaded."""
+        """Capabilities of the engine; its context is known once the model is loaded."""
         context = self._loaded.context if self._loaded else None
         return Capabilities(tokens=True, seeds=True, adapters=True, continues=True, context=context)
 
     @property
     def module(self) -> Any:
-        """The language model; loads it when it must."""
+        """The language model; loads it if necessary."""
         return self.load().module
 
     @module.setter
@@ -73,30 +72,30 @@ class TransformersEngine:
 
     @property
     def tokenizer(self) -> Any:
-        """The model's tokenizer; loads the model when it must."""
+        """The model's tokenizer; loads the model if necessary."""
         return self.load().tokenizer
 
     def load(self) -> LoadedModel:
-        """Fetch and load the model, once; blocks meanwhile.
+        """Download and load the model, once; blocks until done.
 
-        Raises ModelUnavailable for a model that cannot be fetched or loaded, ModelTimeout for a
-        download that stands still, ModelError for one that does not fit into memory.
+        Raises ModelUnavailable for a model that cannot be downloaded or loaded, ModelTimeout for a
+        stalled download, ModelError for one that does not fit into memory.
         """
         return self._load(self._progress)[0]
 
     def load_by(self, load: Load | None) -> None:
-        """Have the weights loaded by `load`, before they are; None for the usual way."""
+        """Set the function that will load the weights; None for the usual one."""
         self._load_by = load
 
     def load_adapter(self, adapter: str) -> str:
         """Load an adapter's folder, once, and return its name in `module`.
 
-        Raises ModelError for a folder that is none, or does not fit the model.
+        Raises ModelError if it is not an adapter's folder, or does not fit the model.
         """
         return self._load(self._progress)[1].name_of(adapter)
 
     async def open_early(self, adapter: str | None = None) -> None:
-        """Load the model, and an adapter's folder, on a thread of its own."""
+        """Load the model, and an adapter's folder, on the engine's thread."""
         await asyncio.to_thread(self.load)
         if adapter is not None:
             await asyncio.to_thread(self.load_adapter, adapter)
@@ -125,7 +124,7 @@ class TransformersEngine:
     async def answer_each(
         self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
     ) -> None:
-        """As `generate`; an action is handed to `answered` when its row has ended."""
+        """Generate as `generate` does, but pass each action to `answered` when its row ends."""
         loop = asyncio.get_running_loop()
         cancelled = Event()
 
@@ -186,7 +185,7 @@ class TransformersEngine:
         generation.answer(requests, answered, started)
 
     async def aclose(self) -> None:
-        """Give the memory back; what has not begun raises ModelUnavailable."""
+        """Release the memory; calls that have not begun raise ModelUnavailable."""
         self._is_closed = True
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
         self._loaded = self._adapters = None
@@ -198,7 +197,7 @@ class TransformersEngine:
 
 
 def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Report:
-    """Carries news from the engine's thread to the event loop."""
+    """Pass reports from the engine's thread to the event loop."""
 
     def deliver(news: list[tuple[Request, int, str]]) -> None:
         for request, n_tokens, text in news:

@@ -1,4 +1,4 @@
-"""Generates responses for one batch after another: choosing tokens, stopping rows, reporting."""
+"""Generates responses for batch after batch: chooses tokens, ends rows, reports progress."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ Report = Callable[[list[tuple[Request, int, str]]], None]
 
 
 class Cancelled(Exception):
-    """The caller does not want the answer any more."""
+    """The caller no longer wants the answer."""
 
 
 @dataclass
 class Row:
-    """One response on its way, to the request at `index` of the call."""
+    """One response in progress, for the request at `index` of the call."""
 
     index: int
     request: Request
@@ -48,12 +48,12 @@ class Row:
     logprobs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     stop_window: int = 0
-    """Tokens that surely hold the longest stop string; 0 where there is none."""
+    """Tokens that surely include the longest stop string; 0 if there is none."""
     shown: int = 0
     """Tokens whose text was reported."""
     shown_from: int = 0
     held: str = ""
-    """Text that is not reported yet, since it may become a stop string."""
+    """Text not yet reported, since it may become a stop string."""
 
     def __post_init__(self) -> None:
         stop = self.request.sampling.stop
@@ -61,7 +61,7 @@ class Row:
             self.stop_window = max(len(text.encode()) for text in stop) + 4
 
     def add(self, token: int, logprob: float, stop_ids: frozenset[int], tokenizer: Any) -> None:
-        """Take one more token and see whether it is the last."""
+        """Add one token and check whether it is the last."""
         self.tokens.append(token)
         self.logprobs.append(logprob)
         if token in stop_ids or self._meets_stop_string(tokenizer):
@@ -76,13 +76,13 @@ class Row:
         return any(text in tail for text in self.request.sampling.stop)
 
     def answer(self, tokenizer: Any) -> tuple[str, tuple[ToolCall, ...]]:
-        """The response up to the first stop string, and the calls of tools found in it."""
+        """Return the response up to the first stop string, and the tool calls found in it."""
         return answer(self.request, self.prompt, self.tokens, tokenizer)
 
     def news(self, tokenizer: Any) -> str:
-        """The text of the answer that was added since the last call, its prefix first.
+        """Return the text of the answer added since the last call, beginning with its prefix.
 
-        It waits for whole characters, and for what may become a stop string.
+        It holds back incomplete characters and possible beginnings of a stop string.
         """
         before = tokenizer.decode(
             self.tokens[self.shown_from : self.shown], skip_special_tokens=True
@@ -95,7 +95,7 @@ class Row:
         return prefix + self._let_go(now[len(before) :])
 
     def _let_go(self, added: str) -> str:
-        """What of the text that was held, and of what is added to it, is surely of the answer."""
+        """Return the part of the held and added text that surely belongs to the answer."""
         stops = self.request.sampling.stop
         text = self.held + added
         ends = [at for stop in stops if (at := text.find(stop)) >= 0]
@@ -107,7 +107,7 @@ class Row:
 
 
 def _begun(text: str, stop: str) -> int:
-    """How many characters of `stop` the end of `text` may be the beginning of."""
+    """Count the characters at the end of `text` that may begin `stop`."""
     return next(n for n in range(len(stop) - 1, -1, -1) if text.endswith(stop[:n]))
 
 
@@ -116,7 +116,7 @@ Ended = Callable[[Row], None]
 
 
 class Decoder:
-    """Draws the tokens of one batch, row by row, and sees which rows have ended."""
+    """Draws the tokens of one batch, row by row, and detects the end of rows."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Decoder:
         self._step = 0
 
     def choose(self, logits: Tensor) -> Tensor:
-        """The next token of each row, [rows], from [rows, vocabulary].
+        """Choose the next token of each row, [rows], from [rows, vocabulary].
 
         Raises FloatingPointError for a row whose logits are not numbers.
         """
@@ -160,32 +160,32 @@ class Decoder:
 
     @property
     def wanes(self) -> bool:
-        """Whether half of the rows have ended, so that a smaller batch is worth its making."""
+        """True if half of the rows have ended, so a smaller batch is worth making."""
         return len(self.live()) * 2 <= len(self.rows)
 
     def live(self) -> list[int]:
-        """The rows that have not ended."""
+        """Return the rows that have not ended."""
         return [i for i, row in enumerate(self.rows) if row.finish_reason is None]
 
     def select(self, keep: Sequence[int]) -> None:
-        """Go on with some of the rows only."""
+        """Keep only some of the rows."""
         self.rows = [self.rows[i] for i in keep]
         self._settings = self._settings.select(keep)
 
     def check(self, *_: Any) -> None:
-        """Raise Cancelled when the caller has gone; also a hook before every layer."""
+        """Raise Cancelled if the caller has gone; also a hook before every layer."""
         if self._cancelled.is_set():
             raise Cancelled
 
     def report(self) -> None:
-        """Tell what is new, some times a second."""
+        """Report new tokens and text, at most a few times per second."""
         now = time.monotonic()
         if now - self._reported >= REPORT_SECONDS:
             self._reported = now
             self._tell(self.rows)
 
     def _hand(self, rows: list[Row]) -> None:
-        """Tell the last of rows that have ended, and hand them on."""
+        """Report the last tokens of rows that have ended, and pass the rows on."""
         self._tell(rows)
         for row in rows:
             self._ended(row)
@@ -197,18 +197,18 @@ class Decoder:
 
 
 WAIT_SECONDS = 0.1
-"""Between looks at whether a call that waits for the processor is still wanted."""
+"""Seconds between checks whether a call that waits for the processor is still wanted."""
 
 _PROCESSOR = Lock()
 
 Ready = Callable[[Any, Sequence[str]], AbstractContextManager[KVCache]]
-"""Makes the rows of a batch ready to be read, from the model and each row's adapter."""
+"""Prepares the rows of a batch for reading, from the model and each row's adapter."""
 
 
 class Generation:
     """Answers the requests of one call.
 
-    `model` names the model in actions and messages; with `fast`, by `collab.models.local.fast`.
+    `model` names the model in actions and messages; `fast` enables `collab.models.local.fast`.
     """
 
     def __init__(
@@ -231,7 +231,8 @@ class Generation:
         self._report = report
 
     def answer(self, requests: Sequence[Request], answered: Answered, started: float) -> None:
-        """An action for each request, as its row ends; `started` is when they were dispatched."""
+        """Pass one action per request to `answered` when its row ends; `started` is their dispatch
+        time."""
         rows: list[Row] = []
         for index, request in enumerate(requests):
             try:
@@ -247,7 +248,7 @@ class Generation:
             self._run([rows[i] for i in batch], ended)
 
     def _budget(self, sizes: Sequence[tuple[int, int]]) -> int:
-        """Tokens of a batch, which is kept for messages."""
+        """Return the tokens of a batch, kept for messages."""
         if self._batch_tokens is None:
             narrowest = min(map(sum, sizes), default=1)
             loaded = self._loaded
@@ -255,7 +256,7 @@ class Generation:
         return self._batch_tokens
 
     def _row(self, index: int, request: Request) -> Row:
-        """Tokenise; raises ModelError for a request that cannot be answered."""
+        """Tokenise a request; raises ModelError if it cannot be answered."""
         adapter = self._adapters.name_of(request.adapter) if request.adapter else BASE
         prompt = prompt_ids(request, self._loaded.tokenizer, self._model)
         new = request.sampling.max_new_tokens
@@ -300,7 +301,7 @@ class Generation:
             ) from error
 
     def _decode(self, decoder: Decoder) -> None:
-        """Draw a token of every row at a time, until all have ended."""
+        """Draw one token per row at a time, until all have ended."""
         module, rows = self._loaded.module, decoder.rows
         first, places = _distinct(rows)
         adapters = [rows[index].adapter for index in first]
@@ -321,7 +322,7 @@ class Generation:
                 logits = cache.extend(tokens)
 
     def _pad(self, rows: list[Row]) -> tuple[Tensor, Tensor]:
-        """Left-padded prompts and their attention mask, both [rows, time]."""
+        """Return left-padded prompts and their attention mask, both [rows, time]."""
         width = max(len(row.prompt) for row in rows)
         pad, device = self._loaded.pad_id, self._loaded.device
         padding = [width - len(row.prompt) for row in rows]
@@ -356,9 +357,9 @@ class Generation:
 
 
 def _distinct(rows: Sequence[Row]) -> tuple[list[int], list[int]]:
-    """The first row of every prompt, and where among these each row finds its own.
+    """Return the first row of every prompt, and the position among these of each row's prompt.
 
-    Samples of one prompt are then read once.
+    Samples of one prompt are then read only once.
     """
     numbers: dict[tuple[str, tuple[int, ...]], int] = {}
     first: list[int] = []
@@ -384,7 +385,7 @@ def _accelerated() -> Ready:
 
 @contextmanager
 def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
-    """Bring the model into the state for sampling, and back.
+    """Put the model into sampling state, and restore it afterwards.
 
     A hook before each layer notices cancellation.
     """
@@ -401,7 +402,7 @@ def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
 
 @contextmanager
 def _turn(device: torch.device, decoder: Decoder) -> Iterator[None]:
-    """On a CPU one model runs at a time: torch's threads take all cores for each."""
+    """Run one model at a time on a CPU, because torch's threads use all cores for each."""
     if device.type != "cpu":
         yield
         return

@@ -1,4 +1,4 @@
-"""What a model has read of each row of a batch, and what it says comes next."""
+"""The KV cache of a batch: reads tokens of each row, returns the logits of the next one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from collab.models.local.multi_lora import RowAdapters, can_mix, unwrapped
 
 
 class KVCache:
-    """The tokens of each row so far, as the model holds them: keys and values, and positions."""
+    """The tokens read so far in each row: keys, values and positions."""
 
     def __init__(self, module: Any, adapters: Sequence[str]) -> None:
-        """`adapters` are those of the rows, by name."""
+        """Start with the rows' adapters, by name."""
         base = unwrapped(module)
         self.row_adapters = RowAdapters(adapters) if can_mix(module) else None
         self._adapters = list(adapters)
@@ -49,7 +49,7 @@ class KVCache:
         return logits
 
     def select(self, rows: Sequence[int]) -> None:
-        """Go on with these rows, in this order; some may be taken more than once."""
+        """Keep these rows, in this order; some may be repeated."""
         assert self._next is not None, "read comes first"
         keep = torch.tensor(rows, device=self._next.device)
         self._select_cached(rows, keep)
@@ -61,7 +61,7 @@ class KVCache:
             self.row_adapters.select(rows)
 
     def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:  # noqa: ARG002
-        """Go on with the keys and values of some rows; `keep` is `rows` as a tensor."""
+        """Keep the keys and values of some rows; `keep` is `rows` as a tensor."""
         self._cache.batch_select_indices(keep)
 
     def _forward(self, ids: Tensor, positions: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ class KVCache:
 
 @contextmanager
 def plain(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
-    """The rows of one batch, each to be read under its adapter."""
+    """Yield a cache for the rows of one batch, each read under its adapter."""
     cache = KVCache(module, adapters)
     with cache.row_adapters.applied(module) if cache.row_adapters else nullcontext():
         yield cache

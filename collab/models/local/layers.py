@@ -1,4 +1,4 @@
-"""A model's layers, and other forward passes for them, for a while."""
+"""Finds a model's layers, and temporarily replaces their forward passes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ Forward = Callable[..., Any]
 
 
 def decoder_layers(base: Any) -> Iterable[Any]:
-    """The blocks of a causal language model, in their order; none where it is built otherwise."""
+    """Return the blocks of a causal language model, in order; empty for an unknown structure."""
     count = base.config.get_text_config().num_hidden_layers
     lists = (part for part in base.modules() if isinstance(part, nn.ModuleList))
     return next((blocks for blocks in lists if len(blocks) == count), ())
 
 
 def computes_twice(base: Any) -> bool:
-    """Whether layers keep nothing for the backward pass, which computes their activations anew."""
+    """Return True if layers keep nothing for the backward pass, which recomputes their
+    activations."""
     return any(getattr(layer, "gradient_checkpointing", False) for layer in decoder_layers(base))
 
 

@@ -1,8 +1,8 @@
 """LoRA in a forward pass: rows of one batch under different adapters, or one with gradients.
 
-For rows under different adapters, a layer's adapters are laid side by side: A is [ranks, in], B is
-[out, ranks], and a mask [rows, 1, ranks] takes from each row what is not its own. So a layer costs
-two more products whatever the number of adapters, where PEFT's own mixed batches loop over them.
+For rows under different adapters, a layer's adapters are stacked: A is [ranks, in], B is [out,
+ranks], and a mask [rows, 1, ranks] removes other rows' adapters from each row. So a layer costs two
+more products whatever the number of adapters, where PEFT's own mixed batches loop over them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from torch.nn import functional
 from collab.models.local.layers import replaced
 
 BASE = "__base__"
-"""PEFT's name for a row that no adapter touches."""
+"""PEFT's name for a row without an adapter."""
 
 Ranks = tuple[tuple[str, int], ...]
-"""Names and ranks of adapters, in their order."""
+"""Names and ranks of adapters, in order."""
 
 
 class SideBySide(NamedTuple):
@@ -41,12 +41,12 @@ class RowAdapters:
         self._masks: dict[tuple[Ranks, torch.dtype], Tensor | None] = {}
 
     def select(self, keep: Sequence[int]) -> None:
-        """Go on with some of the rows."""
+        """Keep only some of the rows."""
         self.rows = [self.rows[row] for row in keep]
         self._masks.clear()
 
     def mask(self, ranks: Ranks, like: Tensor) -> Tensor | None:
-        """Which ranks each row takes part in, [rows, 1, ranks]; None where every row takes all."""
+        """Return the ranks that each row uses, [rows, 1, ranks]; None if every row uses all."""
         key = ranks, like.dtype
         if key not in self._masks:
             owners = [name for name, rank in ranks for _ in range(rank)]
@@ -57,12 +57,13 @@ class RowAdapters:
         return self._masks[key]
 
     def masked(self, inner: Tensor, ranks: Ranks) -> Tensor:
-        """What A gives for each row, [rows, time, ranks]; 0 where an adapter is another row's."""
+        """Return the output of A per row, [rows, time, ranks], with 0 for other rows' adapters."""
         mask = self.mask(ranks, inner)
         return inner if mask is None else inner * mask
 
     def side_by_side(self, layers: Sequence[Any], dtype: torch.dtype) -> SideBySide | None:
-        """The rows' adapters of `layers`; None where they do not change these layers."""
+        """Return the rows' adapters of `layers`, stacked; None if they do not change these
+        layers."""
         ranks: list[tuple[str, int]] = []
         downs, ups = [], []
         for layer in layers:
@@ -87,7 +88,7 @@ class RowAdapters:
 
 
 class _OfRows:
-    """The forward pass of one layer."""
+    """The forward pass of one layer with several adapters."""
 
     def __init__(self, layer: Any, row_adapters: RowAdapters) -> None:
         self._layer, self._base, self._row_adapters = layer, layer.base_layer, row_adapters
@@ -108,8 +109,8 @@ class _OfRows:
 def one_adapter(module: nn.Module, name: str) -> Iterator[None]:
     """While entered, `module` answers under one adapter, in the base's dtype and with gradients.
 
-    PEFT computes an adapter in the adapter's own dtype; in the base's it is as the sampler does
-    it, and a third faster where the base is in bfloat16.
+    PEFT computes an adapter in the adapter's own dtype. In the base's dtype it matches the sampler,
+    and is a third faster if the base is in bfloat16.
     """
     layers = [layer for layer in adapted_layers(module) if name in layer.lora_A]
     for layer in layers:
@@ -148,31 +149,32 @@ class _OfOne:
 
 
 def unwrapped(module: Any) -> Any:
-    """The language model that PEFT is around, or itself where there is none."""
+    """Return the language model inside PEFT's wrapper, or the module itself."""
     return module.get_base_model() if hasattr(module, "get_base_model") else module
 
 
 def adapted_layers(module: nn.Module) -> list[Any]:
-    """The layers that PEFT has put LoRA around."""
+    """Return the layers that PEFT has wrapped with LoRA."""
     return [part for part in module.modules() if "lora_A" in part._modules]
 
 
 def base_of(layer: Any) -> Any:
-    """The layer that LoRA is around, or itself where there is none."""
+    """Return the layer inside a LoRA wrapper, or the layer itself."""
     return getattr(layer, "base_layer", layer)
 
 
 def computed_in(base: Any, x: Tensor) -> torch.dtype:
-    """The type that a linear layer computes in: its weights', or where they are bits, its input's.
+    """Return the type that a linear layer computes in: its weights', or its input's if they are
+    quantised.
 
-    Adapters are computed in it too.
+    Adapters compute in it too.
     """
     dtype: torch.dtype = base.weight.dtype
     return dtype if dtype.is_floating_point else x.dtype
 
 
 def can_mix(module: nn.Module) -> bool:
-    """Whether all adapters of `module` are plain LoRA on linear layers, as is usual."""
+    """Return True if all adapters of `module` are plain LoRA on linear layers, as is usual."""
     whole = any("original_module" in part._modules for part in module.modules())
     return not whole and all(map(_is_plain, adapted_layers(module)))
 

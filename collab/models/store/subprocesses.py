@@ -1,4 +1,4 @@
-"""Runs a helper program, watched: bounded by its own progress, stopped when we stop."""
+"""Runs a helper program with a watchdog: limited by its own progress, stopped with this process."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def run_watched(
     idle_seconds: float,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run `command` to its end, calling `tick` all the while; an exception there ends it.
+    """Run `command` to its end, calling `tick` repeatedly; an exception in it ends the command.
 
-    Its standard input is a pipe without content that breaks when this process dies.
-    `tick` gives a number that grows as the program gets on. Raises ModelTimeout when it stands
-    still for `idle_seconds`, ModelUnavailable with the program's last words when it fails.
+    The command's standard input is an empty pipe that breaks when this process dies. `tick` returns
+    a number that grows as the program progresses. Raises ModelTimeout if it does not grow for
+    `idle_seconds`, ModelUnavailable with the program's last words if it fails.
     """
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
@@ -67,7 +67,7 @@ def _wait(
 
 
 def _last_words(text: str) -> str:
-    """The last line that names an error, or the last line."""
+    """Return the last line that names an error, or the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or ["no message"])[-1]

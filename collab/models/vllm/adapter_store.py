@@ -1,8 +1,8 @@
-"""Versions of LoRA adapters on disk, each whole, unchanging and under a name of its own.
+"""Versions of LoRA adapters on disk, each complete, immutable and with its own name.
 
-vLLM keeps what it has computed with an adapter under the adapter's name and path, and does not
-read a path again. An adapter that changes is therefore a new version: a new folder, moved into
-place in one step, with a new name and number.
+vLLM caches its computations with an adapter under the adapter's name and path, and does not read a
+path again. A changed adapter is therefore a new version: a new folder, moved into place in one
+step, with a new name and number.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Version:
     """One state of an adapter."""
 
     name: str
-    """Of this version, e.g. `aux@12-3f9a2c`; no other version of any process has it."""
+    """Unique name of the version, e.g. `aux@12-3f9a2c`; no other version of any process has it."""
     number: int
-    """Counts the versions of all adapters in a store, from 1."""
+    """Number of the version, counted over all adapters in a store, from 1."""
     folder: Path
     rank: int
 
 
 class AdapterStore:
-    """The versions that engines may be asked for; gone when the store is closed.
+    """Holds the adapter versions that engines may use; deleted when the store is closed.
 
-    Without a `parent` they are kept in memory where the system allows it.
+    Without a `parent` they are kept in memory if the system allows it.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
@@ -55,9 +55,9 @@ class AdapterStore:
         self._count = 0
 
     def add(self, name: str, write: Write) -> Version:
-        """A new version of adapter `name`, as `write` makes it.
+        """Add a new version of adapter `name`, written by `write`.
 
-        Raises RecipeError for an adapter that vLLM cannot serve, ModelError when it cannot be
+        Raises RecipeError for an adapter that vLLM cannot serve, ModelError if it cannot be
         written.
         """
         self._count += 1
@@ -75,9 +75,9 @@ class AdapterStore:
         return Version(unique, self._count, folder, rank)
 
     def adopt(self, folder: Path) -> Version:
-        """A copy of the adapter in `folder`, which may change or vanish afterwards.
+        """Copy the adapter in `folder`, which may change or vanish afterwards.
 
-        Raises ModelError where there is none, RecipeError for one that vLLM cannot serve.
+        Raises ModelError if there is none, RecipeError for one that vLLM cannot serve.
         """
         if not is_adapter(folder):
             raise ModelError(
@@ -127,9 +127,10 @@ def _of_this_host() -> str:
 
 
 def _sweep(parent: Path) -> None:
-    """Delete what processes of this machine have left that were killed.
+    """Delete the leftovers of killed processes on this machine.
 
-    A process of another container may have this host's name and be out of sight; it holds its lock.
+    A process of another container may have this host's name and be invisible here; it holds its
+    lock.
     """
     for root in parent.glob(f"{_of_this_host()}-*-*"):
         host, owner, _ = root.name.rsplit("-", 2)
@@ -141,7 +142,7 @@ def _sweep(parent: Path) -> None:
 
 
 def _lock_of(root: Path) -> FileLock:
-    """Held by the process that the folder is of, for as long as it has it."""
+    """Return the lock file that the folder's process holds while it uses the folder."""
     return FileLock(root.with_name(f"{root.name}{LOCKED}"), blocking=False, thread_local=False)
 
 

@@ -1,4 +1,4 @@
-"""The adapters that a vLLM engine is asked for: published by a trainer, or found in folders."""
+"""The adapters that a vLLM engine serves: published by a trainer, or found in folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class VersionInUse:
     """A version of an adapter, and whether requests still use it."""
 
     def __init__(self, version: Version, number: int | None = None) -> None:
-        """`number` is what a trainer calls it."""
+        """Wrap a version; `number` is the trainer's number for it."""
         self.version, self.number = version, number
         self.idle = asyncio.Event()
         """Set while no request uses the version."""
@@ -39,9 +39,9 @@ class VersionInUse:
 
 
 class ServedAdapters:
-    """Which version answers for an adapter's name or folder now.
+    """Maps an adapter's name or folder to the version that currently answers for it.
 
-    A folder is read once; one whose content changes must be given under a new path.
+    A folder is read once; if its content changes, pass it under a new path.
     """
 
     def __init__(self, parent: str | None) -> None:
@@ -53,13 +53,13 @@ class ServedAdapters:
         self._writing = asyncio.Lock()
 
     def expect(self, adapter: str) -> None:
-        """Plan for an adapter that will be asked for; raises RecipeError for an unservable one."""
+        """Reserve capacity for an adapter; raises RecipeError if it cannot be served."""
         folder = _folder(adapter)
         if adapter not in self._published and is_adapter(folder):
             self._expected[folder] = check_servable(folder)
 
     def capacity(self) -> Capacity:
-        """The capacity to serve all adapters that are in use or expected."""
+        """Return the capacity needed to serve all adapters in use or expected."""
         in_use = [*self._published.values(), *self._adopted.values()]
         expected = list(self._expected.items())
         awaited = [rank for folder, rank in expected if folder not in self._adopted]
@@ -70,7 +70,7 @@ class ServedAdapters:
         )
 
     async def find(self, adapter: str) -> VersionInUse:
-        """The version that answers for a name or a folder.
+        """Return the version that answers for a name or a folder.
 
         Raises ModelError for a name that was not published and is no adapter's folder.
         """
@@ -84,7 +84,7 @@ class ServedAdapters:
         return self._adopted[folder]
 
     async def zero_adapter(self) -> VersionInUse | None:
-        """An adapter that changes nothing; None where no adapter is in use or expected."""
+        """Return an adapter that changes nothing; None if no adapter is in use or expected."""
         async with self._writing:
             folders = [
                 *(each.version.folder for each in self._published.values()),
@@ -101,7 +101,7 @@ class ServedAdapters:
     async def publish(
         self, name: str, write: Write, number: int
     ) -> tuple[VersionInUse, VersionInUse | None]:
-        """Write a new version of `name`, which a trainer calls `number`; it and the one before."""
+        """Write a new version of `name`, the trainer's `number`; returns it and the one before."""
         before = self._published.get(name)
         async with self._writing:
             version = await asyncio.to_thread(self._store.add, name, write)

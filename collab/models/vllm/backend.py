@@ -1,4 +1,4 @@
-"""The interface of both vLLM backends: an engine on this machine, or servers."""
+"""The interface of both vLLM backends: a local engine, or servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collab.models.vllm.adapter_store import Version
 from collab.records import FinishReason, Sampling
 
 FINISHED: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
-"""vLLM's reasons for a whole response."""
+"""vLLM's finish reasons of a complete response."""
 
 Report = Callable[[int, str], None]
 """Called with the number of new tokens so far, and the text that was added."""
@@ -20,10 +20,10 @@ Report = Callable[[int, str], None]
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """One response to be generated."""
+    """A request for one response."""
 
     token_ids: list[int]
-    """The prompt."""
+    """Tokens of the prompt."""
     sampling: Sampling
     seed: int | None
     """Seed of the request's own generator; None uses the engine's."""
@@ -32,12 +32,12 @@ class GenerationRequest:
     adapter: Version | None
     report: Report | None
     key: str = ""
-    """The same for requests that are better answered by one server: `prefix_key`."""
+    """Routing key, equal for requests that one server should answer: `prefix_key`."""
 
 
 @dataclass
 class Completion:
-    """A response, as far as it has come."""
+    """A response, as far as it has been received."""
 
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -47,54 +47,54 @@ class Completion:
 
 @dataclass(frozen=True)
 class Capacity:
-    """The adapters that an engine must hold beside the model."""
+    """The adapters that an engine must hold in addition to the model."""
 
     adapters: int = 0
-    """The most adapters within one batch."""
+    """Most adapters within one batch."""
     rank: int = 0
-    """The largest rank of an adapter."""
+    """Largest rank of an adapter."""
     training: bool = False
-    """Whether a trainer works on this machine while the engine has nothing to do."""
+    """Whether a trainer works on this machine while the engine is idle."""
 
 
 def prefix_key(call: Call, adapter: str) -> str:
-    """Return a key that requests share when their prompts begin alike under the same weights."""
+    """Return a key that is equal for requests whose prompts begin alike under the same weights."""
     return f"{call.task}|{call.agent}|{adapter}"
 
 
 class Backend(Protocol):
     """Generates for the vLLM engine.
 
-    Its methods are called in one event loop, and raise ModelError for what goes wrong.
+    Its methods are called in one event loop, and raise ModelError on failure.
     """
 
     context: int
-    """The most tokens of a prompt and its response; known once it is open."""
+    """Most tokens of a prompt and its response together; known once it is open."""
 
     @property
     def wants_zero_adapter(self) -> bool:
-        """Whether requests without an adapter need one of zeros, where there are adapters.
+        """Whether requests without an adapter need one of zeros, if there are adapters.
 
-        On a CPU, vLLM's kernels take the last adapter for such a request.
+        On a CPU, vLLM's kernels apply the last adapter to such a request.
         """
 
     async def open(self, folder: Path, capacity: Capacity) -> None:
-        """Be ready for the model in `folder`: started or found, awake, with `capacity`."""
+        """Start or find the model in `folder`, and wake it, with `capacity`."""
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        """The response to `request`; its adapter is loaded where it is missing."""
+        """Return the response to `request`; loads its adapter if necessary."""
 
     async def load(self, version: Version) -> None:
-        """Hold an adapter, on every replica."""
+        """Load an adapter on every replica."""
 
     async def unload(self, version: Version) -> None:
-        """Forget an adapter that no request uses any more."""
+        """Unload an adapter that no request uses any more."""
 
     async def report(self) -> SamplerReport:
-        """How it was loaded since the last report."""
+        """Return the load since the last report."""
 
     async def sleep(self) -> None:
-        """Give memory back until `open`, where that is possible."""
+        """Release memory until `open`, if possible."""
 
     async def aclose(self) -> None:
-        """Stop what was started."""
+        """Stop everything that was started."""

@@ -1,4 +1,4 @@
-"""Between collab's terms and those of vLLM's engine: its options, sampling settings and outputs."""
+"""Translates collab's terms to vLLM's: engine options, sampling settings and outputs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from collab.models.vllm.backend import FINISHED, Capacity, Completion, Generatio
 from collab.recipe.model import VLLMModel
 
 ROWS = 64
-"""Responses of the whole context that the cache has room for; vLLM lets further ones wait."""
+"""Responses of the full context that fit into the cache; vLLM queues further ones."""
 BLOCK = 128
 """Tokens that vLLM caches together on a CPU."""
 GB = 10**9
 
 
 def cache_bytes(spec: VLLMModel, folder: Path, width: int) -> int:
-    """Bytes of the cache for the model in `folder`, with values of `width` bytes.
+    """Return the bytes of the cache for the model in `folder`, with values of `width` bytes.
 
-    As many as `kv_cache_gb` says, else room for `ROWS` responses, within `memory_share` of the
-    memory that is free.
+    This is `kv_cache_gb` if set, else room for `ROWS` responses, within `memory_share` of the free
+    memory.
 
     Raises:
-        ModelUnavailable: not one response of the context fits; with what it needs and what is free.
+        ModelUnavailable: not even one response of the context fits; the message gives the needed
+            and the free memory.
     """
     import psutil
     from transformers import AutoConfig
@@ -51,7 +52,8 @@ def cache_bytes(spec: VLLMModel, folder: Path, width: int) -> int:
 
 
 def token_bytes(config: Any, width: int) -> int:
-    """Bytes of one token's keys and values in all layers, with values of `width` bytes."""
+    """Return the bytes of one token's keys and values in all layers, with values of `width`
+    bytes."""
     heads = config.num_attention_heads
     head = getattr(config, "head_dim", None) or config.hidden_size // heads
     pairs = getattr(config, "num_key_value_heads", None) or heads
@@ -59,7 +61,7 @@ def token_bytes(config: Any, width: int) -> int:
 
 
 SEEDS = 2**31
-"""vLLM takes seeds below this."""
+"""Upper bound of vLLM's seeds, exclusive."""
 SPARE = 2
 """Adapters beyond the team's: a new version before the old one goes, and one of zeros."""
 
@@ -67,7 +69,7 @@ SPARE = 2
 def engine_options(
     spec: VLLMModel, folder: Path, capacity: Capacity, *, sleep: bool
 ) -> dict[str, Any]:
-    """The arguments of vLLM's engine with the model in `folder`."""
+    """Return the arguments of vLLM's engine for the model in `folder`."""
     import torch
 
     from collab.models.weights import pick_device, pick_dtype
@@ -125,7 +127,7 @@ def sampling_params(request: GenerationRequest) -> Any:
 
 
 def take(completion: Completion, output: Any, request: GenerationRequest) -> None:
-    """Add what has come since the last output."""
+    """Add the output since the last one."""
     (part,) = output.outputs
     completion.token_ids += part.token_ids
     pairs = zip(part.token_ids, part.logprobs, strict=True)
@@ -155,9 +157,9 @@ def without_warnings() -> Iterator[None]:
 
 @contextmanager
 def settings_kept() -> Iterator[None]:
-    """Around the import of vLLM, which changes how torch compiles, and adds over NCCL, in here.
+    """Keep torch's compiler settings, and ours for NCCL, while vLLM is imported here.
 
-    Processes that vLLM starts import it anew, and have its settings.
+    Processes that vLLM starts import it themselves, and get its settings.
     """
     from torch._inductor import config
 

@@ -1,8 +1,8 @@
 """Local models, run by vLLM: requests of all agents and episodes in one continuous batch.
 
-Prompts go in as token ids and responses come out as token ids, by the same chat template and the
-same tokenizer as the trainer's. Adapters are read from folders by vLLM; a trainer that runs beside
-it gives new versions under the old name, by `publish`.
+Prompts go in and responses come out as token ids, with the chat template and the tokenizer of the
+trainer. vLLM reads adapters from folders; a trainer that runs alongside publishes new versions
+under the old name, by `publish`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ Result = TypeVar("Result")
 
 
 class EngineThread:
-    """Runs coroutines for callers in any event loop, one after another or side by side.
+    """Runs coroutines for callers in any event loop, one after another or concurrently.
 
-    What lives in it, connections and waiting requests, outlives the callers' loops and is never
-    kept waiting by them.
+    Its connections and waiting requests outlive the callers' loops, which never delay them.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,10 +45,10 @@ class EngineThread:
         self._thread.start()
 
     async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of `work`; cancelling this cancels it there.
+        """Return the result of `work`; cancelling this call cancels the work.
 
         Raises:
-            ModelUnavailable: the thread is closed, or was before the work was done.
+            ModelUnavailable: the thread is closed, or was closed before the work was done.
         """
         with self._starting:
             if not self._is_open:
@@ -68,7 +67,7 @@ class EngineThread:
         return waiting.result()
 
     def close(self, last: Callable[[], Awaitable[None]]) -> None:
-        """Cancel what is under way, do what is `last`, and stop the loop; a second time nothing."""
+        """Cancel work in progress, run `last`, and stop the loop; a second call does nothing."""
         with self._ending:
             with self._starting:
                 if not self._is_open:
@@ -112,12 +111,12 @@ class Language:
     stop_ids: list[int]
     """Tokens that end a response."""
     context: int
-    """Positions of prompt and response together."""
+    """Most tokens of prompt and response together."""
     folder: Path
 
 
 def load_language(folder: Path, name: str) -> Language:
-    """Read it from the model in `folder`; raises ModelUnavailable where that holds none."""
+    """Read tokenizer and limits in `folder`; raises ModelUnavailable if it holds no model."""
     from collab.models.weights import quiet_transformers
 
     try:
@@ -144,11 +143,12 @@ def load_language(folder: Path, name: str) -> Language:
 
 
 COLDEST, HOTTEST = 0.01, 2.0
-"""vLLM raises temperatures between 0 and the first to it, and refuses those above the second."""
+"""Temperature bounds: vLLM raises temperatures between 0 and the first, and refuses those above the
+second."""
 
 
 class VLLMEngine:
-    """A model that vLLM runs; started, or looked for, at the first use.
+    """A model run by vLLM; the engine is started, or the servers are contacted, at first use.
 
     An action's `logprobs` are those of the distribution that its tokens were drawn from: after
     temperature, top_k and top_p, in this order; at temperature 0 those of temperature 1.
@@ -157,7 +157,8 @@ class VLLMEngine:
     batching: Batching = "continuous"
 
     def __init__(self, spec: VLLMModel, *, progress: store.StoreProgress = store.quiet) -> None:
-        """Raises UnknownName or ModelUnavailable for what cannot work; starts nothing yet."""
+        """Raises UnknownName or ModelUnavailable for a model that cannot work; starts nothing
+        yet."""
         store.check_name(spec.name, spec.revision)
         self.spec = spec
         self.name = f"vllm:{spec.name}"
@@ -169,9 +170,9 @@ class VLLMEngine:
         self._adapters = ServedAdapters(spec.adapter_folder)
         self._opening = asyncio.Lock()
         self._failures = 0
-        """Attempts at opening it that have failed."""
+        """Number of failed attempts to open the engine."""
         self._trouble: CollabError | None = None
-        """Why the last of them did."""
+        """Reason of the last failed attempt."""
         self._language: Language | None = None
         self._thread = EngineThread(self.name)
 
@@ -193,7 +194,7 @@ class VLLMEngine:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` side by side; what one cannot be answered is its own failure."""
+        """Answer `requests` concurrently; each failure belongs to one request only."""
         report = _reporter(asyncio.get_running_loop(), progress) if progress else None
         return await self._thread.run(self._answer_all(requests, report))
 
@@ -204,25 +205,25 @@ class VLLMEngine:
         await self._thread.run(self._open())
 
     async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
-        """Serve what `adapters` write, under their names, from the next request on.
+        """Serve the adapters that `adapters` write, under their names, from the next request on.
 
-        `version` is what actions by them say, such as the steps of training that they have taken.
-        Returns when every replica holds them, and requests to the versions before are answered.
+        `version` is recorded in their actions, e.g. the number of training steps. Returns when
+        every replica holds them, and all requests to the earlier versions are answered.
         """
         await self._thread.run(self._publish(adapters, version))
 
     async def report(self) -> SamplerReport:
-        """How the servers were loaded since the last report; nothing of an engine here."""
+        """Return the load of the servers since the last report; empty for a local engine."""
         return await self._thread.run(self._backend.report())
 
     async def sleep(self) -> None:
-        """Give the GPU's memory back until the next request, where the engine can sleep."""
+        """Release the GPU's memory until the next request, if the engine can sleep."""
         await self._thread.run(self._backend.sleep())
 
     async def aclose(self) -> None:
         """Stop the engine or close the connections, and delete the adapters' copies.
 
-        What is under way raises ModelUnavailable.
+        Requests in progress raise ModelUnavailable.
         """
         await asyncio.to_thread(self._thread.close, self._backend.aclose)
         self._adapters.close()
@@ -301,7 +302,7 @@ class VLLMEngine:
         )
 
     async def _open(self) -> Language:
-        """Open what is not open yet; whoever waits for an attempt shares its failure."""
+        """Open the engine if needed; all that wait for an attempt share its failure."""
         failures = self._failures
         async with self._opening:
             if self._trouble and self._failures > failures:
@@ -349,7 +350,7 @@ def _backend_of(spec: VLLMModel) -> Backend:
 
 
 def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Progress:
-    """Report from the engine's event loop to the caller's."""
+    """Pass reports from the engine's event loop to the caller's."""
 
     def report(request: Request, n_tokens: int, text: str) -> None:
         loop.call_soon_threadsafe(progress, request, n_tokens, text)

@@ -1,4 +1,4 @@
-"""Runs a command that ends with the process that it works for, even one that is killed.
+"""Runs a command that ends with the process it works for, even a killed one.
 
 `python -m collab.models.vllm.guard PROCESS COMMAND ...`
 """
@@ -16,7 +16,7 @@ import psutil
 
 LOOK_SECONDS = 0.3
 GRACE_SECONDS = 10.0
-"""How long what is ended has before it is killed."""
+"""Seconds that a process has to end before it is killed."""
 
 
 def main(process: int, command: list[str]) -> int:
@@ -34,7 +34,7 @@ def main(process: int, command: list[str]) -> int:
 
 
 def end_tree(process: int) -> None:
-    """End a process and all that it has started."""
+    """End a process and all its children."""
     try:
         root = psutil.Process(process)
         processes = [root, *root.children(recursive=True)]

@@ -25,16 +25,17 @@ COMMAND = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
 LOOK_SECONDS = 0.3
 STOP_SECONDS = 20.0
 OF_PYTHON = ("worker_extension_cls", "use_tqdm_on_load", "enable_sleep_mode", "disable_log_stats")
-"""Options of an engine in this process that no server is given."""
+"""Options of an engine in this process that do not apply to a server."""
 OF_RANKS = ("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_")
-"""Variables of torchrun; vLLM would take itself for a part of this training."""
+"""Variables of torchrun, removed because vLLM would join this training."""
 
 
 class OwnServer:
-    """Started when it is made; ends with this process, or by `stop`."""
+    """A server started on construction; it ends with this process, or by `stop`."""
 
     def __init__(self, spec: VLLMModel, capacity: Capacity, log: Path) -> None:
-        """Its output goes to `log`. Raises ModelUnavailable if vLLM is not installed."""
+        """Start the server, with its output in `log`. Raises ModelUnavailable if vLLM is not
+        installed."""
         if not spec.server_command and find_spec("vllm") is None:
             raise ModelUnavailable(
                 f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')}, or say"
@@ -56,9 +57,9 @@ class OwnServer:
             )
 
     def wait(self) -> str:
-        """Wait until it answers; its address.
+        """Wait until the server answers, and return its address.
 
-        Raises ModelUnavailable where it has ended, ModelTimeout after `ready_seconds`.
+        Raises ModelUnavailable if it has ended, ModelTimeout after `ready_seconds`.
         """
         import httpx
 
@@ -82,7 +83,7 @@ class OwnServer:
         )
 
     def stop(self) -> None:
-        """End it and all that it has started."""
+        """End the server and all that it has started."""
         self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)
@@ -92,7 +93,7 @@ class OwnServer:
 
 
 def flags(options: Mapping[str, Any]) -> Iterator[str]:
-    """The options of an engine as those of vLLM's command."""
+    """Yield the options of an engine as flags of vLLM's command."""
     for name, value in options.items():
         flag = name.replace("_", "-")
         if value is None or name in OF_PYTHON:

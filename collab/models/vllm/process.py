@@ -1,4 +1,4 @@
-"""vLLM on this machine: its engine runs in processes of its own, started and driven from here."""
+"""Runs vLLM on this machine: the engine has its own processes, started and driven from here."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ ENVIRONMENT = {
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     "OMP_WAIT_POLICY": "PASSIVE",
 }
-"""Unless set otherwise: what vLLM says, to whom, processes that take no state of CUDA from this
-one, and processors shared with the trainer."""
+"""Default environment variables: vLLM's log level and usage reports, processes without CUDA state
+from this one, and processors shared with the trainer."""
 
 DETERMINISTIC = {"VLLM_BATCH_INVARIANT": "1"}
 """Makes vLLM's kernels compute the same numbers for a response in any batch."""
 
 
 def environment_of(spec: VLLMModel) -> dict[str, str]:
-    """The variables of vLLM's processes, unless set otherwise."""
+    """Return the default environment variables of vLLM's processes."""
     ready = {"VLLM_ENGINE_READY_TIMEOUT_S": str(max(int(spec.ready_seconds), 1))}
     return {**ENVIRONMENT, **ready, **(DETERMINISTIC if spec.deterministic else {})}
 
@@ -52,20 +52,20 @@ FOLLOWS = hasattr(os, "pidfd_open")
 
 
 class Died(ModelError):
-    """The engine's processes are gone."""
+    """The engine's processes have ended."""
 
 
 _HERE: WeakSet[Process] = WeakSet()
-"""The engines of this process, which are on one GPU."""
+"""Engines of this process, which share one GPU."""
 
 
 class Process:
-    """One engine; started anew when it has died, or when an adapter needs more capacity."""
+    """One engine; restarted if it has died, or if an adapter needs more capacity."""
 
     context: int
 
     def __init__(self, spec: VLLMModel) -> None:
-        """Raises ModelUnavailable where vLLM is not installed."""
+        """Raises ModelUnavailable if vLLM is not installed."""
         if find_spec("vllm") is None:
             raise ModelUnavailable(
                 f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')},"
@@ -138,7 +138,7 @@ class Process:
                 await llm.remove_lora(version.number)
 
     async def report(self) -> SamplerReport:
-        """Its load is not looked at."""
+        """Return an empty report; the load of a local engine is not observed."""
         return SamplerReport()
 
     async def sleep(self) -> None:
@@ -158,12 +158,13 @@ class Process:
         return f"vLLM's engine with {self._spec.name!r}"
 
     def _fits(self, capacity: Capacity) -> bool:
-        """More adapters than planned for only take turns; a larger rank needs another engine."""
+        """Return True if the engine can serve `capacity`: extra adapters take turns, a larger rank
+        needs a new engine."""
         ready = capacity.rank <= self._capacity.rank
         return ready and self._sleeps(capacity) == self._sleeps(self._capacity)
 
     def _sleeps(self, capacity: Capacity) -> bool:
-        """Raises ModelUnavailable where it is wanted and cannot be."""
+        """Return True if the engine is to sleep; raises ModelUnavailable if it cannot."""
         import torch
 
         if self._spec.sleep and not torch.cuda.is_available():
@@ -174,7 +175,7 @@ class Process:
         return bool(self._spec.sleep) and capacity.training
 
     async def _start(self, folder: Path, capacity: Capacity) -> None:
-        """Start the engine; blocks until it is ready, as nothing can be asked before."""
+        """Start the engine; blocks until it is ready, since it accepts no request earlier."""
         for name, value in environment_of(self._spec).items():
             os.environ.setdefault(name, value)
         spec = self._spec.among(len(_HERE))
@@ -210,7 +211,8 @@ class Process:
             gc.collect()  # vLLM's finaliser fails when it runs as late as Python's end
 
     async def _adapter(self, version: Version | None) -> Any:
-        """vLLM's name for an adapter; it is loaded first, as a failure later would end vLLM."""
+        """Return vLLM's name for an adapter, loaded first, because a later failure would end
+        vLLM."""
         if version is None:
             return None
         if version.number not in self._loaded:
@@ -223,7 +225,7 @@ class Process:
 
     @asynccontextmanager
     async def _using(self) -> AsyncIterator[Any]:
-        """The engine, which is not stopped meanwhile; vLLM's errors become ours."""
+        """Yield the engine, which stays running meanwhile; vLLM's errors become collab's."""
         async with self._changing:
             llm = self._llm
             if llm is None:

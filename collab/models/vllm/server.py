@@ -1,4 +1,4 @@
-"""One vLLM server: the model and the adapters that it holds, and what it answers."""
+"""One vLLM server: its model, its adapters, its answers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ START = (
 
 
 class ServerLost(Exception):
-    """The server does not answer, or was started anew and has forgotten what it is asked for."""
+    """The server does not answer, or was restarted and has lost its adapters."""
 
 
 class ServerConnection:
     """Sends requests to one server, and raises an error for an answer that is not a result.
 
-    Raises ServerLost where the request may work once the server is back, ModelUnavailable for a
-    server that cannot be used as it was started, ModelRefused for a request that it does not take.
+    Raises ServerLost if the request may work once the server is back, ModelUnavailable for a server
+    that was started with unsuitable options, ModelRefused for a request that it does not accept.
     """
 
     def __init__(self, url: str, client: AsyncClient, key: str) -> None:
@@ -59,7 +59,7 @@ class ServerConnection:
 
     @asynccontextmanager
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Response]:
-        """Post `body`; the answer comes piece by piece, and its status is not looked at."""
+        """Post `body`; the answer arrives piece by piece, and its status is not checked."""
         async with (
             self._reached(),
             self._client.stream("POST", self.url + path, json=body) as response,
@@ -67,7 +67,7 @@ class ServerConnection:
             yield response
 
     async def answers(self, response: Response) -> AsyncIterator[dict[str, Any]]:
-        """The one answer, or the events of a stream."""
+        """Yield the one answer, or the events of a stream."""
         if "json" in response.headers.get("content-type", ""):
             await response.aread()
             yield self.read(response)
@@ -79,7 +79,7 @@ class ServerConnection:
         return self._parsed(response.text)
 
     async def check(self, response: Response) -> None:
-        """Raise what an error status means."""
+        """Raise the exception for an error status."""
         if response.is_success:
             return
         reason = self._reason((await response.aread()).decode(errors="replace"))
@@ -138,25 +138,26 @@ class ServerConnection:
 
 
 PROBE_SECONDS = 30.0
-"""Limit of looking at a server before it is used."""
+"""Time limit for checking a server before it is used."""
 LEAVE_SECONDS = 5.0
-"""Limit of unloading what it need not hold any more."""
+"""Time limit for unloading adapters on leaving."""
 LAG_LOOK_SECONDS = 1.0
-"""Between two attempts at an adapter that is not seen yet."""
+"""Seconds between two attempts to load an adapter that the server cannot see yet."""
 PROBE_HEAT, PROBE_NOISE = 2.0, 1e-3
-"""A temperature that shows in log-probabilities, and what does not count as showing."""
+"""Temperature of the probe, and the change in log-probabilities that counts as noise."""
 
 LARGEST_TOKEN = 2**31
 ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 
 
 class Server:
-    """Has to be met before it is asked; `in_flight` counts requests."""
+    """A vLLM server; call `meet` before its first request. `in_flight` counts requests."""
 
     def __init__(
         self, url: str, client: AsyncClient, seconds: float, key: str, lag: float = 0.0
     ) -> None:
-        """`lag` is how long, in seconds, it may not see an adapter yet that is on a disk."""
+        """Wrap a connection; `lag` is how many seconds an adapter on a disk may stay invisible to
+        the server."""
         self.url = url
         self._lag = lag
         self.in_flight = 0
@@ -168,9 +169,9 @@ class Server:
         self._loading = asyncio.Lock()
 
     async def meet(self) -> None:
-        """Learn what it serves, and see that it can be used.
+        """Learn which model the server has, and check that it can be used.
 
-        Raises ServerLost while it is not there, ModelUnavailable for one that cannot be used.
+        Raises ServerLost while it is not there, ModelUnavailable if it cannot be used.
         """
         self._loaded.clear()
         async with self._http.bounded(PROBE_SECONDS):
@@ -183,7 +184,8 @@ class Server:
             await self._check_logprobs()
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        """Raises ServerLost when the server has to be met again before this can be tried again."""
+        """Return the response. Raises ServerLost if the server must be met again before another
+        try."""
         self.in_flight += 1
         try:
             async with self._http.bounded(self._seconds):
@@ -194,7 +196,7 @@ class Server:
             self.in_flight -= 1
 
     async def load_page(self) -> str:
-        """Return its load in Prometheus's text format; empty if it publishes none."""
+        """Return the server's load in Prometheus's text format; empty if it publishes none."""
         async with self._http.bounded(PROBE_SECONDS):
             response = await self._http.ask("/metrics", accept=(401, 403, 404))
         return response.text if response.is_success else ""
@@ -209,7 +211,7 @@ class Server:
                 await self._unload(version.name)
 
     async def leave(self) -> None:
-        """Take with us all that we have loaded, as others may use it after us."""
+        """Unload all our adapters, since others may use the server later."""
         async with self._http.bounded(LEAVE_SECONDS):
             for name in sorted(self._loaded):
                 await self._unload(name)
@@ -232,7 +234,7 @@ class Server:
             self._loaded.add(version.name)
 
     async def _ask_to_load(self, body: Mapping[str, str]) -> None:
-        """Ask again while it does not find the adapter, which a network's disk may show late."""
+        """Repeat while the server does not find the adapter, which a network disk may show late."""
         until = time.monotonic() + self._lag
         while time.monotonic() < until:
             response = await self._http.ask("/v1/load_lora_adapter", body, accept=(404,))
@@ -255,7 +257,8 @@ class Server:
         return completion
 
     def _body(self, request: GenerationRequest) -> dict[str, Any]:
-        """Every setting is said, since a server takes others from the model's own files."""
+        """Return the request body with every setting, since a server takes missing ones from the
+        model's files."""
         sampling = request.sampling
         seed = {} if request.seed is None else {"seed": request.seed}
         return {
@@ -289,9 +292,9 @@ class Server:
             request.report(len(completion.token_ids), text)
 
     async def _check_logprobs(self) -> None:
-        """Raise ModelUnavailable unless log-probabilities feel the temperature.
+        """Raise ModelUnavailable unless log-probabilities depend on the temperature.
 
-        Those of another distribution than the one that was sampled from would bias training.
+        Log-probabilities of another distribution than the sampled one would bias training.
         """
         cold, hot = [await self._likeliest(heat) for heat in (1.0, PROBE_HEAT)]
         if abs(cold - hot) < PROBE_NOISE:
@@ -301,7 +304,7 @@ class Server:
             )
 
     async def _likeliest(self, temperature: float) -> float:
-        """The largest log-probability of a first token."""
+        """Return the largest log-probability of a first token."""
         body = {
             "model": self._model,
             "prompt": [1],
@@ -319,7 +322,7 @@ class Server:
 
 
 def _added(completion: Completion, answer: Mapping[str, Any]) -> str:
-    """Take the tokens of an answer, and return the text that they add."""
+    """Add the tokens of an answer, and return the text that they add."""
     if not answer["choices"]:
         return ""
     choice = answer["choices"][0]

@@ -1,4 +1,4 @@
-"""vLLM servers that share the load; a lost one is waited for, and given its adapters anew."""
+"""vLLM servers that share the load; a lost one is awaited, and gets its adapters again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from collab.models.vllm.server import Server, ServerLost
 from collab.recipe.model import VLLMModel
 
 LOAD_LOOK_SECONDS = 2.0
-"""Between two looks at the load of servers that are at work."""
+"""Seconds between two looks at the load of busy servers."""
 
 WAITING = "vllm:num_requests_waiting"
 PREEMPTED = "vllm:num_preemptions_total"
@@ -34,16 +34,16 @@ class Seen:
 
     in_flight: int = 0
     waiting: float | None = None
-    """The most requests at once that were not being worked on; None where it does not say so."""
+    """Most requests waiting at once; None if the server does not report it."""
     preempted: float | None = None
-    """Preemptions since it was started; None where it does not say so."""
+    """Preemptions since the server was started; None if it does not report them."""
     reported: float | None = None
-    """The same at the last report, or when it was first looked at."""
+    """Preemptions at the last report, or when the server was first observed."""
 
 
 @dataclass
 class Loads:
-    """The load of some servers, looked at while requests are under way."""
+    """The load of some servers, observed while requests are in progress."""
 
     servers: Sequence[Server] = ()
     lost: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Loads:
     _watcher: asyncio.Task[None] | None = None
 
     def sent(self, server: Server) -> None:
-        """A request goes to `server`, whose load is looked at from now on."""
+        """Note a request to `server`, and observe its load from now on."""
         seen = self._seen.setdefault(server.url, Seen())
         seen.in_flight = max(seen.in_flight, server.in_flight + 1)
         if self._watcher is None or self._watcher.done():
@@ -80,7 +80,7 @@ class Loads:
         return SamplerReport(metrics=metrics, warnings=warnings)
 
     async def aclose(self) -> None:
-        """Stop looking."""
+        """Stop observing."""
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
@@ -105,18 +105,18 @@ class Loads:
 
 
 def _sum(page: str, name: str) -> float | None:
-    """The sum of a metric over its labels, from Prometheus's text; None where it is not there."""
+    """Sum a metric over its labels, from Prometheus's text; None if it is missing."""
     pattern = rf"^{re.escape(name)}(?:\{{[^\n]*\}})? +([0-9.eE+-]+)\s*$"
     values = re.findall(pattern, page, re.MULTILINE)
     return sum(map(float, values)) if values else None
 
 
 ROOM = 1.25
-"""How many times the mean a server may have under way and still be sent more."""
+"""Load limit relative to the mean, above which a server gets no new requests."""
 
 
 class Loaded(Protocol):
-    """A server, by its address, with so many requests under way."""
+    """A server's address and its number of requests in progress."""
 
     @property
     def url(self) -> str: ...
@@ -128,10 +128,10 @@ S = TypeVar("S", bound=Loaded)
 
 
 def route(servers: Sequence[S], key: str) -> S:
-    """The server for requests of `key`, by rendezvous hashing.
+    """Choose the server for requests of `key`, by rendezvous hashing.
 
-    A server that comes or goes moves its own requests alone. One with a quarter more under way than
-    the mean is passed over.
+    If a server is added or removed, only its own requests move. A server with a quarter more
+    requests in progress than the mean is skipped.
     """
     most = ROOM * sum(server.in_flight for server in servers) / len(servers)
     free = [server for server in servers if server.in_flight <= most]
@@ -144,21 +144,21 @@ def _score(url: str, key: str) -> bytes:
 
 KEY = "VLLM_API_KEY"
 LOOK_SECONDS = 0.5
-"""Between two looks at a server that is not there."""
+"""Seconds between two looks at a server that is not there."""
 ATTEMPTS = 4
-"""At one response or one adapter, on servers that go away under it."""
+"""Attempts at one response or adapter while servers are being lost."""
 KEPT_IDLE = 20
-"""Connections to one server that stay open without a request."""
+"""Idle connections to one server that stay open."""
 LAG_SECONDS = 60.0
-"""How long a server may not see an adapter yet that was written to a shared disk."""
+"""Seconds for which a new adapter on a shared disk may stay invisible to a server."""
 
 
 class Servers:
-    """All that a recipe names; `routing` says which of them a request goes to."""
+    """All servers in a recipe; `route` picks one per request."""
 
     context: int
     wants_zero_adapter = True
-    """Servers do not say what they run on."""
+    """True, since servers do not say which device they run on."""
 
     def __init__(self, spec: VLLMModel) -> None:
         """Raises ModelUnavailable for a key that cannot be sent."""
@@ -167,7 +167,7 @@ class Servers:
         self._clients: list[Any] = []
         self._servers: list[Server] = []
         self._trouble: dict[Server, str] = {}
-        """Why servers cannot be asked now."""
+        """Reasons why servers cannot be used now."""
         self._back = asyncio.Event()
         self._watchers: set[asyncio.Task[None]] = set()
         self._loads = Loads()
@@ -197,7 +197,7 @@ class Servers:
         raise _exhausted("one response", last)
 
     async def load(self, version: Version) -> None:
-        """On every server that is there; others get it with their first request."""
+        """Load an adapter on every available server; others get it with their first request."""
         for _ in range(ATTEMPTS):
             live = await self._live()
             outcomes = await asyncio.gather(
@@ -224,7 +224,7 @@ class Servers:
         return await self._loads.report()
 
     async def sleep(self) -> None:
-        """Servers keep their memory; they run elsewhere, or for others too."""
+        """Do nothing: servers keep their memory, since they run elsewhere, or for others too."""
 
     async def aclose(self) -> None:
         for watcher in self._watchers:
@@ -238,7 +238,8 @@ class Servers:
             await client.aclose()
 
     def _connect(self) -> Iterator[Any]:
-        """A client for each server: a client looks at all of its connections for each request."""
+        """Make one client per server, because a client scans all of its connections for each
+        request."""
         from httpx import AsyncClient, Limits, create_ssl_context
 
         trusted = create_ssl_context()
@@ -275,7 +276,7 @@ class Servers:
         return True
 
     async def _live(self) -> list[Server]:
-        """Return the servers that can be asked; waits until there is one."""
+        """Return the available servers; waits until there is one."""
         try:
             async with asyncio.timeout(self._spec.ready_seconds):
                 while len(self._trouble) == len(self._servers):
@@ -297,7 +298,7 @@ class Servers:
             watcher.add_done_callback(self._watchers.discard)
 
     async def _watch(self, server: Server) -> None:
-        """Look for a lost server until it is back and can be used."""
+        """Poll a lost server until it is back and can be used."""
         while server in self._trouble:
             try:
                 is_back = await self._meet(server)

@@ -44,7 +44,7 @@ Lines = tuple[int, int] | None
 
 
 async def contribution(context: RewardContext, helper: str, lines: Lines = None) -> Contribution:
-    """Return whether a test depends on the values of the function `helper` of the joint program.
+    """Examine whether a test depends on the values of the function `helper` of the joint program.
 
     Args:
         lines: where the function is defined.

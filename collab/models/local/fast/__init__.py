@@ -1,4 +1,4 @@
-"""What only makes a local model faster; with `model.fast: false` none of it is used.
+"""Optional speed-ups of a local model; `model.fast: false` disables them all.
 
 `accelerated` takes the place of `collab.models.local.kv_cache.plain` and gives the same answers,
 up to rounding. Each feature has a test that compares it with the plain way:

@@ -1,6 +1,6 @@
-"""The faster way to read the rows of a batch: fused projections, packed weights, a shared prefix.
+"""A faster way to read the rows of a batch: fused projections, packed weights, a shared prefix.
 
-Linear layers that read the same input are one product: as a rule queries, keys and values, and the
+Linear layers that read the same input become one product: usually queries, keys and values, and the
 two halves of a gated feed-forward layer. A pass over one token finds them, whatever their names.
 """
 
@@ -25,9 +25,9 @@ _GROUPS: WeakKeyDictionary[nn.Module, list[list[nn.Linear]]] = WeakKeyDictionary
 
 
 def fused_projections(module: Any) -> list[list[nn.Module]]:
-    """The linear layers of a causal language model, those together that read the same input.
+    """Return the linear layers of a causal language model, grouped by their input.
 
-    Where adapters can mix, a layer is given as PEFT has put LoRA around it.
+    If adapters can mix, a layer is returned with the LoRA that PEFT has put around it.
     """
     base = unwrapped(module)
     layers = [
@@ -43,7 +43,8 @@ def fused_projections(module: Any) -> list[list[nn.Module]]:
 
 @torch.no_grad()
 def _observed(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
-    """Groups in the order of a forward pass; layers that it does not reach are alone."""
+    """Return the groups in the order of a forward pass; layers that it does not reach are
+    single."""
     inputs: list[Tensor] = []  # held, or another could be taken for one that is gone
     groups: dict[tuple[object, ...], list[nn.Linear]] = {}
     seen: set[nn.Linear] = set()
@@ -65,7 +66,8 @@ def _observed(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
 
 @contextmanager
 def accelerated(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
-    """As `plain`: the rows of one batch, each to be read under its adapter."""
+    """Yield a cache for the rows of one batch, each read under its adapter; see
+    `kv_cache.plain`."""
     kind = SharedPrefixCache if supports_shared_prefix(module) else RoomyCache
     cache = kind(module, adapters)
     row_adapters = cache.row_adapters
@@ -83,5 +85,5 @@ def accelerated(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
 
 
 def _make_contiguous(head: Any, inputs: tuple[Tensor]) -> tuple[Tensor]:  # noqa: ARG001
-    """Frozen weights times a strided input is a product for each row in torch, 200 times slower."""
+    """Make the input contiguous: for a strided one torch multiplies per row, 200 times slower."""
     return (inputs[0].contiguous(),)

@@ -1,4 +1,4 @@
-"""Checks that a faster path computes what the plain one does, and which models it fits."""
+"""Checks that a faster path computes the same as the plain one, and which models support it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import BASE, unwrapped, without_adapters
 
 ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
-"""How far equal states may be apart, against their own size; 1e-3 in wider types."""
+"""Largest relative difference between equal states; 1e-3 for wider types."""
 
 OUTLIER = 4
-"""How much farther than most one layer may be apart: it may add little to what it was given."""
+"""Factor on the rounding bound for a single layer, which may add little to its input."""
 
 REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AttributeError, KeyError)
-"""What models raise that cannot be run in a second way."""
+"""Errors of models that cannot run in a second way."""
 
 
 class Pass(NamedTuple):
-    """One layer's: what came to it, and what it gave; both end in [hidden]."""
+    """One layer's input and output; both end in [hidden]."""
 
     came: Tensor
     gave: Tensor
@@ -38,9 +38,9 @@ class Pass(NamedTuple):
 def watched(
     base: Any, given: Callable[[Tensor], Tensor] = lambda states: states
 ) -> Iterator[list[Pass]]:
-    """The passes of the decoder's layers while entered, in their order.
+    """While entered, collect the passes of the decoder's layers, in order.
 
-    A layer reads what is `given` for what came to it.
+    `given` replaces the input of each layer.
     """
     came: list[Tensor] = []
     passes: list[Pass] = []
@@ -60,7 +60,8 @@ def watched(
 
 
 def equivalent(ours: Sequence[Pass], theirs: Sequence[Pass]) -> bool:
-    """Whether layers that read what came to `theirs` gave the same; tokens in the same order."""
+    """Return True if layers with the inputs of `theirs` gave the same outputs; tokens in the same
+    order."""
     if not theirs:
         return False
     bound = ROUNDING.get(theirs[0].came.dtype, 1e-3)
@@ -73,7 +74,7 @@ def equivalent(ours: Sequence[Pass], theirs: Sequence[Pass]) -> bool:
 
 
 def _error(ours: Tensor, theirs: Tensor, start: Tensor) -> float:
-    """How far they are apart, against how far they are from `start`."""
+    """Return the difference relative to the reference's distance from `start`."""
     state, exact, begun = (states.detach().float() for states in (ours, theirs, start))
     return float((state - exact).norm() / (exact - begun).norm())
 
@@ -82,9 +83,9 @@ _SUPPORTS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
 def supports_shared_prefix(module: Any) -> bool:
-    """Whether the rows of a causal language model can attend to their prompts together.
+    """Return whether the rows of a causal language model can attend to their prompts together.
 
-    What its configuration leaves open, a probe decides, once for each model.
+    If its configuration leaves this open, a probe decides, once per model.
     """
     base = unwrapped(module)
     if base not in _SUPPORTS:
@@ -94,7 +95,7 @@ def supports_shared_prefix(module: Any) -> bool:
 
 
 def _agrees(base: Any) -> bool:
-    """Whether shared-prefix attention equals separate rows."""
+    """Return True if shared-prefix attention gives the same as separate rows."""
     try:
         apart = _probe(base, KVCache)
         states = iter([layer.came for layer in apart])
@@ -111,7 +112,8 @@ def _probe(
     *,
     given: Callable[[Tensor], Tensor] = lambda states: states,
 ) -> list[Pass]:
-    """Of three rows of two prompts, with tokens of their own; layers read what is `given`."""
+    """Run three rows of two prompts, with their own tokens; `given` replaces the input of each
+    layer."""
     vocabulary = base.config.get_text_config().vocab_size
     ids = torch.tensor([[7, 5, 3], [2, 4, 6]], device=base.device) % vocabulary
     cache = kind(base, [BASE, BASE])

@@ -1,4 +1,4 @@
-"""Keeping to little memory on a CPU, and giving it back to the system."""
+"""Keeps memory low on a CPU, and returns it to the system."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from functools import cache
 from typing import Any
 
 COMPILED_PRODUCTS = 128
-"""oneDNN kernels kept in its cache; one forward and backward pass needs up to 90."""
+"""oneDNN kernels in its cache; one forward and backward pass needs up to 90."""
 
 LEAST_WEIGHTS = 1 << 16
-"""Of a layer whose weights are packed; the product of a smaller one is over before packing pays."""
+"""Fewest weights of a layer to be packed; smaller products finish too soon for packing to pay."""
 
 BYTES_A_TRIM = 1 << 23
-"""Bytes of layers' states between one trim and the next; a trim takes some milliseconds."""
+"""Bytes of layers' states between two trims; a trim takes some milliseconds."""
 
 
 def keep_few_products() -> None:
-    """Before the first product: oneDNN compiles one anew for every number of rows.
+    """Limit oneDNN's cache of compiled products; call it ahead of the first product.
 
-    It keeps the last 1024, and torch a description of each: 600 MB of sizes that hardly come
-    again. To compile one takes less than a millisecond.
+    oneDNN compiles one product per number of rows. It keeps the last 1024, and torch a description
+    of each: 600 MB of sizes that hardly recur. Compiling one takes less than a millisecond.
     """
     for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(capacity, str(COMPILED_PRODUCTS))
 
 
 def trim() -> None:
-    """Return what torch has freed on a CPU.
+    """Give the memory that torch has freed on a CPU back to the system.
 
-    The C library keeps it otherwise, for each thread apart: what sampling has freed is not there
-    for learning, and grows from step to step as sizes change.
+    The C library keeps it otherwise, separately per thread: memory that sampling has freed is then
+    not available for learning, and usage grows from step to step as sizes change.
     """
     release = _malloc_trim()
     if release is not None:
@@ -41,10 +41,11 @@ def trim() -> None:
 
 @contextmanager
 def trimmed(layers: Iterable[Any]) -> Iterator[None]:
-    """While entered, `trim` on a CPU as passes forward and backward go through `layers`, and last.
+    """While entered, call `trim` on a CPU during forward and backward passes through `layers`, and
+    at exit.
 
-    The GNU library cannot put an aligned tensor where one of its size was (its bug 14581), so that
-    what a layer has freed stays beside all that is kept for the backward pass.
+    The GNU library cannot place an aligned tensor into the gap of one of its size (its bug 14581).
+    So memory freed by a layer stays in use next to everything kept for the backward pass.
     """
     passed = _Passed()
     with ExitStack() as stack:
@@ -56,7 +57,7 @@ def trimmed(layers: Iterable[Any]) -> Iterator[None]:
 
 
 class _Passed:
-    """Counts the bytes of states that layers give, and of their gradients."""
+    """Counts the bytes of the layers' states and of their gradients."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -79,7 +80,7 @@ class _Passed:
 
 @cache
 def _malloc_trim() -> Callable[[int], int] | None:
-    """The GNU library's; others have none."""
+    """Return the GNU library's function; other libraries have none."""
     import ctypes
 
     try:

@@ -1,9 +1,9 @@
-"""Products of few rows on a CPU, by weights in the layout that oneDNN multiplies fastest.
+"""Products of few rows on a CPU, with weights in the layout that oneDNN multiplies fastest.
 
-A linear layer as torch computes it lays its weights out anew for every product, which takes as
-long as the product itself while rows are few. Here that is done once, until the weights change:
-they are then in memory twice. Layers that read the same input are multiplied as one, and their
-adapters with them, since a small product takes longer to begin than to do.
+torch's linear layer rearranges its weights for every product, which takes as long as the product
+itself while rows are few. Here it is done once, until the weights change; they are then in memory
+twice. Layers that read the same input are multiplied as one, together with their adapters, since a
+small product takes longer to start than to run.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from collab.models.local.layers import Forward, replaced
 from collab.models.local.multi_lora import RowAdapters, SideBySide, base_of
 
 MOST_ROWS = 128
-"""Above it packing gains little, and oneDNN keeps a compiled product for every number of rows."""
+"""Most rows for packed products; above it packing gains little, and oneDNN keeps a compiled product
+per number of rows."""
 
 SAMPLES = 64
-"""Weights of a layer that are looked at for a change which torch does not count as a version."""
+"""Sampled weights per layer, to detect a change that torch does not count as a version."""
 
 
 @contextmanager
 def prepacked(
     groups: Sequence[Sequence[Any]], row_adapters: RowAdapters | None = None
 ) -> Iterator[None]:
-    """While entered, layers multiply few rows by packed weights, those of a group as one.
+    """While entered, layers multiply few rows by packed weights, each group as one product.
 
     The layers of a group read the same input. Each row is answered under its adapter in
-    `row_adapters`, which must be applied. For inference only. Where the processor has no such
-    layout, layers are left as they are.
+    `row_adapters`, which must be applied. For inference only. If the processor has no such layout,
+    layers stay as they are.
     """
     fusions = [_Fusion(layers, row_adapters) for layers in groups if _can_pack(layers)]
     fusion_of = {layer: fusion for fusion in fusions for layer in fusion.layers}
@@ -46,7 +47,7 @@ def prepacked(
 
 
 def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether weights of this type are packed there."""
+    """Return True if weights of this type are packed on this device."""
     if device.type != "cpu" or platform.machine() not in ("x86_64", "AMD64"):
         return False
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
@@ -57,7 +58,7 @@ def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
 
 
 def weights_to_pack(module: nn.Module) -> int:
-    """How many weights of `module` are packed where that can be done, but for small layers."""
+    """Count the weights of `module` to pack, small layers excluded."""
     sizes = (layer.weight.numel() for layer in module.modules() if type(layer) is nn.Linear)
     return sum(size for size in sizes if size >= LEAST_WEIGHTS)
 
@@ -69,7 +70,7 @@ def _can_pack(layers: Sequence[Any]) -> bool:
 
 
 class _Part:
-    """The forward pass of one layer."""
+    """The forward pass of one layer in a group."""
 
     def __init__(self, layer: Any, fusion: _Fusion) -> None:
         self._layer, self._fusion = layer, fusion
@@ -82,7 +83,7 @@ class _Part:
 
 
 class _Fusion:
-    """The layers of a group as one: whichever is asked first has the product made for all."""
+    """Runs the layers of a group as one: the first one called computes the product for all."""
 
     def __init__(self, layers: Sequence[Any], row_adapters: RowAdapters | None) -> None:
         bases = [base_of(layer) for layer in layers]
@@ -94,7 +95,7 @@ class _Fusion:
         self._pieces: dict[Any, Tensor] = {}  # of layers that were not asked yet
 
     def answer(self, x: Tensor, layer: Any) -> Tensor:
-        """What `layer` makes of [..., in]: [..., out]."""
+        """Return the output of `layer`, [..., out], for `x`, [..., in]."""
         if layer not in self._pieces or self._read is not x or self._changes != _changes(x):
             pieces = torch.split(self._product(x.contiguous()), self._widths, dim=-1)
             self._pieces = dict(zip(self.layers, pieces, strict=True))
@@ -124,14 +125,14 @@ class _Adapters:
         self._down, self._up = _pack(adapters.down), _pack(adapters.up.T)
 
     def added(self, x: Tensor, y: Tensor) -> Tensor:
-        """`y`, what the layers make of `x` alone, and what each row's adapter adds."""
+        """Return `y`, the output of the layers for `x`, plus the output of each row's adapter."""
         inner = self._row_adapters.masked(_times(x, self._down), self._ranks)
         added: Tensor = torch.ops.mkldnn._linear_pointwise.binary(inner, y, self._up, None, "add")
         return added
 
 
 class _Weights:
-    """The weights of some layers one below the other, [out, in], packed when first asked for."""
+    """The stacked weights of some layers, [out, in], packed on first use."""
 
     def __init__(self, layers: Sequence[nn.Linear]) -> None:
         self._weights = [layer.weight for layer in layers]
@@ -148,11 +149,12 @@ class _Weights:
 
 
 _PACKED: WeakKeyDictionary[nn.Linear, _Weights] = WeakKeyDictionary()
-"""By the first layer of a group."""
+"""Packed weights, by the first layer of a group."""
 
 
 def _changes(x: Tensor) -> int:
-    """How often `x` was changed in place; in inference mode torch does not count it."""
+    """Return the number of in-place changes of `x`; 0 in inference mode, where torch does not count
+    them."""
     return 0 if x.is_inference() else x._version
 
 
@@ -164,14 +166,14 @@ def _weights_of(layers: Sequence[nn.Linear]) -> _Weights:
 
 
 def _state(weight: Tensor) -> tuple[object, ...]:
-    """Changes when the weights do."""
+    """Return a value that changes when the weights do."""
     weight = weight.detach()
     sample = weight.flatten()[:: weight.numel() // SAMPLES | 1]  # odd, or all were of one column
     return weight.data_ptr(), weight._version, *sample.tolist()
 
 
 def _bias_of(layers: Sequence[nn.Linear]) -> Tensor | None:
-    """[out]; None where no layer has one."""
+    """Return the stacked bias, [out]; None if no layer has one."""
     if all(layer.bias is None for layer in layers):
         return None
     biases = (
@@ -182,12 +184,12 @@ def _bias_of(layers: Sequence[nn.Linear]) -> Tensor | None:
 
 
 def _pack(weights: Tensor) -> Tensor:
-    """[out, in], in the layout of products of few rows."""
+    """Pack [out, in] into the layout for products of few rows."""
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weights.contiguous(), MOST_ROWS)
     return packed
 
 
 def _times(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
-    """[..., in] times packed weights: [..., out]."""
+    """Multiply [..., in] by packed weights: [..., out]."""
     y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weights, bias, "none", [], "")
     return y

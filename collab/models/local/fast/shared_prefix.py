@@ -1,4 +1,4 @@
-"""Caches with room for new tokens, and attention that reads a prompt once for all its rows."""
+"""Caches with room for new tokens, and attention that reads a prompt once for all of its rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from transformers.cache_utils import DynamicLayer
 from collab.models.local.kv_cache import KVCache
 
 ROOM = 64
-"""Tokens that a buffer has room for beyond what it holds."""
+"""Spare tokens of a buffer beyond its current content."""
 
 
 class RoomyCache(KVCache):
     """A cache whose layers grow by many tokens at a time."""
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """As `KVCache.read`."""
+        """Begin with left-padded prompts; see `KVCache.read`."""
         logits = super().read(ids, mask)
         _make_room(self._cache.layers)
         return logits
@@ -36,7 +36,8 @@ def _make_room(layers: list[Any]) -> None:
 
 
 class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
-    """Keys and values in buffers with room; the plain layer copies all of them for every token."""
+    """Keys and values in buffers with spare room; the plain layer copies all of them for every
+    token."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
         super().__init__()
@@ -66,7 +67,7 @@ class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
 
 
 def _with_room(held: Tensor, end: int) -> Tensor:
-    """[rows, heads, time, size], with more of time."""
+    """Return [rows, heads, time, size] in a longer buffer."""
     rows, heads, time, size = held.shape
     buffer = held.new_empty(rows, heads, end + ROOM, size)
     buffer[:, :, :time] = held
@@ -77,17 +78,17 @@ NAME = "collab_shared"
 
 
 class Layout:
-    """Which prompt each row of a batch goes on with; the same in every layer."""
+    """Maps each row of a batch to the prompt that it continues; the same in every layer."""
 
     def __init__(self, mask: Tensor) -> None:
         """`mask` [prompts, time] is 0 where a prompt is padded; one row for each prompt."""
         self._shown = mask.bool()
         self.kept: list[int] = []
-        """The prompts that some row goes on with."""
+        """Prompts that at least one row continues."""
         self.owners: list[int] = []
-        """For each row, the position of its prompt in `kept`."""
+        """Position in `kept` of each row's prompt."""
         self.mask: Tensor | None = None
-        """[rows, 1, 1, time], added to scores; None where no prompt is padded."""
+        """Attention mask [rows, 1, 1, time], added to scores; None if no prompt is padded."""
         self._shape = 0, 0
         # [prompts, width], rows, and [rows], positions in it; None where rows are in that order
         self._rows: Tensor | None = None
@@ -95,7 +96,7 @@ class Layout:
         self.go_on(range(len(mask)))
 
     def go_on(self, owners: Sequence[int]) -> None:
-        """`owners` are the prompts of the rows, [rows]; prompts without any are let go."""
+        """Set the prompts of the rows, [rows]; prompts without rows are dropped."""
         self.kept = sorted(set(owners))
         self.owners = [self.kept.index(owner) for owner in owners]
         members: list[list[int]] = [[] for _ in self.kept]
@@ -120,13 +121,13 @@ class Layout:
             self.mask = mask[torch.tensor(self.owners, device=device)][:, None, None]
 
     def by_prompt(self, x: Tensor) -> Tensor:
-        """From [rows, heads, group, n] to [prompts, heads, width * group, n], side by side."""
+        """Regroup [rows, heads, group, n] to [prompts, heads, width * group, n], side by side."""
         prompts, width = self._shape
         x = x.view(prompts, width, *x.shape[1:]) if self._rows is None else x[self._rows]
         return x.transpose(1, 2).reshape(prompts, x.shape[2], -1, x.shape[-1])
 
     def by_row(self, x: Tensor, group: int) -> Tensor:
-        """The way back."""
+        """Undo `by_prompt`."""
         prompts, width = self._shape
         x = x.view(prompts, -1, width, group, x.shape[-1]).transpose(1, 2).flatten(0, 1)
         return x if self._places is None else x[self._places]
@@ -140,7 +141,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
     """
 
     def __init__(self, keys: Tensor, values: Tensor, layout: Layout) -> None:
-        """`keys` and `values` of the prompts: [prompts, heads, time, size]."""
+        """Start from the prompts' `keys` and `values`: [prompts, heads, time, size]."""
         super().__init__()
         self.lazy_initialization(keys, values)
         self._layout = layout
@@ -160,7 +161,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         *args: Any,  # noqa: ARG002
         **kwargs: Any,  # noqa: ARG002
     ) -> tuple[Tensor, Tensor]:
-        """Take one token of each row, [rows, heads, 1, size]; `attend` reads them from here."""
+        """Add one token per row, [rows, heads, 1, size]; `attend` reads it from here."""
         if self._length == self._new_keys.shape[-1]:
             self._new_keys = functional.pad(self._new_keys, (0, ROOM))
             self._new_values = functional.pad(self._new_values, (0, 0, 0, ROOM))
@@ -170,7 +171,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         return key_states, value_states
 
     def select(self, rows: Tensor, prompts: Tensor) -> None:
-        """Go on with these rows, and with these of the prompts."""
+        """Keep only these rows and these prompts."""
         if len(prompts) < len(self._keys):
             self._keys, self._values = self._keys[prompts], self._values[prompts]
         self._new_keys, self._new_values = self._new_keys[rows], self._new_values[rows]
@@ -192,12 +193,12 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
 
 
 class SharedPrefixCache(KVCache):
-    """A cache in which rows that `select` makes of one prompt attend to it together."""
+    """A cache in which the rows that `select` makes of one prompt attend to it together."""
 
     _layout: Layout
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """As `KVCache.read`."""
+        """Begin with left-padded prompts; see `KVCache.read`."""
         logits = super().read(ids, mask)
         layers = self._cache.layers
         self._layout = Layout(mask)
@@ -206,7 +207,7 @@ class SharedPrefixCache(KVCache):
         return logits
 
     def extend(self, tokens: Tensor) -> Tensor:
-        """As `KVCache.extend`."""
+        """Read one more token per row; see `KVCache.extend`."""
         with sharing(self._config, self._cache.layers):
             return super().extend(tokens)
 
@@ -222,7 +223,7 @@ _LAYERS: ContextVar[Sequence[SharedLayer]] = ContextVar("layers")
 
 @contextmanager
 def sharing(config: Any, layers: Sequence[SharedLayer]) -> Iterator[None]:
-    """While entered, the model of `config` attends to what `layers` hold."""
+    """While entered, the model of `config` attends to the tokens in `layers`."""
     before = config._attn_implementation
     token = _LAYERS.set(layers)
     config._attn_implementation = NAME
@@ -240,7 +241,7 @@ def _attention(
     scaling: float | None = None,
     **kwargs: Any,  # noqa: ARG001
 ) -> tuple[Tensor, None]:
-    """As transformers calls it; returns [rows, 1, query heads, size]."""
+    """Compute attention for transformers; returns [rows, 1, query heads, size]."""
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     read = _LAYERS.get()[module.layer_idx].attend(query.float() * scaling).to(query.dtype)
     return read.transpose(1, 2), None
