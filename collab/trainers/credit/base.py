@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 
 
 class FrozenModel(Protocol):
-    """A model that nothing trains: a base with its adapters off, or one beside the team's."""
+    """A frozen model: a base with its adapters off, or a separate model."""
 
     @property
     def hidden_size(self) -> int:
         """The length of a hidden state."""
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """The tokens of a text, none of them a control token."""
+        """Tokenise a text; none of the tokens is a control token."""
 
     async def features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
-        """The last layer's state at each sequence's last token: float32, [n, hidden].
+        """Return the last layer's state at each sequence's last token: float32, [n, hidden], no
+        gradient.
 
-        No gradient goes through it. Sequences are read in batches, so pass any number of them.
+        Sequences are read in batches, so pass any number of them.
         """
 
 
@@ -43,82 +44,88 @@ class TeamModels(Protocol):
     """The models of a team in training."""
 
     def base(self, agent: str) -> FrozenModel:
-        """The base model of a trained agent, without adapters.
+        """Return the base model of a trained agent, without adapters.
 
         Raises:
             RecipeError: the agent's whole model is trained, so it has no frozen base.
         """
 
     def other(self, name: str) -> FrozenModel:
-        """A local model beside the team's, by its name; loaded once, and closed with the run."""
+        """Return a further local model by its name; loaded once, and closed with the run."""
 
     async def logprobs(
         self, agent: str, actions: Sequence[Action], *, reference: bool = False
     ) -> list[tuple[float, ...]]:
-        """The log-probability of each token of an agent's responses, in nats.
+        """Return the log-probability of each token of an agent's responses, in nats.
 
-        Under the agent's current policy, or under its `reference` from before training; at the
-        agent's sampling settings.
+        It is taken under the agent's current policy, or under its `reference` from before training,
+        with the agent's sampling settings.
         """
 
 
 Rule = Callable[..., Weights]
-"""Computes the weights of a group; further parameters are options."""
+"""Computes the weights of a group; its further parameters are options."""
 
 
 class Algorithm:
     """Gives credit to the groups of a step; the constructor takes its options.
 
-    `credit` is needed, and every other method is a hook that may stay empty.
+    `credit` is required; every other method is a hook that may stay empty.
     """
 
     compares: bool = False
-    """Whether a group of one episode has nothing to be compared with."""
+    """Whether an episode needs others in its group to be compared with."""
     pays_as_played: bool = True
-    """Whether a weight is the advantage of the joint action that was played. If not, no ratio of
-    the teammates' probabilities belongs to it, and `update_order: sequential` is refused."""
+    """Whether a weight is the advantage of the joint action that was played.
+
+    If not, no ratio of the teammates' probabilities applies to it, and `update_order: sequential`
+    is refused.
+    """
     goes_by_rewards: bool = True
-    """Whether weights come from the groups' rewards and returns alone, so `shaped` can shape it."""
+    """Whether weights depend only on the groups' rewards and returns, so `shaped` can shape it."""
 
     async def open(self, models: TeamModels) -> None:
-        """Take the team's models; called once, before the first step and before `restore`."""
+        """Receive the team's models; called once, before the first step and before `restore`."""
 
     async def prepare(self, group: Group) -> None:
-        """Begin with a group's whole episodes, while the step's other groups are being sampled.
+        """Start on a group's complete episodes, while the step's other groups are still being
+        sampled.
 
         Joint actions that were scored here are not scored again in `credit`.
         """
 
     async def credit(self, groups: Sequence[Group]) -> Sequence[Weights]:
-        """The weights of each group: one number per response, or one per token of a response.
+        """Return the weights of each group: one number per response, or one per token of a
+        response.
 
         `await group.score(...)` scores joint actions that were not played.
         """
         raise NotImplementedError
 
     def measures(self) -> Mapping[str, float]:
-        """Metrics of the step, by name; read after every `credit`."""
+        """Return metrics of the step, by name; read after every `credit`."""
         return {}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """Divisors of weights for `normalise: group`, by group; read after every `credit`.
+        """Return divisors of weights for `normalise: group`, by group; read after every `credit`.
 
-        A weight without an entry is divided by the deviation of the weights.
+        A weight without an entry is divided by the standard deviation of the weights.
         """
         return ()
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError, with the remedy, if the algorithm is wrong for a recipe.
+        """Raise RecipeError, with the remedy, if the algorithm does not fit a recipe.
 
         Called before any model is loaded.
         """
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> Sequence[str]:  # noqa: ARG002
-        """Lines for `collab train --dry-run`."""
+        """Return lines for `collab train --dry-run`."""
         return ()
 
     def state(self) -> Mapping[str, Any]:
-        """The state that the next step depends on: numbers, strings, lists, mappings, tensors."""
+        """Return the state that the next step depends on: numbers, strings, lists, mappings,
+        tensors."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -126,7 +133,7 @@ class Algorithm:
 
     @property
     def scores_more(self) -> bool:
-        """Whether it scores joint actions that were not played: `prepare` is not empty."""
+        """True if it scores joint actions that were not played: `prepare` is not empty."""
         return type(self).prepare is not Algorithm.prepare
 
 
@@ -171,7 +178,7 @@ def make_algorithm(component: Component, built_in: Mapping[str, Any]) -> Algorit
 
 
 def _complete(what: str, named: type) -> type:
-    """The class itself, or with the hooks of `Algorithm` that a class of a user's lacks."""
+    """Return the class itself, or with the hooks of `Algorithm` that a user's class lacks."""
     if issubclass(named, Algorithm):
         return named
     if not all(hasattr(named, method) for method in ("credit", "state", "restore")):
@@ -182,7 +189,8 @@ def _complete(what: str, named: type) -> type:
 
 
 def _checked(what: str, rule: Rule, group: Group, **options: Any) -> Weights:
-    """The weights from a user's function; raises TrainingError if it raises or gives no mapping."""
+    """Return the weights from a user's function; raises TrainingError if it raises or returns no
+    mapping."""
     weights = call(what, TrainingError, partial(rule, **options), group)
     if not isinstance(weights, Mapping):
         raise TrainingError(

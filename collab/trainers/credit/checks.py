@@ -11,7 +11,7 @@ REMEDY = "set trainer.algorithm to 'iac', 'rae' or 'marloo'"
 
 
 def check_one_reward(name: str, recipe: Recipe, spec: TrainerSpec) -> None:
-    """Raise RecipeError where agents have rewards of their own."""
+    """Raise RecipeError if agents have rewards of their own."""
     if spec.local_parts:
         raise RecipeError(
             f"algorithm '{name}' learns one reward of the team, and local_parts gives the agents"
@@ -21,7 +21,7 @@ def check_one_reward(name: str, recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def check_no_opponents(name: str, recipe: Recipe) -> None:
-    """Raise RecipeError where what one agent wins another one loses."""
+    """Raise RecipeError if one agent's gain is another's loss."""
     environment = recipe.task.environment if recipe.task else None
     if environment is not None and class_of(environment).zero_sum:
         raise RecipeError(
@@ -33,8 +33,8 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
 def check_normalise(spec: TrainerSpec) -> None:
     """Raise RecipeError for `normalise: group` with a rule whose baseline is not the group's.
 
-    Its weights are not centred within a group, so the more the group's rewards are alike, the
-    larger the divided weights are.
+    Its weights are not centred within a group, so the more similar the group's rewards, the larger
+    the divided weights.
     """
     if spec.normalise == "group":
         raise RecipeError(
@@ -45,10 +45,10 @@ def check_normalise(spec: TrainerSpec) -> None:
 
 
 def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
-    """The reward that all agents earned with a joint action.
+    """Return the reward that all agents earned with a joint action.
 
     Args:
-        rewards: those of the group, or its returns.
+        rewards: the rewards or returns of the group.
 
     Raises:
         TrainingError: they earned different rewards.

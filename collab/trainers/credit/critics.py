@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Critic:
-    """A head on a model that is frozen, and what its last step was like."""
+    """A head on a frozen model, with statistics of its last step."""
 
     def __init__(self, model: FrozenModel, *, rate: float, width: int, steps: int) -> None:
         from collab.trainers.credit.head import Head
@@ -30,16 +30,16 @@ class Critic:
         self.head: Head = Head(model.hidden_size, rate=rate, width=width)
         self._features: Tensor | None = None
         self.measured: dict[str, float] = {}
-        """The last step: `loss`, the mean squared error; `explained`, the share of the targets'
-        variance that the values explain."""
+        """Statistics of the last step: `loss`, the mean squared error; `explained`, the share of
+        the targets' variance that the values explain."""
 
     async def values(self, histories: Sequence[Sequence[int]]) -> list[float]:
-        """The values of histories, which the next `learn` is about."""
+        """Return the values of histories, which the next `learn` refers to."""
         self._features = await self.model.features(histories) if histories else None
         return [] if self._features is None else self.head.predict(self._features)
 
     def learn(self, targets: Sequence[float]) -> None:
-        """Move the values of the histories last read towards `targets`."""
+        """Move the values of the histories read last towards `targets`."""
         if self._features is None:
             return
         loss = self.head.fit(self._features, targets, self._steps)
@@ -51,17 +51,18 @@ class Critic:
         return self.head.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from an earlier `state`."""
         self.head.restore(state)
 
 
 class Critics:
-    """The critics of a rule, by name. Each is made when it is first asked for.
+    """The critics of a rule by name, each made on first use.
 
     Args:
-        rate: the learning rate of the heads. width: of a hidden layer, 0 for none.
-        steps: how often a critic learns from a batch.
-        model: a local model that all of them read; None for the base of the agent's own.
+        rate: learning rate of the heads.
+        width: width of a hidden layer, 0 for none.
+        steps: updates of a critic per batch.
+        model: a local model that all critics read; None for the base of each agent.
     """
 
     def __init__(self, *, rate: float, width: int, steps: int, model: str | None) -> None:
@@ -71,11 +72,11 @@ class Critics:
         self._saved: Mapping[str, Any] = {}
 
     def open(self, models: TeamModels) -> None:
-        """Take the team's models."""
+        """Receive the team's models."""
         self._models = models
 
     def of(self, name: str, agent: str) -> Critic:
-        """The critic of that name, which reads the base model of `agent`."""
+        """Return the critic of that name, which reads the base model of `agent`."""
         if name not in self._made:
             if self._models is None:
                 raise TrainingError("a critic was asked before its algorithm was opened")
@@ -87,7 +88,7 @@ class Critics:
         return self._made[name]
 
     def measures(self) -> dict[str, float]:
-        """Metrics of each critic's last step."""
+        """Return metrics of each critic's last step."""
         return {
             named(named(CRITIC, name), what): value
             for name, critic in self._made.items()
@@ -95,18 +96,18 @@ class Critics:
         }
 
     def state(self) -> dict[str, Any]:
-        """The states of the critics, by name."""
+        """Return the states of the critics, by name."""
         return {**self._saved, **{name: critic.state() for name, critic in self._made.items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from an earlier `state`."""
         self._made, self._saved = {}, dict(state)
 
 
 def own_history(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
-    """The tokens that an agent's first response of a turn was drawn after.
+    """Return the prompt tokens of an agent's first response of a turn.
 
-    None where the agent did not act in that turn.
+    None if the agent did not act in that turn.
     """
     episode, turn = node
     for decision in group.episodes[episode].turns[turn].decisions:
@@ -116,10 +117,10 @@ def own_history(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
 
 
 def joint_history(group: Group, node: Node) -> str:
-    """The text of all that agents saw and said before any of them acts in a turn, by agent.
+    """Return a text of all that agents saw and said before any of them acts in a turn, by agent.
 
-    Observations of other agents in this very turn are left out: a value that depended on them would
-    be no baseline for those agents.
+    Observations of other agents in the same turn are omitted: a value that depended on them would
+    not be a valid baseline for those agents.
     """
     episode, turn = node
     played = group.episodes[episode]
@@ -144,7 +145,7 @@ def _of(agent: str, decisions: tuple[Decision, ...]) -> list[Decision]:
 
 
 Place = tuple[int, Node]
-"""A group of the step, by its number, and a joint action of it."""
+"""Number of a group in the step, and a joint action of it."""
 
 
 def advantages_of_groups(
@@ -163,13 +164,13 @@ def advantages_of_groups(
 def advantages(
     group: Group, agent: str, values: Mapping[Node, float], *, trace: float
 ) -> dict[Node, float]:
-    """GAE (arXiv 1506.02438) over the turns of each episode, of an agent's rewards.
+    """Compute GAE (arXiv 1506.02438) over the turns of each episode, on an agent's rewards.
 
     delta_t = r_t + gamma V_t+1 - V_t and A_t = delta_t + gamma lambda A_t+1, where `trace` is
     lambda: 0 is the one-step error of IAC and MAAC (arXiv 2601.21972), 1 the return minus V_t. In a
-    tree V_t+1 and A_t+1 are means over the joint actions that follow. After the last turn stands
-    what a solved state goes on earning, and otherwise 0. A turn without a value, in which the agent
-    did not act, is passed through.
+    tree, V_t+1 and A_t+1 are means over the following joint actions. The value after the last turn
+    is the further earnings of a solved state, otherwise 0. A turn without a value, in which the
+    agent did not act, is skipped.
     """
     by_node: dict[Node, float] = {}
     worth = dict(values)
@@ -188,12 +189,11 @@ class ActorCritic(Algorithm):
     """A rule whose weights are generalised advantage estimates of its critics' values.
 
     Args:
-        trace: lambda of GAE. 0 takes the paper's one-step error; 1 is unbiased whatever the critic
-            says.
+        trace: lambda of GAE. 0 is the paper's one-step error; 1 is unbiased whatever the critic.
         rate: the critics' learning rate.
-        width: of a critic's hidden layer; 0 for none.
-        steps: how often a critic learns from a batch.
-        model: a local model that the critics read in place of the agents' bases.
+        width: width of a critic's hidden layer; 0 for none.
+        steps: updates of a critic per batch.
+        model: a local model for the critics to read instead of the agents' bases.
     """
 
     def __init__(
@@ -212,31 +212,34 @@ class ActorCritic(Algorithm):
         self._critics.open(models)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError where weights would be divided by what they are not centred for."""
+        """Raise RecipeError for a normalisation for which the weights are not centred."""
         check_normalise(spec)
 
     def measures(self) -> dict[str, float]:
-        """`critic/NAME/loss`, the mean squared error before the step's learning, and `/explained`,
-        the share of the returns' variance that the values told."""
+        """Return `critic/NAME/loss` and `critic/NAME/explained`.
+
+        They are the mean squared error before the step's update, and the share of the returns'
+        variance that the values explain.
+        """
         return self._critics.measures()
 
     def state(self) -> dict[str, Any]:
-        """The critics, by name."""
+        """Return the states of the critics, by name."""
         return self._critics.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from an earlier `state`."""
         self._critics.restore(state)
 
 
 class IAC(ActorCritic):
-    """A_i,t = GAE of V_i(h_i,t), h_i,t what agent i has seen and said; CoLLM-DC, arXiv 2601.21972.
+    """A_i,t = GAE of V_i(h_i,t), with h_i,t the history of agent i; CoLLM-DC, arXiv 2601.21972.
 
     V_i is a linear head on the base model with its adapters off, at the last token of the agent's
-    prompt. It is trained by squared error towards A + V, one step a batch. No other episode is
-    needed for a baseline, so G may be 1. Right for every protocol: a history holds nothing that
-    depends on the response. It costs a forward pass over the prompts, and no further response or
-    score. The options are those of `ActorCritic`.
+    prompt. It is trained by squared error towards A + V, one update per batch. The baseline needs
+    no other episode, so G may be 1. It is valid for every protocol: nothing in a history depends on
+    the response. It costs a forward pass over the prompts, and no further response or score. The
+    options are those of `ActorCritic`.
     """
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
@@ -263,18 +266,18 @@ def _histories(groups: Sequence[Group], agent: str) -> dict[Place, tuple[int, ..
 
 
 TEAM = "team"
-"""The name of the critic."""
+"""Name of the critic."""
 
 
 class MAAC(ActorCritic):
-    """A_t = GAE of V(h_t), h_t what all agents have seen and said; CoLLM-CC, arXiv 2601.21972.
+    """A_t = GAE of V(h_t), with h_t the histories of all agents; CoLLM-CC, arXiv 2601.21972.
 
     One head on the base model of the first agent, adapters off, reads one text: for each agent its
-    name and its history, joined by blank lines. It learns once a batch. What agents see of each
-    other within the turn is left out, so that V is a baseline for all of them and the rule is right
-    for every protocol, where all agents earn the same: V is one number. It costs a forward pass
-    over the joint histories, and no further response or score. The options are those of
-    `ActorCritic`.
+    name and its history, joined by blank lines. It is updated once per batch. Answers that agents
+    see of each other within the turn are omitted, so V is a baseline for all of them. The rule is
+    valid for every protocol in which all agents earn the same, since V is one number. It costs a
+    forward pass over the joint histories, and no further response or score. The options are those
+    of `ActorCritic`.
     """
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
@@ -301,7 +304,7 @@ class MAAC(ActorCritic):
         return list(weights)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError where one value cannot be that of all agents."""
+        """Raise RecipeError if one value cannot serve all agents."""
         super().check(recipe, spec)
         check_one_reward("maac", recipe, spec)
 

@@ -1,8 +1,8 @@
-"""A group of episodes as credit sees it: its rewards, its returns, and what is compared with what.
+"""A group of episodes as credit sees it: its rewards, its returns, and the sets to compare.
 
-Episodes of one task form a tree of joint actions. In `chains` each of the G episodes is a branch
-of its own; in `tree` every joint action has G children, and an episode is a path to a leaf; in
-`greedy` only the best of G siblings has children, and the episodes of the others end with them.
+Episodes of one task form a tree of joint actions. In `chains`, each of the G episodes is a separate
+branch. In `tree`, every joint action has G children, and an episode is a path to a leaf. In
+`greedy`, only the best of G siblings has children, and the episodes of the others end there.
 
 A solved task is an absorbing state, unless the team's `when_solved` says otherwise: the episode
 stays in it until the horizon, and earns the last reward again at every turn.
@@ -26,17 +26,18 @@ Key = tuple[int, int, str]
 """One agent's responses in a turn: the episode's position in its group, the turn, the agent."""
 
 Weights = Mapping[Key, float | Sequence[float]]
-"""The factor of each response's log-probability: one number for the agent's whole turn, or one for
-each of its tokens, in the order in which they were drawn."""
+"""Factors of each response's log-probability: one number for the agent's whole turn, or one per
+token, in the order in which they were drawn."""
 
 Rewards = Mapping[Node, Mapping[str, float]]
 """A reward or return for each joint action, by agent."""
 
 Advantages = Callable[[Sequence[float]], Sequence[float]]
-"""From returns that are compared to the advantage of each, in their order."""
+"""Maps compared returns to the advantage of each, in the same order."""
 
 Choice = Mapping[str, int | None]
-"""For each agent, which of several joint actions its response is taken from; None for no answer."""
+"""For each agent, the index of the joint action from which its response is taken; None for no
+answer."""
 
 Ask = Callable[[Sequence[Node], Sequence[Choice]], Awaitable[list[Mapping[str, float] | None]]]
 """Scores further joint actions, as `Group.score` does."""
@@ -46,63 +47,63 @@ Ask = Callable[[Sequence[Node], Sequence[Choice]], Awaitable[list[Mapping[str, f
 class Group:
     """Episodes of one task, without failures.
 
-    A joint action that several episodes of a tree share has the node that it has in the first one.
+    A joint action that several episodes of a tree share has the node of the first of them.
     """
 
     episodes: tuple[Episode, ...]
     agents: tuple[str, ...]
-    """The agents that are trained."""
+    """Names of the trained agents."""
     rewards: Rewards
-    """r_t; the same for every agent unless it has local parts."""
+    """Rewards r_t; the same for every agent unless it has local parts."""
     returns: Rewards
-    """R_t = r_t + gamma x mean of R_t+1 over the joint actions that follow; where the episode
-    stays in its solved state for n more turns, r_t + (gamma + .. + gamma^n) x r_t. In `greedy` r_t:
-    what would have followed is known of one sibling only."""
+    """Returns R_t = r_t + gamma x mean of R_t+1 over the following joint actions. If the episode
+    stays in its solved state for n more turns, R_t = r_t + (gamma + .. + gamma^n) x r_t. In
+    `greedy`, R_t = r_t, because only one sibling is continued."""
     baselines_over: tuple[tuple[Node, ...], ...]
-    """Sets of joint actions, the returns of each of which make the baseline: in `chains` the joint
-    actions of one turn, in `tree` and `greedy` the children of one joint action."""
+    """Sets of joint actions whose returns form a baseline: in `chains` the joint actions of one
+    turn, in `tree` and `greedy` the children of one joint action."""
     visit_share: Mapping[Node, float]
-    """The share of the group's play that went through a joint action: 1/G at the first turn; in
+    """Share of the group's play that went through a joint action: 1/G at the first turn; in
     `greedy` at every turn."""
     absorbed: Mapping[int, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
-    """In `chains`, by turn: what the episodes that were solved before it earn from it on."""
+    """In `chains`, by turn: the further earnings of episodes that were solved earlier."""
     ask: Ask | None = None
     """Scores further joint actions of the group; see `score`."""
     children: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
-    """The joint actions that follow each one and make its return: none in `greedy`."""
+    """Following joint actions that enter each one's return: none in `greedy`."""
     discount: float = 1.0
-    """gamma."""
+    """Discount gamma."""
 
     @property
     def task(self) -> str:
-        """The address of the group's task, e.g. `humaneval/12`."""
+        """Address of the group's task, e.g. `humaneval/12`."""
         return self.episodes[0].task
 
     async def score(
         self, nodes: Sequence[Node], choices: Sequence[Choice]
     ) -> list[Mapping[str, float] | None]:
-        """The rewards, by agent, of joint actions made of responses that were played.
+        """Return the rewards, by agent, of joint actions recombined from played responses.
 
         Args:
             nodes: joint actions of one set of `baselines_over`.
-            choices: for each new joint action, by agent, the position in `nodes` of the response
-                that the agent takes part with, or None where it is to have answered nothing; an
-                agent that is not named takes part with its response at `nodes[0]`.
+            choices: one mapping per new joint action, from an agent to the position in `nodes` of
+                its response, or None for an empty answer; an agent without an entry keeps its
+                response at `nodes[0]`.
 
-        Returns one mapping for each choice; None where it could not be scored.
+        Returns one mapping per choice; None if it could not be scored.
 
         Raises:
-            TrainingError: nobody is there to score them, as for a group read from a record.
+            TrainingError: nothing can score them, as for a group read from a record.
         """
         if self.ask is None:
             raise TrainingError("this group's joint actions cannot be scored again: it has no task")
         return await self.ask(nodes, choices)
 
     def compared(self, nodes: Sequence[Node], agent: str) -> list[float]:
-        """The returns of `agent` that make one baseline.
+        """Return the returns of `agent` that form one baseline.
 
-        They are those of `nodes`, and where this is a single node, of an episode that plays on
-        alone, also those of the episodes that were solved before.
+        They are the returns of `nodes`. For a single node, an episode that continues alone, they
+        include the earnings of episodes that were solved earlier.
         """
         returns = [self.returns[node][agent] for node in nodes]
         if len(nodes) == 1:
@@ -112,21 +113,21 @@ class Group:
 
 @dataclass(frozen=True)
 class Tree:
-    """The joint actions of a group, and how they follow each other."""
+    """The joint actions of a group, and the links between them."""
 
     nodes: tuple[Node, ...]
     children: Mapping[Node, tuple[Node, ...]]
     baselines_over: tuple[tuple[Node, ...], ...]
     visit_share: Mapping[Node, float]
     solved: Mapping[int, tuple[Node, ...]] = field(default_factory=dict)
-    """In `chains`, by turn: the last joint actions of the episodes that were solved before it and
+    """In `chains`, by turn: the last joint actions of the episodes that were solved earlier and
     stay in their solved state."""
     one_turn: bool = False
     """Whether a joint action's return is its own reward, as in `greedy`."""
 
 
 def tree_of(episodes: Sequence[Episode], shape: Shape) -> Tree:
-    """Find a group's joint actions, which follow which, and which are compared."""
+    """Find a group's joint actions, their successors, and the sets to compare."""
     node_of: dict[tuple[int, int], Node] = {}
     children: dict[Node | None, list[Node]] = {None: []}
     for number, episode in enumerate(episodes):
@@ -210,7 +211,7 @@ def make_group(
 
 
 def with_rewards(group: Group, rewards: Rewards) -> Group:
-    """A group whose joint actions earned other rewards, with the returns that follow."""
+    """Return a group whose joint actions earned other rewards, with the resulting returns."""
     solved = {turn: solved_before(group.episodes, turn) for turn in group.absorbed}
     tree = Tree(
         tuple(group.children), group.children, group.baselines_over, group.visit_share, solved
@@ -219,11 +220,11 @@ def with_rewards(group: Group, rewards: Rewards) -> Group:
 
 
 def compare(group: Group, advantages: Advantages) -> Weights:
-    """The weights of a group whose advantages come from returns that are compared.
+    """Return the weights of a group whose advantages come from compared returns.
 
-    `advantages` is asked once for every agent and every set of `group.baselines_over`. Where only
-    one episode still plays, it is compared with those that were solved before: by itself it would
-    be its own baseline, and the turn would teach the less the better the team.
+    `advantages` is called once for every agent and every set of `group.baselines_over`. If only one
+    episode still plays, it is compared with those that were solved earlier: as its own baseline it
+    would learn less, the better the team is.
     """
     weights: dict[Key, float] = {}
     for nodes in group.baselines_over:
@@ -235,7 +236,7 @@ def compare(group: Group, advantages: Advantages) -> Weights:
 
 
 def solved_before(episodes: Sequence[Episode], turn: int) -> tuple[tuple[int, int], ...]:
-    """The last joint actions of the episodes that were solved before a turn, and stay so in it.
+    """Return the last joint actions of episodes that were solved before a turn, and stay so in it.
 
     Each is a `Node`: the position of an episode in its group, and a turn of it.
     """
@@ -250,7 +251,7 @@ def earned_from(
     episodes: Sequence[Episode],
     discount: float,
 ) -> dict[str, float]:
-    """The earnings of a solved state from `turn` on, a turn that is not played, by agent.
+    """Return the earnings of a solved state from `turn` on, a turn that is not played, by agent.
 
     Args:
         last: the reward of the episode's last joint action, which is at `node`, by agent.
@@ -260,5 +261,5 @@ def earned_from(
 
 
 def geometric(discount: float, terms: int) -> float:
-    """The sum of the first `terms` of 1 + gamma + gamma^2 + .."""
+    """Return the sum of the first `terms` of 1 + gamma + gamma^2 + .."""
     return fsum(discount**k for k in range(terms))

@@ -18,7 +18,8 @@ INITIAL_STD = 0.02
 class Head:
     """Predicts a number from a hidden state: linear, or with one tanh layer of `width`.
 
-    In float32 whatever the model's dtype is: bfloat16 does not resolve small differences of value.
+    It is in float32 whatever the model's dtype, because bfloat16 does not resolve small differences
+    of value.
     """
 
     def __init__(self, hidden_size: int, *, rate: float, width: int = 0, seed: int = 0) -> None:
@@ -31,19 +32,20 @@ class Head:
         self.optimiser: Optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
 
     def __call__(self, features: Tensor) -> Tensor:
-        """The prediction for each row of [n, hidden]: [n]. Rows are brought to one scale first."""
+        """Return the prediction for each row of [n, hidden]: [n]. Rows are normalised first."""
         normed = functional.layer_norm(features.float().cpu(), (self._size,))
         values: Tensor = self.network(normed)[:, 0]
         return values
 
     @torch.no_grad()
     def predict(self, features: Tensor) -> list[float]:
-        """The same, without gradient."""
+        """Return the predictions without gradient."""
         values: list[float] = self(features).tolist()
         return values
 
     def fit(self, features: Tensor, targets: Sequence[float], steps: int = 1) -> float:
-        """Take steps towards the targets by squared error; returns the error before the first."""
+        """Take steps towards the targets by squared error; returns the error before the first
+        step."""
         wanted = torch.tensor(targets, dtype=torch.float32)
         return self.descend(lambda: functional.mse_loss(self(features), wanted), steps)
 
@@ -52,7 +54,7 @@ class Head:
         return descend([self.optimiser], loss, steps)
 
     def state(self) -> dict[str, Any]:
-        """Parameters and the optimiser's moments."""
+        """Return the parameters and the optimiser's moments."""
         parts = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
         return copy.deepcopy(parts)
 
@@ -63,10 +65,10 @@ class Head:
 
 
 def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
-    """A layer whose weights come from `generator` alone.
+    """Make a layer whose weights come from `generator` alone.
 
-    A layer made in the usual way draws from torch's global state, which a resumed run has restored
-    by the time at which its rule makes the layer.
+    A layer made in the usual way draws from torch's global state. A resumed run has already
+    restored that state when its rule makes the layer.
     """
     layer = nn.Linear(n_in, n_out, device="meta").to_empty(device="cpu")  # nothing is drawn
     nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)

@@ -1,4 +1,4 @@
-"""Scoring joint actions that were not played: responses of several episodes, joined anew."""
+"""Scores joint actions that were not played, by recombining responses of several episodes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from collab.records import Episode, Failure, Problem, Score, Turn, failure_of
 from collab.trainers.credit.group import Choice, Node
 
 ScoreJointAction = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
-"""From a problem and each agent's artefact to the joint action's score."""
+"""Scores a joint action, given a problem and each agent's artefact."""
 
 Artefacts = tuple[tuple[str, str], ...]
-"""The artefacts of a joint artefact, each with its agent."""
+"""The parts of a joint artefact, each with its agent."""
 
 AT_ONCE = 64
-"""The most joint actions that are scored at the same time."""
+"""Most joint actions that are scored at the same time."""
 
 
 class JointActions:
-    """The joint actions of one group's responses, and what they earn. Each is scored once.
+    """The joint actions of one group's responses, and their rewards. Each is scored once.
 
-    Equal texts are one joint action: what was played is known, and is not scored again.
+    Equal texts count as one joint action; a played one is known, and is not scored again.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class JointActions:
         score: ScoreJointAction,
     ) -> None:
         self.failures: list[Failure] = []
-        """Why joint actions could not be scored."""
+        """Reasons why joint actions could not be scored."""
         self._problem, self._episodes, self._spec, self._ask_score = problem, episodes, spec, score
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._scores: dict[Artefacts, Score | asyncio.Future[Score | None]] = {}
@@ -44,7 +44,7 @@ class JointActions:
                 self._scores.setdefault(tuple(joined(turn).items()), turn.score)
 
     def team(self, nodes: Sequence[Node]) -> list[str]:
-        """The agents whose responses make the joint artefact.
+        """Return the agents whose responses make the joint artefact.
 
         Raises:
             TrainingError: they are not the same at all of `nodes`.
@@ -75,7 +75,7 @@ class JointActions:
         ]
 
     async def _score(self, artefacts: Mapping[str, str]) -> Score | None:
-        """The score of these artefacts, which are scored once; None where that failed."""
+        """Return the score of these artefacts, computed once; None if scoring failed."""
         key = tuple(artefacts.items())
         if key not in self._scores:
             self._scores[key] = asyncio.ensure_future(self._ask(artefacts))
@@ -101,15 +101,15 @@ def _pick(made: Sequence[Mapping[str, str]], position: int | None, agent: str) -
 
 
 def joined(turn: Turn) -> dict[str, str]:
-    """The artefacts that make the joint one."""
+    """Return the artefacts that make the joint one."""
     names = turn.artefacts if turn.joined is None else turn.joined
     return {name: turn.artefacts[name] for name in names}
 
 
 def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
-    """r_i = team_weight x r + the points of the agent's own parts.
+    """Return r_i = team_weight x r + the points of the agent's own parts.
 
-    r is the joint reward, or the agent's own where a game pays its seats unequally.
+    r is the joint reward, or the agent's own if a game pays its seats unequally.
     """
     parts = spec.local_parts.get(agent, ())
     earned = score.by_agent.get(agent, score.reward)

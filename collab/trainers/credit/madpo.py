@@ -20,23 +20,23 @@ from collab.trainers.credit.group import Group, Key, Node, Weights
 from collab.trainers.credit.joint_actions import joined
 
 TIE = 1e-9
-"""A gap up to this is rounding: neither response is the better."""
+"""Largest gap that counts as a tie; it is rounding error."""
 
 
 @dataclass(frozen=True)
 class Preference:
-    """Two joint actions of a group, of which one is the better."""
+    """Two joint actions of a group, one better than the other."""
 
     win: Node
     lose: Node
     gap: float
-    """The difference of their values."""
+    """Difference of their values."""
 
 
 def best_pairs(nodes: Sequence[Node], values: Sequence[float], most: int) -> list[Preference]:
-    """The pairs of `nodes` whose values differ most, at most so many; ties never.
+    """Return the pairs of `nodes` whose values differ most, at most so many, without ties.
 
-    Of equal gaps the pair that was sampled first comes first.
+    Among equal gaps, the pair that was sampled first comes first.
     """
     pairs = []
     for (node, value), (other, its_value) in combinations(zip(nodes, values, strict=True), 2):
@@ -48,43 +48,43 @@ def best_pairs(nodes: Sequence[Node], values: Sequence[float], most: int) -> lis
 
 
 def chance_of_losing(margin: float) -> float:
-    """sigmoid(-margin), the chance that the Bradley-Terry model gives the worse one."""
+    """Return sigmoid(-margin), the probability that the Bradley-Terry model gives the worse
+    response."""
     return 0.5 * (1 - tanh(margin / 2))
 
 
 def loss_of(margin: float) -> float:
-    """-log sigmoid(margin), in nats."""
+    """Return -log sigmoid(margin), in nats."""
     return max(-margin, 0.0) + log1p(exp(-abs(margin)))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A pair that an agent learns from."""
+    """A pair of joint actions that an agent learns from."""
 
     number: int
-    """The position of the group in its step."""
+    """Position of the group in its step."""
     agent: str
     pair: Preference
     parties: tuple[str, ...]
-    """The agents whose responses make the margin: all, or the agent alone."""
+    """Agents whose responses make the margin: all, or the agent alone."""
     share: float
-    """One part of as many as the agent learns from in this group."""
+    """Share of one pair among those that the agent learns from in this group."""
 
 
 async def comparisons(
     number: int, group: Group, agent: str, *, most: int, shifts: Shifts | None
 ) -> list[Comparison]:
-    """The pairs that an agent learns from in a group.
+    """Return the pairs that an agent learns from in a group.
 
-    Where its answer depends on no teammate's and no teammate's on it, its own responses are
-    compared, by their mean reward over the teammates' samples. Elsewhere joint actions are
-    compared, by the rewards that they earned.
+    If its answer depends on no teammate's and no teammate's on it, its own responses are compared,
+    by their mean reward over the teammates' samples. Otherwise joint actions are compared, by their
+    rewards.
 
     Args:
-        number: the group's, in its step.
-        most: pairs that are taken at each set of joint actions that are compared, those with the
-            largest gaps of reward.
-        shifts: with which teammates' samples a response is scored, as in `cross`.
+        number: the group's number in its step.
+        most: pairs from each set of compared joint actions, those with the largest gaps of reward.
+        shifts: the teammates' samples that a response is scored with, as in `cross`.
     """
     pairs: list[tuple[Preference, tuple[str, ...]]] = []
     for nodes in group.baselines_over:
@@ -98,8 +98,7 @@ async def comparisons(
 
 
 def shifts_for(n_agents: int, given: Shifts | None) -> Shifts:
-    """The shifts that are used: those that were given, else all samples for two agents and 3 for
-    more."""
+    """Return the shifts to use: those given, else all samples for two agents and 3 for more."""
     return given or ("samples" if n_agents <= 2 else FEW)
 
 
@@ -114,29 +113,28 @@ async def _crossed(
 
 
 Response = tuple[int, Node, str]
-"""A group of the step, by its number, a joint action of it, and an agent."""
+"""Number of a group in the step, a joint action of it, and an agent."""
 
 
 class MADPO(Algorithm):
     """A_i(win) = G/P beta sigmoid(-beta m) and A_i(lose) = -A_i(win) of P pairs; m = sum of d_j.
 
-    d_j = log pi_j(win) - log pi_j(lose), minus the same of the reference, which is the policy from
-    before training. With these weights a step follows the gradient of -log sigmoid(beta m), which
-    is DPO (arXiv 2305.18290) for a team, averaged over a group's pairs, with the teammates' d held
-    fixed. It is CoMLRL's MADPO on new samples at each step, and with a reference, which CoMLRL does
-    not keep.
+    d_j = log pi_j(win) - log pi_j(lose), minus the same under the reference, the policy from before
+    training. With these weights a step follows the gradient of -log sigmoid(beta m). That is DPO
+    (arXiv 2305.18290) for a team, averaged over a group's pairs, with the teammates' d held fixed.
+    It is CoMLRL's MADPO on new samples at each step, and with a reference, which CoMLRL does not
+    keep.
 
-    An agent whose answer depends on no teammate's, and no teammate's on it, has pairs of its own:
-    its responses are compared by their mean reward over the teammates' samples, and m = d_i. In a
-    pair of whole joint answers it would be pushed towards the worse of its two responses whenever
-    its teammates had won the pair. Other agents have pairs of joint answers as they were played,
-    and m is the sum over all agents. Right for every protocol of one turn.
-
-    Costs the judging of `cross`, and two forward passes over the responses in pairs.
+    An agent whose answer depends on no teammate's, and no teammate's on it, has its own pairs. Its
+    responses are compared by their mean reward over the teammates' samples, and m = d_i. In a pair
+    of whole joint answers it would be pushed towards the worse of its two responses whenever its
+    teammates had won the pair. Other agents have pairs of joint answers as they were played, and m
+    is the sum over all agents. The rule is valid for every protocol of one turn. It costs the
+    judging of `cross`, and two forward passes over the responses in pairs.
 
     Args:
-        beta: how strictly the reference is kept to.
-        pairs: the most that an agent learns from in a group: those with the largest gaps.
+        beta: strength of the pull towards the reference.
+        pairs: most pairs per agent and group; those with the largest gaps are used.
         shifts: see `cross`.
     """
 
@@ -157,7 +155,7 @@ class MADPO(Algorithm):
         self._models = models
 
     async def prepare(self, group: Group) -> None:
-        """Have everything scored that `credit` will ask for."""
+        """Score all joint actions that `credit` will need."""
         for agent in group.agents:
             await comparisons(0, group, agent, most=self._pairs, shifts=self._shifts)
 
@@ -189,13 +187,16 @@ class MADPO(Algorithm):
         return list(weights)
 
     def measures(self) -> Mapping[str, float]:
-        """For each agent: `preferences/AGENT/pairs`, the number of its pairs; `/crossed`, the share
-        that is about its responses alone; `/gap`, the mean gap of rewards; `/loss` in nats;
-        `/margin`, beta m; `/ordered`, the share whose margin is above 0."""
+        """Return metrics for each agent, named `preferences/AGENT/...`.
+
+        `pairs` is the number of its pairs; `crossed` the share about its responses alone; `gap` the
+        mean gap of rewards; `loss` is in nats; `margin` is beta m; `ordered` the share with a
+        margin above 0.
+        """
         return dict(self._measures())
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError where the step would not be that of the loss above."""
+        """Raise RecipeError if the step would not follow the gradient of the loss."""
         _check_turns(recipe, spec)
         _check_options(spec)
         n_agents = len(recipe.team.roles.contributors)
@@ -203,7 +204,7 @@ class MADPO(Algorithm):
         check_cost("madpo", spec, scored_at_most(spec.group_size, n_agents, shifts))
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:  # noqa: ARG002
-        """Which pairs each agent learns from."""
+        """Describe the pairs that each agent learns from."""
         return [
             f"pairs of {agent}: "
             + (
@@ -217,7 +218,7 @@ class MADPO(Algorithm):
     async def _ratios(
         self, groups: Sequence[Group], items: Sequence[Comparison]
     ) -> dict[Response, float]:
-        """log pi - log reference of all responses in pairs, in nats."""
+        """Return log pi - log reference of all responses in pairs, in nats."""
         if self._models is None:
             raise TrainingError("madpo was asked for weights before it was opened")
         needed = dict.fromkeys(

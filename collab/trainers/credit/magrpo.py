@@ -49,9 +49,9 @@ def marloo(group: Group) -> Weights:
 def maremax(group: Group) -> Weights:
     """A_t^(g) = R_t^(g) - max over g' of R_t^(g'), the same for every agent.
 
-    The baseline of ReMax (Li et al., arXiv 2310.10505), there the greedy response's return, is
-    the group's largest return: what falls short is made less likely, nothing more likely.
-    It is biased, since the largest return depends on every response of the group.
+    The baseline of ReMax (Li et al., arXiv 2310.10505), there the greedy response's return, is here
+    the group's largest return: responses below it become less likely, none becomes more likely. It
+    is biased, since the largest return depends on every response of the group.
     """
     return compare(group, lambda returns: [value - max(returns) for value in returns])
 
@@ -68,13 +68,13 @@ def mareinforce(group: Group) -> Weights:
 def at_grpo(group: Group) -> Weights:
     """A_i,t^(g) = (r_i,t^(g) - mean over g' of r_i,t^(g')) / their standard deviation.
 
-    Agent- and turn-wise grouped GRPO, arXiv 2510.11062: of the rewards of the turn itself, among
-    responses of one task, agent and turn. r_i,t = team_weight x r_t + the agent's `local_parts`. It
-    is meant for `turn_structure: greedy`, where all of these answer to one state and only the best
-    is gone on with: n G H responses a task. What a turn is worth to later ones is then no credit,
-    and later states are better than the team would reach: right where every turn has a reward that
-    says how far the team has come. In chains the states of later turns differ. One turn of one
-    agent is GRPO (arXiv 2402.03300).
+    Agent- and turn-wise grouped GRPO, arXiv 2510.11062. It compares the rewards of the turn itself,
+    among responses of one task, agent and turn. r_i,t = team_weight x r_t + the agent's
+    `local_parts`. It is meant for `turn_structure: greedy`, where all of these answer to one state
+    and only the best is continued: n G H responses per task. The value of a turn for later ones is
+    then not credited, and later states are better than the team would reach. So every turn needs a
+    reward that measures the team's progress. In chains, the states of later turns differ. One turn
+    of one agent is GRPO (arXiv 2402.03300).
     """
     weights: dict[Key, float] = {}
     for nodes in group.baselines_over:

@@ -1,4 +1,4 @@
-"""MARLHF: a reward model learns which joint answer is the better, and pays the team."""
+"""MARLHF: a reward model learns which joint answer is better, and pays the team."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ NAME = "reward"
 
 
 class RewardModel:
-    """Bradley-Terry: the better of two texts is so with chance sigmoid(r(better) - r(worse)).
+    """Bradley-Terry model: the better of two texts wins with probability sigmoid(r(better) -
+    r(worse)).
 
     r is a head on a frozen model, at the last token of the text. The features of a text are kept
     until `forget`.
@@ -35,22 +36,22 @@ class RewardModel:
         self._features: dict[str, Tensor] = {}
 
     def open(self, models: TeamModels) -> None:
-        """Take the team's models."""
+        """Receive the team's models."""
         self._heads.open(models)
 
     def reads_model_of(self, agent: str) -> None:
-        """Read the base model of `agent`, unless a model was named."""
+        """Read the base model of `agent`, unless another model was named."""
         self._reads = agent
 
     async def scores(self, texts: Sequence[str]) -> list[float]:
-        """r of each text."""
+        """Return r of each text."""
         head = self._heads.of(NAME, self._reads).head
         return head.predict(await self._read(texts)) if texts else []
 
     async def learn(self, pairs: Sequence[tuple[str, str]]) -> tuple[float, float]:
         """Take steps down -log sigmoid(r(better) - r(worse)).
 
-        Returns that loss, in nats, and the share of pairs in the right order, before the steps.
+        Returns the loss, in nats, and the share of pairs in the right order, before the steps.
         """
         from torch.nn.functional import logsigmoid
 
@@ -63,15 +64,15 @@ class RewardModel:
         return loss, ordered
 
     def forget(self) -> None:
-        """Let the features of all texts go."""
+        """Drop the features of all texts."""
         self._features.clear()
 
     def state(self) -> dict[str, Any]:
-        """The head."""
+        """Return the state of the head."""
         return self._heads.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from an earlier `state`."""
         self._heads.restore(state)
 
     async def _read(self, texts: Sequence[str]) -> Tensor:
@@ -86,7 +87,7 @@ class RewardModel:
 
 
 def joint_text(group: Group, answers: Mapping[str, str]) -> str:
-    """The task as the agents are given it, and a joint answer to it."""
+    """Return the task in the agents' form, followed by a joint answer to it."""
     task = joint_history(group, (0, 0))
     return "\n\n".join([task, *(f"{agent}:\n{text}" for agent, text in answers.items())])
 
@@ -94,18 +95,20 @@ def joint_text(group: Group, answers: Mapping[str, str]) -> str:
 class MARLHF(Algorithm):
     """A_i = leave-one-out of rho(task, joint answer), which is learned from pairs.
 
-    Christiano et al., arXiv 1706.03741, for a team, as CoMLRL's MARLHF, with new samples each
-    step. rho is a head on the base model of the first agent, adapters off, and learns from pairs of
-    a task's samples with different rewards by -log sigmoid(rho(win) - rho(lose)): only the order of
-    rewards counts. A step's responses are paid before their own pairs are learned from, so that no
-    baseline depends on the response. The gradient is that of rho, not of the reward. Right for
-    every protocol. It costs a forward pass over the joint answers, and no judging.
+    Christiano et al., arXiv 1706.03741, for a team, as CoMLRL's MARLHF, with new samples each step.
+    rho is a head on the base model of the first agent, adapters off. It learns from pairs of a
+    task's samples with different rewards by -log sigmoid(rho(win) - rho(lose)), so only the order
+    of rewards counts. A step's responses are paid before their own pairs are learned from, so that
+    no baseline depends on the response. The gradient is that of rho, not of the reward. The rule is
+    valid for every protocol. It costs a forward pass over the joint answers, and no judging.
 
     Args:
-        pairs: the most of a turn that are learned from, those with the largest gaps.
+        pairs: most pairs per turn to learn from, those with the largest gaps.
         warmup: steps with pairs before the first response is paid; until then all weights are 0.
-        rate: the reward model's learning rate. width: of a hidden layer, 0 for none.
-        steps: how often it learns from a step's pairs. model: a local model that is read instead.
+        rate: the reward model's learning rate.
+        width: width of a hidden layer, 0 for none.
+        steps: updates per batch of pairs.
+        model: a local model to read instead of the base.
     """
 
     def __init__(
@@ -145,22 +148,24 @@ class MARLHF(Algorithm):
         return weights
 
     def measures(self) -> dict[str, float]:
-        """`reward_model/steps`, those with pairs that it had learned from before; `/pairs`, `/loss`
-        in nats and `/ordered`, the share that it put in order, of this step's pairs, before it
-        learned from them."""
+        """Return metrics of the reward model, named `reward_model/...`.
+
+        `steps` is the number of earlier steps with pairs. `pairs`, `loss` in nats and `ordered`,
+        the share of pairs in the right order, are of this step, before its pairs were learned from.
+        """
         return self._metrics
 
     def state(self) -> Mapping[str, Any]:
-        """The reward model, and how many steps it has learned from."""
+        """Return the state of the reward model, and its number of steps."""
         return {"model": self._model.state(), "learned": self._learned}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from an earlier `state`."""
         self._model.restore(state["model"])
         self._learned = state["learned"]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError where there are no pairs, or no one reward to learn."""
+        """Raise RecipeError if there are no pairs, or no single reward to learn."""
         if recipe.team.when_solved == "stop" and recipe.team.turns > 1:
             raise RecipeError(
                 "algorithm 'marlhf' learns rewards up to a constant, so that episodes of unequal"

@@ -11,10 +11,10 @@ from collab.stats import deviation
 from collab.trainers.credit.group import Group, Key, Weights
 
 Member = tuple[int, Key]
-"""The position of a group in the step, and the key of one of its weights."""
+"""Position of a group in the step, and the key of one of its weights."""
 
 NO_SPREAD = 1e-9
-"""A deviation up to this is rounding error, and advantages are not divided by it."""
+"""Largest standard deviation that counts as rounding error; advantages are not divided by it."""
 
 
 def normalise(
@@ -23,15 +23,14 @@ def normalise(
     how: Normalise,
     spreads: Sequence[Mapping[Key, float]] = (),
 ) -> list[Weights]:
-    """The weights of a step's groups, divided by their population standard deviation.
+    """Divide the weights of a step's groups by a population standard deviation.
 
-    `group`: that of each agent within each set of joint actions that are compared, as in GRPO
-    (arXiv 2402.03300). `agent`: that of each agent within each task, over all turns, as in Dr. MAS
-    (arXiv 2602.08847), so that agents whose rewards differ in size get gradients of like size.
-    `step`: that of each agent over all tasks of the step, which keeps what hard and easy tasks
-    differ by.
-
-    `spreads` are an algorithm's own, by group: they replace the deviations of `group`.
+    `group`: per agent within each set of compared joint actions, as in GRPO (arXiv 2402.03300).
+    `agent`:
+    per agent within each task, over all turns, as in Dr. MAS (arXiv 2602.08847), so that agents
+    whose rewards differ in size get gradients of similar size. `step`: per agent over all tasks of
+    the step, which keeps the differences between hard and easy tasks. `spreads` are an algorithm's
+    own deviations, by group: they replace those of `group`.
     """
     if how == "none":
         return list(weights)
@@ -58,10 +57,10 @@ def _numbers(weights: Weights, how: Normalise) -> Numbers:
 
 
 Numbers = dict[Key, float]
-"""Weights that are one number a response."""
+"""Weights with one number per response."""
 
 Divisions = Iterator[tuple[list[Member], float]]
-"""Which weights are divided by which deviation."""
+"""Pairs of weights and the deviation that divides them."""
 
 
 def _of_baselines(groups: Sequence[Group], weights: Sequence[Numbers]) -> Divisions:

@@ -1,4 +1,4 @@
-"""RAE: every agent against a moving average of its own returns."""
+"""RAE: compares every agent with a moving average of its own returns."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from collab.trainers.credit.checks import check_normalise
 from collab.trainers.credit.group import Group, Key, Weights
 
 Seat = tuple[str, str, int]
-"""A game (the suite that a task is of), an agent, and a turn."""
+"""A game (the suite of a task), an agent, and a turn."""
 
 
 class Rae(Algorithm):
     """A_t^(g) = R_i,t^(g) - b_i,t, then b_i,t <- decay b_i,t + (1 - decay) R_i,t^(g).
 
-    Role-conditioned advantage estimation, SPIRAL (Liu et al., arXiv 2506.24119): an average for
-    each game and role, here also for each turn, as returns of later turns are smaller. It is read
-    before the response's own return enters it, so that the gradient is unbiased. Right for every
-    protocol, and for self-play, where the returns of the seats sum to 0 and so their mean tells
-    nothing. A group may be of one episode; it costs no response, no score and no model.
+    Role-conditioned advantage estimation, SPIRAL (Liu et al., arXiv 2506.24119): an average per
+    game and role, here also per turn, because returns of later turns are smaller. It is read before
+    the response's own return enters it, so the gradient is unbiased. The rule is valid for every
+    protocol, and for self-play, where the returns of the seats sum to 0, so their mean is no
+    baseline. A group may have one episode; the rule costs no response, no score and no model.
 
     Args:
-        decay: what is kept of the average at each response; 0 takes the last return alone.
+        decay: the share of the average kept at each response; 0 uses only the last return.
     """
 
     def __init__(self, *, decay: float = 0.95) -> None:
@@ -42,11 +42,12 @@ class Rae(Algorithm):
         return [self._credit(group) for group in groups]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError where weights would be divided by what they are not centred for."""
+        """Raise RecipeError for a normalisation for which the weights are not centred."""
         check_normalise(spec)
 
     def measures(self) -> dict[str, float]:
-        """`credit/AGENT/average`: what the agent's first turn earned on average, over all games."""
+        """Return `credit/AGENT/average`: the average return of the agent's first turn, over all
+        games."""
         by_agent: dict[str, list[float]] = {}
         for (_, agent, turn), average in self._averages.items():
             if turn == 0:
@@ -57,11 +58,11 @@ class Rae(Algorithm):
         }
 
     def state(self) -> dict[str, Any]:
-        """The averages."""
+        """Return the averages."""
         return {"averages": [[*seat, average] for seat, average in self._averages.items()]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from an earlier `state`."""
         self._averages = {(g, agent, turn): value for g, agent, turn, value in state["averages"]}
 
     def _credit(self, group: Group) -> Weights:

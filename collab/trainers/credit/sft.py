@@ -1,4 +1,4 @@
-"""Fine-tuning by likelihood on what the team itself got right."""
+"""Fine-tuning by likelihood on the team's own successful episodes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from collab.trainers.credit.group import Group, Weights
 class Sft(Algorithm):
     """A_t^(g) = 1 for every response of an episode that is kept, 0 for all others.
 
-    The objective is then the log-likelihood of what is kept, over G. Of the team's own samples
-    that is rejection sampling, again and again (expert iteration: STaR, arXiv 2203.14465; RAFT,
-    2304.06767), for each agent of the team by itself. Its first step on new samples is REINFORCE
-    with a reward of 1 for what is kept. Further `inner_epochs` raise the likelihood of the same
-    episodes, and need no clip. Nothing is learned from what failed, and nothing at all from a
-    group without success; an answer that others happened to rescue is learned like one that was
-    right. It is a warm start, not an end.
+    The objective is then the log-likelihood of the kept responses, over G. On the team's own
+    samples this is iterated rejection sampling (expert iteration: STaR, arXiv 2203.14465; RAFT,
+    2304.06767), for each agent separately. Its first step on new samples is REINFORCE with a reward
+    of 1 for kept episodes. Further `inner_epochs` raise the likelihood of the same episodes, and
+    need no clip. Failed episodes teach nothing, so a group without success teaches nothing at all;
+    an answer that teammates happened to rescue counts as right. It is meant as a warm start.
 
     Args:
         above: keep the episodes whose return is more than this share of the largest return; None
@@ -43,7 +42,7 @@ class Sft(Algorithm):
         self._kept = 0.0
 
     def keeps(self, episode: Episode) -> bool:
-        """Whether the episode, which is whole, is learned from.
+        """Return True if a complete episode is learned from.
 
         Raises:
             TrainingError: its reward does not say whether the task is solved, and `above` is None.
@@ -68,11 +67,11 @@ class Sft(Algorithm):
         ]
 
     def measures(self) -> Mapping[str, float]:
-        """`sft/kept`: the share of the episodes that are learned from."""
+        """Return `sft/kept`: the share of the episodes that are learned from."""
         return {metric_names.KEPT: self._kept}
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError where the objective would not be the likelihood of what is kept."""
+        """Raise RecipeError if the objective would not be the likelihood of the kept episodes."""
         check_no_opponents("sft", recipe)
         plain = {
             "turn_structure": ("chains", "whole episodes are kept or not"),
@@ -88,7 +87,8 @@ class Sft(Algorithm):
 
 
 def _largest_return(episode: Episode) -> float:
-    """The largest return of the turns that count: without those that solving the task ended."""
+    """Return the largest return of the turns that count: without those that solving the task
+    ended."""
     ended = episode.unplayed - episode.absorbed
     last = episode.score.maximum if episode.score else 0.0
     return (episode.largest_return or 0.0) - ended * last

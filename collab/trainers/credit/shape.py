@@ -1,4 +1,4 @@
-"""How the episodes of a group follow from each other."""
+"""The shape of a group: how its episodes branch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from collab.recipe.trainer import TurnStructure
 
 BEST = -1
-"""In `greedy`, in place of a sample: the sibling that later turns continue from."""
+"""Placeholder for a sample in `greedy`: the sibling that later turns continue from."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How the episodes of a group follow from each other: G chains, one tree, or its best path."""
+    """The shape of a group: G chains, one tree, or its best path."""
 
     structure: TurnStructure
     group_size: int
@@ -20,35 +20,35 @@ class Shape:
 
     @property
     def siblings_share_state(self) -> bool:
-        """Whether joint actions that are compared have the same history."""
+        """True if compared joint actions have the same history."""
         return self.structure != "chains"
 
     @property
     def episodes(self) -> int:
-        """The largest number of episodes in a group."""
+        """Largest number of episodes in a group."""
         if self.structure == "greedy":
             return self.n_turns * (self.group_size - 1) + 1
         return self.group_size * self.leaves(0)
 
     def first(self, sibling: int) -> int:
-        """The sample that begins with this sibling in the first turn."""
+        """Return the sample that begins with this sibling in the first turn."""
         return sibling * self.leaves(0)
 
     def child(self, sample: int, turn: int, sibling: int) -> int:
-        """The sample that continues `sample` with this sibling in `turn`."""
+        """Return the sample that continues `sample` with this sibling in `turn`."""
         if self.structure == "greedy":
             return turn * self.group_size + sibling
         return sample + sibling * self.leaves(turn)
 
     def key(self, sample: int, turn: int) -> tuple[int, int]:
-        """A key that is equal for the episodes that share the joint action at `turn`."""
+        """Return a key that is equal for episodes that share the joint action at `turn`."""
         if self.structure == "tree":
             return turn, sample // self.leaves(turn)
         shared = self.structure == "greedy" and turn < sample // self.group_size
         return turn, BEST if shared else sample
 
     def leaves(self, turn: int) -> int:
-        """The largest number of episodes of a tree that share one joint action at `turn`."""
+        """Return the largest number of episodes of a tree that share one joint action at `turn`."""
         if self.structure != "tree":
             return 1
         return int(self.group_size ** (self.n_turns - 1 - turn))

@@ -1,4 +1,4 @@
-"""Process rewards: each turn is paid for what it made of the joint artefact."""
+"""Process rewards: each turn is paid for its change to the joint artefact."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Potential = Mapping[str, float]
 
 
 class Shaped(Algorithm):
-    """A_t = that of another rule, of the rewards r_t + gamma Phi(h_t+1) - Phi(h_t).
+    """A_t = the weight of another rule, for the rewards r_t + gamma Phi(h_t+1) - Phi(h_t).
 
     Potential-based shaping (Ng, Harada and Russell 1999). Phi is 0 before the first turn and after
-    the last one, so an agent that revises is paid for what it makes better, not for what it was
-    handed, and the gradient and the optimum stay as they are. It makes a difference from the second
-    turn on; right for every protocol. Phi(h_t) is the reward that the joint artefact of the turn
-    before would earn in the turns that are left, were it kept. It costs nothing. Phi may be wrong
-    about later turns, so their shaped rewards count too: they add up to R_t - Phi(h_t).
+    the last one. So an agent that revises is paid for its improvement, not for its input, and the
+    gradient and the optimum stay the same. It makes a difference from the second turn on, and is
+    valid for every protocol. Phi(h_t) is the reward that the joint artefact of the previous turn
+    would earn in the remaining turns if it were kept. It costs nothing. Phi may be wrong about
+    later turns, so their shaped rewards count too: they add up to R_t - Phi(h_t).
 
     Args:
-        rule: the algorithm that is given the shaped rewards, and needs nothing beside them.
-        options: that algorithm's own.
-        weight: Phi is multiplied by it.
+        rule: the algorithm that gets the shaped rewards, and needs nothing else.
+        options: that algorithm's own options.
+        weight: factor of Phi.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Shaped(Algorithm):
         return await self._rule.credit([shaped(group, self._weight) for group in groups])
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError where the rule or the shaping would be wrong."""
+        """Raise RecipeError if the rule or the shaping would be biased."""
         self._rule.check(recipe, spec)
         if spec.turn_structure == "greedy":
             raise RecipeError(
@@ -72,7 +72,7 @@ class Shaped(Algorithm):
             )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
-        """Lines about the shaping, and those of the rule."""
+        """Return lines about the shaping, followed by those of the rule."""
         turns = "; of one turn nothing is" if recipe.team.turns == 1 else ""
         return [
             f"credit: '{self._name}' of shaped rewards, from turn 2 on{turns}",
@@ -81,7 +81,8 @@ class Shaped(Algorithm):
 
 
 def shaped(group: Group, weight: float = 1.0) -> Group:
-    """The group with shaped rewards; returns lose the potential of the history before them."""
+    """Return the group with shaped rewards; returns lose the potential of the history before
+    them."""
     after = {node: _potential(group, node, weight) for node in group.rewards}
     before = {child: after[node] for node, nodes in group.children.items() for child in nodes}
     rewards, returns = {}, {}
@@ -100,7 +101,7 @@ def shaped(group: Group, weight: float = 1.0) -> Group:
 
 
 def _potential(group: Group, node: Node, weight: float) -> Potential:
-    """The reward that the joint artefact would earn in the turns that are left."""
+    """Return the reward that the joint artefact would earn in the remaining turns."""
     episode = group.episodes[node[0]]
     left = (episode.horizon or len(episode.turns)) - 1 - node[1]
     turns = fsum(group.discount**k for k in range(left))

@@ -1,4 +1,4 @@
-"""Credit for the groups of one step: which episodes are compared, and the weights they get."""
+"""Credit for the groups of one step: the compared episodes, and their weights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def group_of(
     spec: TrainerSpec,
     shape: Shape,
 ) -> Group:
-    """The group of one task's whole episodes; `joint` scores further joint actions."""
+    """Return the group of one task's complete episodes; `joint` scores further joint actions."""
     tree = tree_of(episodes, shape)
     rewards: dict[Node, dict[str, float]] = {}
     for node in tree.nodes:
@@ -45,7 +45,7 @@ def group_of(
 
 
 def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:
-    """Refuse what a third party's algorithm must not give."""
+    """Refuse invalid weights from a third party's algorithm."""
     if len(weights) != len(groups):
         raise TrainingError(
             f"algorithm '{algorithm}' gave the weights of {len(weights)} groups, not {len(groups)}"
@@ -67,29 +67,31 @@ def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm
 
 
 Key = tuple[str, ...]
-"""A group, by the names of its episodes."""
+"""A group, identified by the names of its episodes."""
 
 
 @dataclass(frozen=True)
 class Credit:
-    """The groups of a step, and what the log-probabilities of their responses are multiplied by."""
+    """The groups of a step, and the factors of their responses' log-probabilities."""
 
     groups: Sequence[Group] = ()
     weights: Sequence[Weights] = ()
-    """The weights of each group, in the order of `groups`."""
+    """Weights of each group, in the order of `groups`."""
     failures: Sequence[Failure] = ()
-    """Why joint actions beside those that were played could not be scored."""
+    """Reasons why joint actions that were not played could not be scored."""
     measures: Mapping[str, float] = field(default_factory=dict)
-    """Metrics of the algorithm itself. And of joint actions beside those that were played:
-    `joint_actions/scored`, their number; `/seconds`, the wall time of scoring them; `/waited`, the
-    part of it that was not hidden behind sampling."""
+    """Metrics of the algorithm, and of further joint actions that were scored.
+
+    `joint_actions/scored` is their number; `/seconds` the wall time of scoring them; `/waited` the
+    part of it that did not overlap with sampling.
+    """
 
 
 class StepCredit:
     """Gives credit to the groups of one step.
 
-    `see` may be told of a group as soon as it is played; what the algorithm prepares then runs
-    beside the sampling. `credit` waits for it, and prepares the groups that it was not told of.
+    `see` may announce a group as soon as it is played; the algorithm then prepares it while others
+    are sampled. `credit` waits for this, and prepares the remaining groups.
     """
 
     def __init__(
@@ -108,14 +110,14 @@ class StepCredit:
         self._groups: dict[Key, asyncio.Task[Group]] = {}
 
     def see(self, problem: Problem, episodes: Sequence[Episode]) -> None:
-        """Begin with a task's episodes, those without failures."""
+        """Start on a task's episodes, without the failed ones."""
         key = tuple(episode.id for episode in episodes)
         enough = len(episodes) >= min(2, self._spec.group_size)
         if enough and key not in self._groups:
             self._groups[key] = asyncio.create_task(self._prepare(problem, tuple(episodes)))
 
     async def credit(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> Credit:
-        """The groups that can be compared, with their weights."""
+        """Return the groups that can be compared, with their weights."""
         self._clock.sampled()
         for problem, episodes in played:
             self.see(problem, episodes)
@@ -129,7 +131,7 @@ class StepCredit:
         return Credit(groups, weights, failures, measures)
 
     async def aclose(self) -> None:
-        """Stop what is still being prepared."""
+        """Stop all preparations."""
         for task in self._groups.values():
             task.cancel()
         await asyncio.gather(*self._groups.values(), return_exceptions=True)
@@ -159,7 +161,7 @@ class StepCredit:
 
 
 class JudgeClock:
-    """Wall time during which joint actions were scored beside those that were played."""
+    """Measures the wall time of scoring joint actions that were not played."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -170,7 +172,7 @@ class JudgeClock:
 
     @contextmanager
     def judging(self) -> Iterator[None]:
-        """While one joint action is being scored."""
+        """While entered, count one joint action as being scored."""
         self._settle()
         self._running += 1
         self.calls += 1
@@ -181,12 +183,12 @@ class JudgeClock:
             self._running -= 1
 
     def sampled(self) -> None:
-        """Sampling has ended: from now on the step waits for what is being scored."""
+        """Note the end of sampling: from now on the step waits for the scoring."""
         self._settle()
         self._hidden = self.seconds
 
     def measures(self) -> Iterator[tuple[str, float]]:
-        """Nothing where no further joint action was scored."""
+        """Yield the metrics; none if no further joint action was scored."""
         if self.calls:
             self._settle()
             yield metric_names.FURTHER_SCORED, self.calls

@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """The joint actions of a step, and the responses that they are made of."""
+    """The joint actions of a step, and the responses in them."""
 
     places: list[Place]
     targets: list[float]
-    """The return of each joint action."""
+    """Return of each joint action."""
     features: dict[str, Tensor]
-    """For each agent, the states of its responses: [responses, hidden]."""
+    """States of each agent's responses: [responses, hidden]."""
     rows: dict[str, list[int]]
-    """For each agent, the position in `places` of each of its responses."""
+    """Positions in `places` of each agent's responses."""
 
     def by_place(self, agent: str, values: Sequence[float]) -> dict[Place, float]:
-        """Values of an agent's responses, by their joint actions."""
+        """Map the joint actions to values of an agent's responses."""
         return {self.places[row]: v for row, v in zip(self.rows[agent], values, strict=True)}
 
 
 async def read(groups: Sequence[Group], heads: Critics) -> Batch:
-    """Read the responses of a step, those of an agent with the model of its head.
+    """Read the responses of a step, each agent's with the model of its head.
 
     Raises:
         TrainingError: agents earned different returns.
@@ -65,9 +65,9 @@ async def read(groups: Sequence[Group], heads: Critics) -> Batch:
 
 
 def own_response(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
-    """The tokens of an agent's last prompt of a turn and of its response to it.
+    """Return the tokens of an agent's last prompt of a turn and of its response to it.
 
-    None where the agent did not act in that turn.
+    None if the agent did not act in that turn.
     """
     episode, turn = node
     tokens = None
@@ -78,13 +78,13 @@ def own_response(group: Group, node: Node, agent: str) -> tuple[int, ...] | None
 
 
 DECAY = 0.9
-"""The weight of a step's errors at the next one."""
+"""Weight of a step's errors at the next step."""
 
 
 class FitQuality:
-    """R^2 within what is compared, of predictions made before they were fitted to the step.
+    """R^2 within the compared sets, for predictions made before they were fitted to the step.
 
-    A moving average over steps.
+    It is a moving average over steps.
     """
 
     def __init__(self) -> None:
@@ -92,25 +92,25 @@ class FitQuality:
 
     @property
     def share(self) -> float:
-        """R^2, 0 where it is not above 0, and as long as nothing is known."""
+        """R^2, clipped at 0; 0 as long as nothing is known."""
         return max(0.0, 1 - self._errors / self._spread) if self._spread > 0 else 0.0
 
     def begin(self) -> None:
-        """Let earlier steps count for less."""
+        """Reduce the weight of earlier steps."""
         self._errors, self._spread = DECAY * self._errors, DECAY * self._spread
 
     def add(self, predicted: Sequence[float], returns: Sequence[float]) -> None:
-        """Note what was predicted of returns that are compared with each other."""
+        """Add predictions of returns that are compared with each other."""
         errors = [value - guess for value, guess in zip(returns, predicted, strict=True)]
         self._errors += len(returns) * deviation(errors) ** 2
         self._spread += len(returns) * deviation(returns) ** 2
 
     def state(self) -> dict[str, float]:
-        """The sums of errors and spreads."""
+        """Return the sums of errors and spreads."""
         return {"errors": self._errors, "spread": self._spread}
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from an earlier `state`."""
         self._errors, self._spread = state["errors"], state["spread"]
 
 
@@ -129,18 +129,17 @@ def _check_independence(recipe: Recipe) -> None:
 class VDN(Algorithm):
     """A_i = leave-one-out of c q_i(h_i, y_i) + (1 - c) R; sum of q_i fitted to R, squared error.
 
-    Value decomposition (Sunehag et al., arXiv 1706.05296) used as credit. Where agents answer
-    independently, the least-squares fit has q_i = the mean return of the agent's response over what
-    its teammates may say, plus a constant, even if R is no sum. The gradient then has no bias but
+    Value decomposition (Sunehag et al., arXiv 1706.05296) used as credit. If agents answer
+    independently, the least-squares fit gives q_i = the mean return of the agent's response over
+    its teammates' answers, plus a constant, even if R is no sum. The gradient then has no bias but
     that of the fit. `cross` computes that mean by judging combinations; VDN is for rewards that
-    cannot be computed again, such as a game's or a person's.
+    cannot be recomputed, such as those of a game or a person.
 
     c is R^2, within a task, of predictions for responses that the heads had not yet learned from,
-    over the steps before; where it is not above 0 the rule is MARLOO. Each q_i is a head on the
-    agent's base model, adapters off, at the last token of its response. Right for turns in which no
-    trained agent sees another one's answer. It costs a forward pass over the responses.
-
-    Options: `rate`, `width` and `steps` as those of `iac`; `model` is read in place of the bases.
+    over earlier steps; if it is not above 0, the rule is MARLOO. Each q_i is a head on the agent's
+    base model, adapters off, at the last token of its response. The rule is valid for turns in
+    which no trained agent sees another one's answer. It costs a forward pass over the responses.
+    Options: `rate`, `width` and `steps` as in `iac`; `model` is read instead of the bases.
     """
 
     compares = True
@@ -174,26 +173,29 @@ class VDN(Algorithm):
         return [_weights(number, group, worth, trust) for number, group in enumerate(groups)]
 
     def measures(self) -> dict[str, float]:
-        """`parts/loss`, the squared error before the step was learned from; `parts/trust`, R^2 of
-        returns within what is compared, on responses that had not been learned from."""
+        """Return `parts/loss` and `parts/trust`.
+
+        They are the squared error before the step was learned from, and R^2 of returns within the
+        compared sets, on responses that had not been learned from.
+        """
         return self._metrics
 
     def state(self) -> dict[str, Any]:
-        """The heads, and how far they are trusted."""
+        """Return the states of the heads, and the sums behind their R^2."""
         return {"heads": self._heads.state(), "fit": self._fit.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from an earlier `state`."""
         self._heads.restore(state["heads"])
         self._fit.restore(state["fit"])
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError where a part of the return could not be told from another's."""
+        """Raise RecipeError if the agents' parts of the return could not be distinguished."""
         _check_independence(recipe)
         check_one_reward("vdn", recipe, spec)
 
     def _judge(self, groups: Sequence[Group], batch: Batch, predicted: Sequence[float]) -> None:
-        """Note how well the returns of a step were predicted before they were learned from."""
+        """Measure how well the returns of a step were predicted before they were learned from."""
         self._fit.begin()
         by_place = dict(zip(batch.places, zip(predicted, batch.targets, strict=True), strict=True))
         for number, group in enumerate(groups):
@@ -203,7 +205,7 @@ class VDN(Algorithm):
 
 
 def _summed(heads: Mapping[str, Head], batch: Batch) -> Tensor:
-    """The sum of the parts q_i of each joint action; an agent that did not act adds 0."""
+    """Return the sum of the parts q_i of each joint action; an agent that did not act adds 0."""
     import torch
 
     columns = []
@@ -231,7 +233,8 @@ def _weights(
 def _mixed(
     group: Group, nodes: Sequence[Node], agent: str, own_parts: Mapping[Node, float], trust: float
 ) -> dict[Node, float]:
-    """The weights of one set; a response that is alone in it is compared by its return only."""
+    """Return the weights of one set; a response that is alone in it is compared by its return
+    only."""
     returns = leave_one_out(np.array(group.compared(nodes, agent)))[: len(nodes)].tolist()
     by_node = dict(zip(nodes, returns, strict=True))
     if len(own_parts) < 2:

@@ -1,5 +1,5 @@
 """Rules that compare a response with joint actions that were not played.
 
-The responses of a group are joined anew and judged again: nothing is generated for it. `forms` says
-where that is right, `table` holds what was judged, and each rule is a file.
+The responses of a group are recombined and judged again; nothing new is generated. `forms` decides
+where that is unbiased, `table` holds the scores, and each rule has a file.
 """

@@ -17,20 +17,21 @@ from collab.trainers.credit.group import Group, Node, Weights
 from collab.trainers.credit.joint_actions import joined
 
 FEW = 3
-"""The shifts by default, where a joint artefact is of more than two answers."""
+"""Default shifts for a joint artefact of more than two answers."""
 
 
 class Cross(Counterfactual):
     """A_i^(g) = Q_i^g - mean over g' != g of Q_i^g', with Q_i^g the mean over teammates' samples h
-    of R(y_i^g, y_-i^h).
+    of R(y_i^g, y_-i^h). Ours.
 
-    Ours. A response is worth what it earns whoever it meets: the teammates' luck, which MAGRPO
-    pays every agent for, is gone, and the gradient is unbiased. It is the additive part of the
-    reward, what an exact VDN (arXiv 1706.05296) would learn, taken from the judge. For the turn of
-    a parallel team, or siblings in a tree; see `forms` for what becomes of other responses.
+    A response's credit is its mean reward with any of the teammates' samples. This removes the
+    teammates' luck, which MAGRPO pays every agent for, and the gradient is unbiased. It is the
+    additive part of the reward, as an exact VDN (arXiv 1706.05296) would learn it, but measured by
+    the judge. It applies to the turn of a parallel team, or to siblings in a tree; `forms`
+    describes other responses.
 
-    Costs no generation, but the judging of joint actions: G^n - G a turn with `shifts: all`, with m
-    shifts n G (m - 1), and for two agents half of that.
+    It costs no generation, but the judging of joint actions: per turn G^n - G with `shifts: all`,
+    and n G (m - 1) with m shifts; half of that for two agents.
 
     Args:
         shifts: see `Shifts`; by default `all` for two agents, and 3 for more.
@@ -49,16 +50,16 @@ class Cross(Counterfactual):
 class Coma(Counterfactual):
     """A_i^(g) = R(y^g) - mean over g' != g of R(y_i^g', y_-i^g).
 
-    Foerster et al., arXiv 1705.08926: the expectation over the agent's own actions is taken by its
-    other samples, and their value is not a critic's but the judge's. Unbiased wherever nobody's
-    answer of the turn depends on the agent's, so also for the last of a sequential team and in
-    later turns; others get leave-one-out. On a parallel turn `cross` has less variance.
+    Foerster et al., arXiv 1705.08926. The expectation over the agent's own actions is taken over
+    its other samples, and the judge scores them instead of a critic. It is unbiased if no answer of
+    the turn depends on the agent's, so also for the last agent of a sequential team and in later
+    turns; other agents get leave-one-out. On a parallel turn `cross` has less variance.
 
-    Costs no generation, but the judging of n G (G - 1) joint actions a turn at most, for two agents
-    half of it.
+    It costs no generation, but the judging of at most n G (G - 1) joint actions per turn; half of
+    that for two agents.
 
     Args:
-        shifts: the joint actions of m samples, as in `cross`; by default those of all.
+        shifts: the joint actions of m samples, as in `cross`; by default those of all samples.
     """
 
     name = "coma"
@@ -100,9 +101,9 @@ class Shapley(Counterfactual):
 
 
 def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
-    """The gain of each response over the agent's other responses: [G].
+    """Return the gain of each response over the agent's other responses: [G].
 
-    It is added to the responses of its sample's `present` teammates; absent ones are averaged.
+    It is measured with the responses of its sample's `present` teammates; absent ones are averaged.
     """
     if not any(present):
         return table.crossed()
@@ -120,13 +121,13 @@ def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
 class Removal(Counterfactual):
     """A_i^(g) = R(y^g) - R(y^g without i's answer), the difference reward.
 
-    Wolpert and Tumer 2001. Unbiased wherever nobody's answer of the turn depends on the agent's;
-    others get leave-one-out. A diagnosis first of all: `credit/AGENT/contribution` is the mean of
-    it, whether the agent's answer helped at all. As a rule to train by it has no mean of the group
-    taken off: on the games of docs/credit.md its variance is between 0.6 and 2.4 times that of
-    `marloo`, and always more than that of `cross`, but where both are leave-one-out.
+    Wolpert and Tumer 2001. It is unbiased if no answer of the turn depends on the agent's; other
+    agents get leave-one-out. It is mainly a diagnosis: `credit/AGENT/contribution` is its mean and
+    shows whether the agent's answer helped at all. As a training rule it lacks the group's mean as
+    a baseline. On the games of docs/credit.md its variance is 0.6 to 2.4 times that of `marloo`,
+    and always above that of `cross`, except where both are leave-one-out.
 
-    Costs no generation, but the judging of n G joint actions a turn.
+    It costs no generation, but the judging of n G joint actions per turn.
     """
 
     name = "removal"
@@ -136,7 +137,7 @@ class Removal(Counterfactual):
         self._added: dict[str, list[float]] = {}
 
     async def prepare(self, group: Group) -> None:
-        """Have every answer left out once."""
+        """Score every joint action once without each answer."""
         for nodes in group.baselines_over:
             for agent in group.agents:
                 await self._without(group, nodes, agent)
@@ -146,7 +147,7 @@ class Removal(Counterfactual):
         return await super().credit(groups)
 
     def measures(self) -> Mapping[str, float]:
-        """Also `credit/AGENT/contribution`, in points of the reward."""
+        """Return the usual metrics and `credit/AGENT/contribution`, in points of the reward."""
         contributions = {
             metric_names.named(metric_names.CREDIT_CONTRIBUTION, a): mean(added)
             for a, added in self._added.items()
@@ -168,7 +169,7 @@ class Removal(Counterfactual):
         return now + leave_one_out(later), float(np.nanstd(rewards))
 
     async def _without(self, group: Group, nodes: Sequence[Node], agent: str) -> Vector:
-        """The reward of each joint action with the agent's answer empty; NaN if unknown."""
+        """Return the reward of each joint action with the agent's answer empty; NaN if unknown."""
         turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
         rewards = []
         for node, turn in zip(nodes, turns, strict=True):

@@ -1,16 +1,16 @@
-"""How joint actions that were not played may give a response credit without a bias.
+"""The forms in which joint actions that were not played can give unbiased credit.
 
-The reward that a response is credited with must be one that the team's policies could have earned
-with it, and a baseline must not depend on the response. What that allows follows from which agents
-saw which answers of the turn:
+A response may only be credited with a reward that the team's policies could have earned with it,
+and its baseline must not depend on the response. The form follows from which agents saw which
+answers of the turn:
 
-crossed   The agent's answer depends on no teammate's of this turn and no teammate's on it, and all
-          responses that are compared have one history. Then any teammates' samples could have been
-          drawn beside the response, and its credit is its mean over all of them.
+crossed   The agent's answer depends on no teammate's of this turn, and no teammate's on it; all
+          compared responses have one history. Then any teammates' samples could have been drawn
+          with the response, and its credit is its mean over all of them.
 swapped   No teammate's answer of this turn depends on the agent's. Then the agent's other responses
-          can be put into its place for a baseline, and the reward that was played is the credit.
-alone     Otherwise, and where the answer is no part of the joint artefact: leave-one-out of the
-          rewards that were played.
+          can replace it for a baseline, and the credit is the reward that was played.
+alone     In all other cases, and if the answer is not part of the joint artefact: leave-one-out of
+          the rewards that were played.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ FORMS: dict[Form, str] = {
     "swapped": "its other responses in the same place are its baseline",
     "alone": "leave-one-out of what was played",
 }
-"""In words."""
+"""Descriptions of the forms."""
 
 
 def forms(group: Group, nodes: Sequence[Node]) -> dict[str, Form]:
-    """The form of each agent at joint actions that are compared with each other.
+    """Return the form of each agent at joint actions that are compared with each other.
 
-    Of those that are trained, and of those that are not but make the joint artefact.
+    It covers trained agents, and frozen ones that contribute to the joint artefact.
     """
     turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
     team = list(joined(turns[0]))
@@ -55,9 +55,9 @@ def forms(group: Group, nodes: Sequence[Node]) -> dict[str, Form]:
 
 
 def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, Form]:
-    """The form of each trained agent, by a rehearsal of its protocol.
+    """Return the form of each trained agent, by a rehearsal of its protocol.
 
-    `shared` says whether the responses that are compared have one history, as in the first turn.
+    `shared` is True if all compared responses have one history, as in the first turn.
     """
     turn = rehearsed(recipe)
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
@@ -70,7 +70,7 @@ def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, Form]:
 def form_of(
     agent: str, team: Sequence[str], dependences: Sequence[Dependence], *, shared: bool
 ) -> Form:
-    """The form of an agent, given the agents whose answers make the joint artefact."""
+    """Return the form of an agent, given the agents whose answers make the joint artefact."""
     if agent not in team or any(d.descendants(agent).intersection(team) for d in dependences):
         return "alone"
     alone = all(d.is_alone(agent, team) for d in dependences)
@@ -78,13 +78,13 @@ def form_of(
 
 
 def _different(turns: Sequence[Turn]) -> list[Turn]:
-    """One turn for each way in which the agents saw each other."""
+    """Return one turn for each way in which the agents saw each other."""
     ways = {tuple((d.agent, d.round, d.saw) for d in turn.decisions): turn for turn in turns}
     return list(ways.values())
 
 
 def _share_history(group: Group, nodes: Sequence[Node]) -> bool:
-    """Whether all that came before the joint actions is the same."""
+    """Return True if the joint actions have the same history."""
     (first, turn), *rest = nodes
     before = group.episodes[first].turns[:turn]
     return all(
@@ -95,7 +95,7 @@ def _share_history(group: Group, nodes: Sequence[Node]) -> bool:
 
 
 def _is_same(turn: Turn, other: Turn) -> bool:
-    """Whether two turns leave every agent with the same history."""
+    """Return True if two turns leave every agent with the same history."""
     if turn is other:
         return True
     heard = [[(d.agent, d.observation, d.action.text) for d in t.decisions] for t in (turn, other)]

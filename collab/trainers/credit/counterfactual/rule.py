@@ -28,14 +28,15 @@ from collab.trainers.credit.joint_actions import joined
 
 @dataclass
 class Shares:
-    """Estimates, from the tables of a step, which part of the reward's variance each agent decides.
+    """Estimates, from the tables of a step, the share of the reward's variance that each agent
+    decides.
 
-    A reward is R = mean + own + teammates' + interaction: what the agent's response adds by itself,
-    what the teammates' add by themselves, and what only both together do. Take half the mean
-    squared difference of two cells of a table. Of two cells in one column it estimates var(own) +
-    var(interaction), as only the agent's response differs; of two in one row var(teammates') +
-    var(interaction); of two that share neither, the sum of all three. The estimates have no bias,
-    whichever cells are missing, and the shares follow from them.
+    A reward is R = mean + own + teammates' + interaction: the effect of the agent's response alone,
+    of the teammates' responses alone, and of both together. Take half the mean squared difference
+    of two cells of a table. For two cells in one column it estimates var(own) + var(interaction),
+    since only the agent's response differs. For two cells in one row it estimates var(teammates') +
+    var(interaction), and for two that share neither, the sum of all three. The estimates are
+    unbiased, whichever cells are missing, and the shares follow from them.
     """
 
     _columns: dict[str, list[float]] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class Shares:
     _all: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, agent: str, table: Table) -> None:
-        """Take a table whose rows are drawn independently of its columns."""
+        """Add a table whose rows are drawn independently of its columns."""
         cells = table.cells[:, list(table.columns)]
         columns, rows, everything = _differences(cells.T), _differences(cells), _spread(cells)
         if columns is None or rows is None or everything is None:
@@ -53,9 +54,12 @@ class Shares:
         self._all.setdefault(agent, []).append(everything)
 
     def measures(self) -> Iterator[tuple[str, float]]:
-        """`credit/AGENT/own`: the share that the agent's own responses decide by themselves;
-        `/influence`: that and all interactions with it; `credit/interaction`: what no agent decides
-        by itself. Nothing where all rewards of each task were equal."""
+        """Yield the metrics; none if all rewards of each task were equal.
+
+        `credit/AGENT/own` is the share that the agent's own responses decide by themselves;
+        `/influence` includes all interactions with it; `credit/interaction` is the share that no
+        agent decides alone.
+        """
         alone: list[float] = []
         for agent, spreads in self._all.items():
             total = mean(spreads)
@@ -72,12 +76,13 @@ class Shares:
 
 
 def _share(value: float) -> float:
-    """An estimate of a share may lie a little outside."""
+    """Clip an estimated share, which may be slightly out of range, to 0 to 1."""
     return min(max(value, 0.0), 1.0)
 
 
 def _pairs(values: Cells) -> tuple[Vector, Vector]:
-    """The sum of the squared differences of all pairs in each row, and the number of pairs."""
+    """Return the sum of the squared differences of all pairs in each row, and the number of
+    pairs."""
     known = ~np.isnan(values)
     numbers, filled = known.sum(1), np.where(known, values, 0.0)
     squares = numbers * (filled**2).sum(1) - filled.sum(1) ** 2
@@ -85,13 +90,13 @@ def _pairs(values: Cells) -> tuple[Vector, Vector]:
 
 
 def _differences(values: Cells) -> float | None:
-    """Half the mean squared difference of two cells of one row; None without any."""
+    """Return half the mean squared difference of two cells of one row; None if there are none."""
     squares, pairs = _pairs(values)
     return float(squares.sum() / pairs.sum() / 2) if pairs.sum() else None
 
 
 def _spread(values: Cells) -> float | None:
-    """Half the mean squared difference of two cells that share neither row nor column."""
+    """Return half the mean squared difference of two cells that share neither row nor column."""
     squares, pairs = _pairs(values.reshape(1, -1))
     for part in (values, values.T):
         of_part, n_pairs = _pairs(part)
@@ -100,21 +105,21 @@ def _spread(values: Cells) -> float | None:
 
 
 MOST_SCORED = 4096
-"""The most joint actions that may be scored at one turn of one group."""
+"""Most joint actions that may be scored at one turn of one group."""
 
 
 class Counterfactual(Algorithm):
-    """Weights from tables of rewards that hold more than what was played.
+    """Computes weights from tables of rewards that hold more joint actions than were played.
 
-    A rule says how a table becomes weights. What the turns after this one earn is compared as it
-    was played, by leave-one-out: later turns are on-policy only as they were played.
+    A rule turns a table into weights. The earnings of later turns are compared as played, by
+    leave-one-out: later turns are on-policy only as they were played.
     """
 
     name = ""
     goes_by_rewards = False
 
     def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
-        """Take the shifts that are scored for joint artefacts of two answers, and of more."""
+        """Set the shifts for joint artefacts of two answers, and of more."""
         for shifts in (of_two, of_more):
             if isinstance(shifts, int) and shifts < 2:
                 raise RecipeError(
@@ -127,15 +132,15 @@ class Counterfactual(Algorithm):
         self._spreads: list[dict[Key, float]] = []
 
     def crossed(self, table: Table) -> Vector:
-        """The weights of an agent whose teammates are independent of it."""
+        """Return the weights of an agent whose teammates are independent of it."""
         return self.swapped(table)
 
     def swapped(self, table: Table) -> Vector:
-        """The weights of an agent on whom nobody's answer depends."""
+        """Return the weights of an agent if no teammate's answer depends on its own."""
         return table.swapped()
 
     async def prepare(self, group: Group) -> None:
-        """Have everything scored that `credit` will ask for."""
+        """Score all joint actions that `credit` will need."""
         for nodes in group.baselines_over:
             agent_forms = forms(group, nodes)
             for agent in group.agents:
@@ -147,18 +152,20 @@ class Counterfactual(Algorithm):
         return [await self._credit(group) for group in groups]
 
     def measures(self) -> Mapping[str, float]:
-        """`credit/AGENT/FORM`: the share of the agent's responses whose credit took that form.
+        """Return `credit/AGENT/FORM`, the share of the agent's responses whose credit took that
+        form.
 
-        See `collab.trainers.credit.counterfactual.forms`; and `Shares` for who decides the reward.
+        See `collab.trainers.credit.counterfactual.forms` for the forms, and `Shares` for further
+        metrics.
         """
         return dict(self._measures())
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """The deviation of the rewards that each weight of the last `credit` is made of."""
+        """Return the standard deviation of the rewards behind each weight of the last `credit`."""
         return self._spreads
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError where the rule would be wrong, or would do nothing that MARLOO does."""
+        """Raise RecipeError if the rule would be biased, or equal to MARLOO."""
         n_agents = len(recipe.team.roles.contributors)
         _check_options(self.name, spec)
         _check_protocol(self.name, recipe)
@@ -167,7 +174,7 @@ class Counterfactual(Algorithm):
         )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
-        """Which form each agent's credit takes, and how much is judged for it."""
+        """Describe the form of each agent's credit, and the number of joint actions to judge."""
         first = planned_forms(recipe, shared=True)
         later = planned_forms(recipe, shared=spec.turn_structure != "chains")
         lines = []
@@ -199,7 +206,8 @@ class Counterfactual(Algorithm):
     async def _of_agent(
         self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, Form]
     ) -> tuple[Vector, float | None]:
-        """The agent's weights, and the deviation of what they are made of."""
+        """Return the agent's weights, and the standard deviation of the values they are computed
+        from."""
         form = agent_forms[agent]
         if form == "alone":
             returns = np.array(group.compared(nodes, agent))
@@ -235,7 +243,7 @@ class Counterfactual(Algorithm):
 
 
 def scored_at_most(group_size: int, n_agents: int, shifts: Shifts) -> int:
-    """The joint actions that are scored at one turn beside the played ones, at most."""
+    """Return the most joint actions that are scored at one turn in addition to the played ones."""
     if shifts == "all":
         return int(group_size**n_agents) - group_size
     tables = 1 if n_agents == 2 else n_agents

@@ -16,38 +16,40 @@ Vector = NDArray[np.float64]
 Cells = NDArray[np.float64]
 
 Shifts = int | Literal["samples", "all"]
-"""Which responses of its teammates a response is scored with.
+"""The teammates' samples that a response is scored with.
 
-A number m: those of m samples, its own sample among them; the teammates' responses of one sample
-stay together. `samples`: the same with all G samples. `all`: every combination of the teammates'
-responses, whatever samples they are from.
+A number m: the responses of m samples, its own sample included; the teammates' responses of one
+sample stay together. `samples`: the same with all G samples. `all`: every combination of the
+teammates' responses, whatever samples they are from.
 """
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rewards of an agent: rows are its own G responses, columns are its teammates' responses."""
+    """Rewards of an agent: one row per own response (G), one column per set of teammates'
+    responses."""
 
     cells: Cells
-    """[G, columns]; NaN where a joint action was not scored, or could not be."""
+    """Rewards [G, columns]; NaN if a joint action was not scored, or could not be."""
     columns: tuple[int, ...]
-    """For each sample, the column of the teammates' responses of the same joint action."""
+    """Column of each sample that holds the teammates' responses of the same joint action."""
 
     @property
     def played(self) -> Vector:
-        """The rewards of the joint actions that were played: [G]."""
+        """Rewards of the joint actions that were played: [G]."""
         return self.cells[np.arange(len(self.columns)), list(self.columns)]
 
     def crossed(self) -> Vector:
-        """The weights of `cross`, [G]: the mean of each row, minus the mean of the other rows.
+        """Return the weights of `cross`, [G]: the mean of each row, minus the mean of the other
+        rows.
 
-        That is G/(G-1) times the row's effect, its mean minus the mean of all cells. Where cells
-        are missing, the effects are those of the least-squares fit cells = row + column, worked out
-        for each set of rows that have columns in common, and scaled so that the coefficients of a
-        row's own cells add up to 1. Those of each column add up to 0, so what the teammates earned
-        by luck cancels. The mean is then the gradient if what is missing does not depend on the
-        texts, and else it is biased. A row that has no column in common with another one is
-        compared by leave-one-out of what was played.
+        That is G/(G-1) times the row's effect, its mean minus the mean of all cells. If cells are
+        missing, the effects are those of the least-squares fit cells = row + column. They are
+        computed for each set of rows with columns in common, and scaled so that the coefficients of
+        a row's own cells add up to 1. The coefficients of each column add up to 0, so the
+        teammates' luck cancels. The mean is then the gradient if the missing cells do not depend on
+        the texts; otherwise it is biased. A row without a column in common with another row is
+        compared by leave-one-out of the played rewards.
         """
         scored = ~np.isnan(self.cells)
         effects, sizes = row_effects(np.where(scored, self.cells, 0.0), scored)
@@ -58,8 +60,11 @@ class Table:
         return weights
 
     def swapped(self) -> Vector:
-        """The weights of `coma`, [G]: the reward that was played, minus the mean reward of the
-        agent's other responses with the same responses of its teammates."""
+        """Return the weights of `coma`, [G]: the reward that was played minus a baseline.
+
+        The baseline is the mean reward of the agent's other responses with the same teammates'
+        responses.
+        """
         size = len(self.columns)
         others = self.cells[:, list(self.columns)].T.copy()  # [sample, own response]
         others[np.arange(size), np.arange(size)] = np.nan
@@ -70,13 +75,14 @@ class Table:
 
 
 def row_effects(values: Cells, scored: NDArray[np.bool_]) -> tuple[Vector, NDArray[np.int64]]:
-    """Least squares of values = row + column over the cells that are `scored`.
+    """Fit values = row + column by least squares over the `scored` cells.
 
     Args:
-        values: [rows, columns]. scored: of the same shape.
+        values: [rows, columns].
+        scored: of the same shape.
 
-    Returns the rows' effects, whose mean is 0 within each set of rows that have columns in common,
-    directly or through other rows; and by row the size of its set. Both are [rows].
+    Returns the rows' effects, with mean 0 within each set of rows connected by common columns,
+    directly or through other rows; and the size of each row's set. Both are [rows].
     """
     if scored.all():
         means = values.mean(1)
@@ -92,7 +98,7 @@ def row_effects(values: Cells, scored: NDArray[np.bool_]) -> tuple[Vector, NDArr
 
 
 def leave_one_out(values: Vector) -> Vector:
-    """Each value minus the mean of the others; 0 of one alone."""
+    """Return each value minus the mean of the others; 0 for a single value."""
     size = len(values)
     weights: Vector = (values - values.mean()) * (size / max(size - 1, 1))
     return weights
@@ -101,12 +107,12 @@ def leave_one_out(values: Vector) -> Vector:
 async def make_table(
     group: Group, nodes: Sequence[Node], team: Sequence[str], agent: str, shifts: Shifts
 ) -> Table:
-    """Have an agent's responses at `nodes` scored with those of its teammates.
+    """Score an agent's responses at `nodes` with those of its teammates.
 
-    Unless `shifts` is `all`, the teammates' responses of one sample stay together. With m shifts
-    response g is scored with those of the samples g to g + m - 1 (modulo G) where the agent is the
-    first of `team`, and else with those of g - m + 1 to g: the tables of two agents then hold the
-    same joint actions, and each is scored once.
+    Unless `shifts` is `all`, the teammates' responses of one sample stay together. With m shifts,
+    response g is scored with the samples g to g + m - 1 (modulo G) if the agent is the first of
+    `team`, and else with those of g - m + 1 to g. So the tables of two agents hold the same joint
+    actions, and each is scored once.
     """
     size, mates = len(nodes), [name for name in team if name != agent]
     columns = _columns(size, len(mates), shifts)
@@ -131,7 +137,7 @@ async def make_table(
 
 
 def _columns(size: int, n_mates: int, shifts: Shifts) -> list[tuple[int, ...]]:
-    """The samples that the teammates' responses are taken from."""
+    """Return the samples that the teammates' responses are taken from."""
     if shifts == "all":
         return list(product(range(size), repeat=n_mates))
     return [(number,) * n_mates for number in range(size)]

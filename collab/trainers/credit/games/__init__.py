@@ -1,8 +1,8 @@
-"""Games: small teams whose true gradient is known, to check a rule of credit on.
+"""Games: small teams with a known true gradient, to test a credit rule on.
 
-A team here draws each action from a table, so every outcome can be enumerated. `estimate` gives a
-rule many groups and tells its bias, its variance and how often it had nothing to say;
-`expectation` enumerates every group, and so tells the bias exactly.
+A team draws each action from a table, so every outcome can be enumerated. `estimate` runs a rule on
+many groups and reports its bias, its variance and how often it gave no gradient. `expectation`
+enumerates every group, and gives the exact bias.
 """
 
 from collab.trainers.credit.games.code_like import code_like, only_tests, sequential_code, two_turns

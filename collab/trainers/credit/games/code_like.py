@@ -1,7 +1,7 @@
 """Games like writing code: agent `aux` writes a helper or not, `main` a function that may use it.
 
-Each of a kind of answer comes in several texts; the reward is that of the coding tasks, or 1 where
-all tests pass. The chances are those of a weak or a strong team.
+Each kind of answer comes in several texts; the reward is that of the coding tasks, or 1 if all
+tests pass. The probabilities are those of a weak or a strong team.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ EMPTY = {"aux": 0, "main": 0}
 
 
 def code_like(*, strong: bool = False, variants: int = 6, noise: float = 0.15) -> Game:
-    """One parallel turn; `variants` texts of each kind, whose tests differ by `noise`."""
+    """Make a game of one parallel turn; `variants` texts of each kind, whose tests differ by
+    `noise`."""
     aux, main = STRONG if strong else WEAK
     return _parallel(_rewards(variants, noise), _spread(aux, variants), _spread(main, variants))
 
 
 def only_tests(*, strong: bool = False) -> Game:
-    """The reward is 1 where all tests pass, and 0 otherwise."""
+    """Replace the reward by 1 if all tests pass, and 0 otherwise."""
     table = np.zeros((len(AUX), len(MAIN)))
     for i, aux in enumerate(AUX):
         for j, main in enumerate(MAIN):
@@ -40,7 +41,7 @@ def only_tests(*, strong: bool = False) -> Game:
 
 
 def sequential_code(*, variants: int = 2, reaction: float = 0.5) -> Game:
-    """`main` reads what `aux` wrote, and prefers what goes with it."""
+    """Make a game in which `main` reads the text of `aux`, and prefers a matching answer."""
     table = _rewards(variants, 0.15)
     aux, main = (_spread(chances, variants) for chances in WEAK)
     logits_of = {("aux", 0, 0): logits(aux), ("main", 0, 0): logits(main) + reaction * table}
@@ -48,7 +49,8 @@ def sequential_code(*, variants: int = 2, reaction: float = 0.5) -> Game:
 
 
 def two_turns() -> Game:
-    """Two parallel turns; after the first, both know into which of four bands its reward fell."""
+    """Make a game of two parallel turns; after the first, both agents know in which of four bands
+    its reward was."""
     table = _rewards(1, 0.0)
     bands = np.digitize(table, [0.9, 1.6, 2.6])
     aux, main = (logits(_spread(chances, 1)) for chances in WEAK)
@@ -71,7 +73,7 @@ def _spread(chances: tuple[float, ...], variants: int) -> Table:
 
 
 def _rewards(variants: int, noise: float) -> Table:
-    """The reward of every pair of texts, 4.0 at most."""
+    """Return the reward of every pair of texts, 4.0 at most."""
     rng = np.random.default_rng(1)
     table = np.zeros((len(AUX) * variants, len(MAIN) * variants))
     for i in range(table.shape[0]):
@@ -97,7 +99,7 @@ def _reward(aux: str, main: str, noise: float, rng: np.random.Generator) -> floa
 
 
 def _tests(aux: str, main: str) -> float:
-    """The share of the tests that pass."""
+    """Return the share of the tests that pass."""
     if main in ("solo_wrong", "solo_right"):
         return 1.0 if main == "solo_right" else 0.2
     if main == "fallback":

@@ -24,15 +24,15 @@ from collab.trainers.credit.shape import Shape
 
 
 def value(game: Game) -> float:
-    """J, the expected joint return."""
+    """Return J, the expected joint return."""
     return float(_values(game, None)[0][0])
 
 
 def gradient(game: Game) -> dict[str, Vector]:
-    """The gradient of each agent's earnings with respect to its logits.
+    """Return the gradient of each agent's earnings with respect to its logits.
 
-    An agent's tables of logits are laid end to end, as `Game.offsets` says. With a discount below
-    1 a later turn's part is not discounted a second time, as it is not in training.
+    An agent's tables of logits are concatenated, as in `Game.offsets`. With a discount below 1, a
+    later turn's part is not discounted a second time, as in training.
     """
     gradients = game.zeros()
     values_of = {agent: _values(game, agent) for agent in game.agents}
@@ -53,7 +53,8 @@ def gradient(game: Game) -> dict[str, Vector]:
 
 
 def _part(game: Game, where: Where, mass: Table) -> Table:
-    """One table's part of the gradient, given chance times return of every joint action."""
+    """Return one table's part of the gradient, given probability times return of every joint
+    action."""
     axes = game.axes(where[0])
     agent_mass = mass.sum(axis=tuple(n for n in range(mass.ndim) if n not in axes))
     part: Table = agent_mass - game.policies[where] * agent_mass.sum(axis=-1, keepdims=True)
@@ -61,7 +62,8 @@ def _part(game: Game, where: Where, mass: Table) -> Table:
 
 
 def _values(game: Game, agent: str | None) -> list[Table]:
-    """The expected return of an agent from every turn and state on; of None, the joint one."""
+    """Return the expected return of an agent from every turn and state on; for None, the joint
+    return."""
     values = [np.zeros(_n_states(game))]
     for turn in reversed(range(game.turns)):
         worth = _returns(game, turn, agent, values[0])
@@ -73,7 +75,7 @@ def _values(game: Game, agent: str | None) -> list[Table]:
 
 
 def _returns(game: Game, turn: int, agent: str | None, following: Table) -> Table:
-    """The expected return of every joint action, given what the states after it are worth."""
+    """Return the expected return of every joint action, given the values of the states after it."""
     reward = game.rewards[turn] if agent is None else game.earned(turn, agent)
     later = np.full(reward.shape, following[0])
     if game.states is not None:
@@ -86,7 +88,7 @@ def _returns(game: Game, turn: int, agent: str | None, following: Table) -> Tabl
 
 
 def _go_on(game: Game, reached: Table, after: Table) -> None:
-    """Add the chance of every state after a turn that did not solve the task."""
+    """Add the probability of every state after a turn that did not solve the task."""
     going = reached if game.solved is None else np.where(game.solved, 0.0, reached)
     if game.states is None:
         after[0] += going.sum()
@@ -104,32 +106,34 @@ def _n_states(game: Game) -> int:
 
 
 NOTHING = 1e-12
-"""A gradient up to this, in every part, is none."""
+"""Largest component of a gradient that counts as zero."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Many groups' gradient estimates, by agent, beside the true gradient."""
+    """Gradient estimates from many groups, by agent, with the true gradient."""
 
     groups: int
     gradient: dict[str, Vector]
-    """The true one: the agent's tables of logits end to end."""
+    """True gradient: the agent's tables of logits concatenated."""
     mean: dict[str, Vector]
     standard_error: dict[str, Vector]
-    """The standard error of `mean`."""
+    """Standard error of `mean`."""
     variance: dict[str, float]
-    """The variance of one group's estimate, summed over the logits."""
+    """Variance of one group's estimate, summed over the logits."""
     cosine: dict[str, float]
-    """The mean cosine of a group's estimate and the true gradient; 0 for a group without any."""
+    """Mean cosine between a group's estimate and the true gradient; 0 for a group without a
+    gradient."""
     dead: dict[str, float]
-    """The share of groups that gave the agent no gradient at all."""
+    """Share of groups that gave the agent no gradient at all."""
 
     def bias(self, agent: str) -> float:
-        """The length of the mean's difference from the gradient, in lengths of the gradient."""
+        """Norm of the difference between mean and true gradient, relative to the true gradient."""
         return self._distance(agent) / float(np.linalg.norm(self.gradient[agent]))
 
     def errors(self, agent: str) -> float:
-        """The length of that difference in its own standard errors; beyond 3 it is no chance."""
+        """Norm of the difference between mean and true gradient, in standard errors; above 3 is
+        significant."""
         distance = self._distance(agent)
         error = (self.variance[agent] / self.groups) ** 0.5
         return 0.0 if distance < NOTHING else float("inf") if error == 0 else distance / error
@@ -148,7 +152,7 @@ async def estimate(
     groups_per_step: int = 1,
     seed: int = 0,
 ) -> Estimate:
-    """Give the rule so many random groups; `groups` is a multiple of `groups_per_step`."""
+    """Run the rule on so many random groups; `groups` is a multiple of `groups_per_step`."""
     rng, records, true = np.random.default_rng(seed), Records(game), gradient(game)
     sums, squares = game.zeros(), game.zeros()
     cosines, dead = dict.fromkeys(game.agents, 0.0), dict.fromkeys(game.agents, 0)
@@ -181,10 +185,10 @@ async def estimate(
 async def expectation(
     game: Game, algorithm: Algorithm, group_size: int, *, shape: Shape | None = None
 ) -> dict[str, Vector]:
-    """The rule's mean gradient over all groups that may be played, without any sampling.
+    """Return the rule's mean gradient over all possible groups, without sampling.
 
     For small games: two agents with 3 and 2 actions have 36 groups of two, and 216 of three. The
-    algorithm is asked of one group at a time, and must not keep state.
+    algorithm gets one group at a time, and must not keep state.
     """
     total = game.zeros()
     for chance, group in outcomes(game, group_size, shape=shape):
@@ -195,7 +199,8 @@ async def expectation(
 
 
 def gradient_of(game: Game, group: Group, weights: Weights) -> dict[str, Vector]:
-    """Each agent's gradient of sum over responses of share x weight x log pi, as in training."""
+    """Return each agent's gradient of the sum over responses of share x weight x log pi, as in
+    training."""
     gradients = game.zeros()
     for (episode, turn, agent), weight in weights.items():
         number = weight[0] if isinstance(weight, Sequence) else weight
@@ -205,7 +210,8 @@ def gradient_of(game: Game, group: Group, weights: Weights) -> dict[str, Vector]
 
 
 def _add_score(game: Game, vector: Vector, turn: Turn, agent: str, scale: float) -> None:
-    """Add scale x (one-hot of what was drawn - chances) where the agent's table stands."""
+    """Add scale x (one-hot of the drawn action - probabilities) at the position of the agent's
+    table."""
     action = turn.decisions[game.agents.index(agent)].action
     index, state, *seen = action.prompt_ids
     table = game.policies[agent, index, state]

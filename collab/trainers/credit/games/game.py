@@ -1,4 +1,4 @@
-"""A team whose policies are tables: every joint action has its reward and its chance."""
+"""A team whose policies are tables: the reward and probability of every joint action are known."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 Where = tuple[str, int, int]
-"""An agent, a turn, and the state that the turn is in."""
+"""Key of a table: an agent, a turn, and the state of the turn."""
 
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """A team of n agents that act once a turn, each by a softmax over its logits.
+    """A team of n agents that act once per turn, each by a softmax over its logits.
 
-    Every turn starts in a state, which all agents observe; the first one is in state 0. An agent
-    may also see what agents before it did in the turn.
+    Every turn starts in a state that all agents observe; the first turn is in state 0. An agent may
+    also see the actions of earlier agents in the turn.
     """
 
     agents: tuple[str, ...]
-    """In the order in which they act."""
+    """Agents in the order in which they act."""
     rewards: tuple[Table, ...]
-    """A turn each: the joint reward of every joint action, of shape [K_1, .., K_n]."""
+    """Joint reward of every joint action, one table per turn, of shape [K_1, .., K_n]."""
     logits: Mapping[Where, Table]
-    """The shape is [K_j of every agent j that is seen.., K_i]."""
+    """Logits, of shape [K_j of every agent j that is seen.., K_i]."""
     sees: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The earlier agents, in their order, whose actions of the turn an agent is shown."""
+    """Earlier agents, in their order, whose actions of the turn an agent sees."""
     states: NDArray[np.int64] | None = None
-    """The state after every joint action; None for 0 always."""
+    """State after every joint action; None for 0 always."""
     solved: NDArray[np.bool_] | None = None
-    """Joint actions that solve the task: its episode ends, and the reward counts for the turns
-    that are left."""
+    """Joint actions that solve the task: the episode ends, and the reward counts for the remaining
+    turns."""
     own: Mapping[str, Table] = field(default_factory=dict)
-    """The earnings of an agent beside the joint reward."""
+    """Earnings of an agent in addition to the joint reward."""
     empty: Mapping[str, int] = field(default_factory=dict)
-    """The action of an agent that stands for no answer at all."""
+    """The action of an agent that represents an empty answer."""
     discount: float = 1.0
 
     def __post_init__(self) -> None:
@@ -65,17 +65,17 @@ class Game:
 
     @property
     def turns(self) -> int:
-        """H."""
+        """H, the number of turns."""
         return len(self.rewards)
 
     @cached_property
     def policies(self) -> dict[Where, Table]:
-        """The chance of every action, in the shape of `logits`."""
+        """Probability of every action, in the shape of `logits`."""
         return {where: softmax(table) for where, table in self.logits.items()}
 
     @cached_property
     def offsets(self) -> dict[Where, int]:
-        """Where a table of logits begins in the vector of all logits of its agent."""
+        """Start of each table in the vector of all logits of its agent."""
         ends: dict[str, int] = dict.fromkeys(self.agents, 0)
         starts = {}
         for where, table in self.logits.items():
@@ -84,23 +84,23 @@ class Game:
         return starts
 
     def zeros(self) -> dict[str, Vector]:
-        """A vector of the size of each agent's logits."""
+        """Return a zero vector of the size of each agent's logits."""
         sizes = dict.fromkeys(self.agents, 0)
         for (agent, _, _), table in self.logits.items():
             sizes[agent] += table.size
         return {agent: np.zeros(size) for agent, size in sizes.items()}
 
     def earned(self, turn: int, agent: str) -> Table:
-        """The earnings of an agent by every joint action of a turn."""
+        """Return the earnings of an agent by every joint action of a turn."""
         own = self.own.get(agent)
         return self.rewards[turn] if own is None else self.rewards[turn] + own
 
     def axes(self, agent: str) -> tuple[int, ...]:
-        """The axes, among those of a joint action, that an agent's table of logits has."""
+        """Return the axes of a joint action that an agent's table of logits has."""
         return tuple(self.agents.index(name) for name in (*self.sees.get(agent, ()), agent))
 
     def chances(self, turn: int, state: int) -> Table:
-        """The chance of every joint action in a state."""
+        """Return the probability of every joint action in a state."""
         shape = self.rewards[turn].shape
         joint = np.ones(shape)
         for agent in self.agents:
@@ -110,34 +110,34 @@ class Game:
         return joint
 
     def state_after(self, joint: Sequence[int]) -> int:
-        """The state that a joint action leads to."""
+        """Return the state that a joint action leads to."""
         return 0 if self.states is None else int(self.states[tuple(joint)])
 
     def solves(self, joint: Sequence[int]) -> bool:
-        """Whether a joint action solves the task."""
+        """Return True if a joint action solves the task."""
         return self.solved is not None and bool(self.solved[tuple(joint)])
 
 
 def softmax(logits: Table) -> Table:
-    """The chances that logits stand for, over the last axis."""
+    """Return the probabilities for logits, over the last axis."""
     raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
     chances: Table = raised / raised.sum(axis=-1, keepdims=True)
     return chances
 
 
 class OneHot:
-    """A `FrozenModel` whose features tell sequences apart and nothing more."""
+    """A `FrozenModel` whose features only distinguish sequences from each other."""
 
     def __init__(self, hidden_size: int) -> None:
         self.hidden_size = hidden_size
         self._numbers: dict[tuple[int, ...], int] = {}
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """One token for each character."""
+        """Return one token per character."""
         return tuple(map(ord, text))
 
     async def features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
-        """A 1 in the sequence's own column: [n, hidden].
+        """Return a one-hot row per sequence: [n, hidden].
 
         Raises:
             TrainingError: there are more sequences than columns.
@@ -157,7 +157,7 @@ class OneHot:
 
 
 class GameModels:
-    """The `TeamModels` of a game. Policies do not move, so each is its own reference."""
+    """The `TeamModels` of a game. Policies do not change, so each is its own reference."""
 
     def __init__(self, hidden_size: int = 64) -> None:
         self._size = hidden_size
@@ -176,24 +176,24 @@ class GameModels:
         *,
         reference: bool = False,  # noqa: ARG002
     ) -> list[tuple[float, ...]]:
-        """The log-probabilities with which the actions were drawn."""
+        """Return the log-probabilities with which the actions were drawn."""
         return [action.logprobs for action in actions]
 
 
 Draw = Callable[[Table], int]
-"""Chances of a table's row in, the number of the one that was drawn out."""
+"""Maps the probabilities in a table's row to the number of the drawn one."""
 
 Joint = tuple[int, ...]
 
 
 def actions_of(turn: Turn) -> Joint:
-    """The actions that the agents drew in a turn, in the order in which they act."""
+    """Return the agents' actions in a turn, in the order in which they act."""
     return tuple(decision.action.token_ids[0] for decision in turn.decisions)
 
 
 @dataclass
 class Records:
-    """The records of a game. Equal turns and episodes are made once."""
+    """Makes the records of a game; equal turns and episodes are made once."""
 
     game: Game
     _turns: dict[tuple[int, int, Joint], Turn] = field(default_factory=dict)
@@ -201,7 +201,7 @@ class Records:
     _earned: dict[tuple[int, Joint], dict[str, float]] = field(default_factory=dict)
 
     def act(self, turn: int, state: int, draw: Draw) -> Joint:
-        """Have every agent draw its action, given the earlier actions that it sees."""
+        """Let every agent draw its action, given the earlier actions that it sees."""
         joint: Joint = ()
         for agent in self.game.agents:
             seen = tuple(joint[n] for n in self.game.axes(agent)[:-1])
@@ -209,7 +209,7 @@ class Records:
         return joint
 
     def earned(self, turn: int, joint: Joint) -> dict[str, float]:
-        """The earnings of each agent."""
+        """Return the earnings of each agent."""
         if (turn, joint) not in self._earned:
             self._earned[turn, joint] = {
                 agent: float(self.game.earned(turn, agent)[joint]) for agent in self.game.agents
@@ -217,14 +217,14 @@ class Records:
         return self._earned[turn, joint]
 
     def turn(self, turn: int, state: int, joint: Joint) -> Turn:
-        """The record of a turn."""
+        """Return the record of a turn."""
         key = (turn, state, joint)
         if key not in self._turns:
             self._turns[key] = self._make(turn, state, joint)
         return self._turns[key]
 
     def episode(self, sample: int, turns: Sequence[Turn]) -> Episode:
-        """The record of an episode."""
+        """Return the record of an episode."""
         key = (sample, *map(id, turns))
         if key not in self._episodes:
             self._episodes[key] = Episode.model_construct(
@@ -293,9 +293,9 @@ def play(
     `group.score` answers from the game's table of rewards.
 
     Args:
-        shape: how episodes follow from each other; chains by default.
-        records: those that other groups of this game were made with, so that equal turns are made
-            once; new ones by default.
+        shape: the shape of the group; chains by default.
+        records: the records of other groups of this game, so that equal turns are made once; new
+            ones by default.
     """
     shape = shape or Shape("chains", group_size, game.turns)
     records = records or Records(game)
@@ -320,14 +320,14 @@ def play(
 def sample(
     game: Game, group_size: int, rng: np.random.Generator, *, shape: Shape | None = None
 ) -> Group:
-    """A group that was drawn at random."""
+    """Return a randomly drawn group."""
     return play(game, group_size, drawing(rng), shape=shape)
 
 
 def outcomes(
     game: Game, group_size: int, *, shape: Shape | None = None
 ) -> Iterator[tuple[float, Group]]:
-    """Every group that may be played, with its chance."""
+    """Yield every possible group, with its probability."""
     records, branch = Records(game), Branch()
     while True:
         group = play(game, group_size, branch.draw, shape=shape, records=records)
@@ -337,7 +337,7 @@ def outcomes(
 
 
 class Branch:
-    """Goes through all that a series of draws may come to, one outcome after the other."""
+    """Enumerates all outcomes of a series of draws, one after the other."""
 
     def __init__(self) -> None:
         self.chance = 1.0
@@ -346,7 +346,7 @@ class Branch:
         self._number = 0
 
     def draw(self, chances: Table) -> int:
-        """A `Draw`, the same as in the outcome before but for where it moved on."""
+        """Draw as a `Draw` does: the same as in the previous outcome up to the point of change."""
         if self._number == len(self._drawn):
             self._drawn.append(0)
             self._of.append(len(chances))
@@ -356,7 +356,7 @@ class Branch:
         return drawn
 
     def advance(self) -> bool:
-        """Move on to the next outcome; False where there is none."""
+        """Advance to the next outcome; False if there is none."""
         while self._drawn and self._drawn[-1] + 1 == self._of[-1]:
             self._drawn.pop()
             self._of.pop()
@@ -392,7 +392,7 @@ def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterato
 
 
 def _best_path(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterator[Episode]:
-    """At each turn the siblings; all but the best one end there."""
+    """Yield the siblings of each turn; all but the best one end there."""
     state, before = 0, list[Turn]()
     for turn in range(game.turns):
         joint = [records.act(turn, state, draw) for _ in range(shape.group_size)]
@@ -409,7 +409,7 @@ def _best_path(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterat
 
 
 def _joined(game: Game, made: Sequence[Joint], choice: Choice) -> Joint | None:
-    """None where an agent is left out that has no action for it."""
+    """Return the joint action, or None if an agent without an empty action is left out."""
     picks = [(agent, choice.get(agent, 0)) for agent in game.agents]
     if any(pick is None and agent not in game.empty for agent, pick in picks):
         return None

@@ -1,4 +1,4 @@
-"""Games whose credit is known beforehand."""
+"""Games whose credit is known in advance."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collab.trainers.credit.games.game import Game, Table
 
 
 def one_turn(rewards: ArrayLike, *chances: ArrayLike) -> Game:
-    """One turn of agents `a`, `b`, .. at the same time.
+    """Make a game of one turn in which agents `a`, `b`, .. act at the same time.
 
     Args:
         rewards: by joint action, of shape [K_1, .., K_n].
-        chances: of each agent's actions.
+        chances: the probabilities of each agent's actions.
     """
     table = np.asarray(rewards, dtype=float)
     names = tuple("abcdefgh"[: table.ndim])
@@ -25,43 +25,45 @@ def one_turn(rewards: ArrayLike, *chances: ArrayLike) -> Game:
 
 
 def logits(chances: ArrayLike) -> Table:
-    """Logits whose softmax is these chances."""
+    """Return logits whose softmax gives these probabilities."""
     table: Table = np.log(np.asarray(chances, dtype=float))
     return table
 
 
 def two_actions(rewards: ArrayLike, *chances: float) -> Game:
-    """`one_turn` of agents with two actions; `chances` are those of the first."""
+    """Make a `one_turn` of agents with two actions; `chances` are the probabilities of the
+    first."""
     return one_turn(rewards, *([p, 1 - p] for p in chances))
 
 
 def paper_game(p: float = 0.5, q: float = 0.5) -> Game:
-    """The cooperation game of arXiv 2508.04652: 10 for both, 7 for one, 0 for none."""
+    """Make the cooperation game of arXiv 2508.04652: 10 for both, 7 for one, 0 for none."""
     return two_actions([[10, 7], [7, 0]], p, q)
 
 
 def word_pair(name: str, p: float = 0.5, q: float = 0.5) -> Game:
-    """`and`, `or` or `xor`: paid 1 where so many of two agents take their first action.
+    """Make `and`, `or` or `xor` of two agents' first actions, paid 1.
 
-    At p = q = 1/2 XOR is pure interaction: neither agent's action is worth anything by itself.
+    At p = q = 1/2, XOR is pure interaction: neither agent's action has a value by itself.
     """
     tables = {"and": [[1, 0], [0, 0]], "or": [[1, 1], [1, 0]], "xor": [[0, 1], [1, 0]]}
     return two_actions(tables[name], p, q)
 
 
 def additive(alpha: Sequence[float] = (0, 1, 3), beta: Sequence[float] = (5, -4)) -> Game:
-    """The reward is the sum of what each agent's own action is worth; all are as likely."""
+    """Make a game whose reward is the sum of each agent's own value; all actions are equally
+    likely."""
     rewards = np.add.outer(np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float))
     return one_turn(rewards, np.full(len(alpha), 1 / len(alpha)), np.full(len(beta), 1 / len(beta)))
 
 
 def dummy() -> Game:
-    """Agent `a` has no influence on the reward; `b` alone decides it."""
+    """Make a game in which agent `a` has no influence on the reward, and `b` alone decides it."""
     return one_turn(np.tile([4.0, 1.0, 0.0], (3, 1)), [0.5, 0.3, 0.2], [0.2, 0.3, 0.5])
 
 
 def all_right(n: int = 3, p: float = 0.4) -> Game:
-    """n agents with two actions are paid 1 where all take the first."""
+    """Make a game of n agents with two actions, paid 1 if all take the first."""
     rewards = np.zeros((2,) * n)
     rewards[(0,) * n] = 1.0
     return two_actions(rewards, *[p] * n)
