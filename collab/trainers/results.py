@@ -1,4 +1,4 @@
-"""Where the shipped trainers have a result on a real model; docs/results.md has the numbers."""
+"""Lists the shipped trainers' results on real models; docs/results.md has the numbers."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ RESULTS = {
     "rae": "Kuhn poker",
     "maac": "blocks2d",
 }
-"""The tasks that each trainer was measured on, by the trainer's name."""
+"""Tasks on which each trainer was measured, by the trainer's name."""

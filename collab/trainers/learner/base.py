@@ -1,4 +1,4 @@
-"""A learner: it holds the policies' parameters and moves them by samples."""
+"""A learner: it holds the policies' parameters and updates them from samples."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from collab.trainers.learner.samples import Sample
 
 
 class OutOfMemory(TrainingError):
-    """A forward and backward pass that did not fit."""
+    """A forward and backward pass did not fit into memory."""
 
 
 class StepCancelled(Exception):
-    """Nobody waits for the step any more; parameters may have moved by a part of it."""
+    """The step was cancelled; parameters may have moved by a part of it."""
 
 
 class NotFinite(Exception):
-    """A loss or gradient norm that no step can be taken by."""
+    """A loss or gradient norm is not finite, so no step can be taken."""
 
 
 @contextmanager
 def memory_told(sizes_of: Callable[[], DeviceSizes], policy: str) -> Iterator[None]:
-    """Raise OutOfMemory with the settings that take less, where a device has no memory left."""
+    """Turn a device's out-of-memory error into OutOfMemory, with the settings that take less."""
     try:
         yield
     except RuntimeError as error:
@@ -47,7 +47,8 @@ def memory_told(sizes_of: Callable[[], DeviceSizes], policy: str) -> Iterator[No
 
 
 def smaller_told(policy: str, before: int, now: int) -> str:
-    """A warning that micro-batches were made smaller, and which setting has them so at once."""
+    """Warn that micro-batches were made smaller, and name the setting that starts with this
+    size."""
     return (
         f"no memory was left for learning with policy '{policy}' in micro-batches of {before:,}"
         f" tokens; it goes on with {now:,}, as trainer.micro_batch_tokens={now} does from the start"
@@ -62,11 +63,11 @@ class TokenSums:
     logprob: float = 0.0
     mismatch: float = 0.0
     mismatch_kl: float = 0.0
-    """The k3 estimate of the sampler's divergence from the trainer."""
+    """The k3 estimate of the KL divergence between sampler and trainer."""
     importance: float = 0.0
     """Ratios of the trainer's to the sampler's probability."""
     masked: float = 0.0
-    """Tokens that a correction for the sampler left out."""
+    """Number of tokens that a correction for the sampler excluded."""
     clipped: float = 0.0
     outside_support: float = 0.0
     kl: float = 0.0
@@ -75,26 +76,26 @@ class TokenSums:
 
 @dataclass
 class Update:
-    """The numbers of one step of learning."""
+    """The statistics of one learning step."""
 
     sums: dict[str, TokenSums] = field(default_factory=dict)
-    """The sums of each agent."""
+    """Sums of each agent."""
     losses: dict[str, float] = field(default_factory=dict)
-    """The loss of each policy; absent where no response had a weight."""
+    """Loss of each policy; absent if no response had a weight."""
     gradient_norms: dict[str, float] = field(default_factory=dict)
-    """The gradient norm of each policy before clipping; absent where it was not finite."""
+    """Gradient norm of each policy before clipping; absent if it was not finite."""
     order: dict[str, int] = field(default_factory=dict)
-    """The place of each policy that learned in the order of updates, from 1."""
+    """Position of each learning policy in the order of updates, from 1."""
     compound_ratios: dict[str, float] = field(default_factory=dict)
-    """The mean factor of each policy's weights, as others were updated before it."""
+    """Mean factor of each policy's weights for the policies updated before it."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Why a policy with something to learn from was left as it was, by its name."""
+    """Reasons why a policy with something to learn from was left unchanged, by its name."""
     warnings: list[str] = field(default_factory=list)
-    """Slow paths in use, and why."""
+    """Slow paths in use, with the reasons."""
     rate: float = 0.0
-    """The learning rate of the step."""
+    """Learning rate of the step."""
     computed_tokens: int = 0
-    """The tokens of all forward passes with gradient, padding included."""
+    """Tokens of all forward passes with gradient, padding included."""
 
     def add(self, responses: Sequence[tuple[str, TokenSums]]) -> None:
         """Add the sums of responses to those of their agents."""
@@ -108,33 +109,34 @@ class Learner(Protocol):
     """Takes optimiser steps; the training run knows nothing of how or where."""
 
     total_steps: int
-    """Steps of the whole training, by which learning rates are planned."""
+    """Number of steps in the whole training, for the learning rate's schedule."""
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
-        """Learn from the responses of one step, counted from 0; blocks meanwhile.
+        """Learn from the responses of one step, counted from 0; blocks until done.
 
         Raises:
-            TrainingError: it cannot go on. OutOfMemory: what it holds does not fit.
+            TrainingError: it cannot continue.
+            OutOfMemory: the step does not fit into memory.
             StepCancelled: `cancelled` was set; parameters may have moved by a part of the step.
         """
 
     async def publish(self) -> bool:
-        """Let whoever samples act by the parameters as they are now; whether that took anything."""
+        """Let samplers act by the current parameters; returns whether anything was done."""
 
     async def sleep(self) -> None:
-        """Let samplers beside the learner give memory back until `publish`."""
+        """Let separate samplers release memory until `publish`."""
 
     def about(self) -> Mapping[str, Any]:
-        """Entries for `run.json`."""
+        """Return entries for `run.json`."""
 
     def state(self) -> Mapping[str, Any]:
-        """State of the next step besides parameters: numbers, mappings and tensors."""
+        """Return the state of the next step besides parameters: numbers, mappings and tensors."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from an earlier `state`."""
 
     def save(self, folder: Path) -> None:
-        """Write the parameters, a folder for each policy."""
+        """Write the parameters, one folder per policy."""
 
     def load(self, folder: Path) -> None:
-        """Take the parameters that `save` wrote; raises RecordError where they do not fit."""
+        """Load the parameters that `save` wrote; raises RecordError if they do not fit."""

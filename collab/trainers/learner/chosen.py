@@ -24,19 +24,21 @@ from collab.trainers.learner.samples import Sample
 
 
 class ChosenSizes:
-    """The sizes for each base model: policies of one base are learned with in the same way."""
+    """The sizes for each base model: policies with the same base use the same sizes."""
 
     def __init__(self, spec: TrainerSpec, to_come: Callable[[], int], ranks: Ranks) -> None:
-        """`to_come` says how many bytes the optimisers will still take."""
+        """Start without sizes; `to_come` returns the bytes that the optimisers will still
+        allocate."""
         self._spec, self._to_come, self._ranks = spec, to_come, ranks
         self._by_base: dict[str, DeviceSizes] = {}
         self._shares: dict[str, bool] = {}
 
     def of(self, policy: Policy) -> DeviceSizes:
-        """The sizes of the policy's base; the policy computes twice from now on where they say so.
+        """Return the sizes of the policy's base, and switch the policy to checkpointing if they ask
+        for it.
 
-        What is free on a GPU is looked at once, before the first step: a run is not to change its
-        micro-batches from step to step.
+        A GPU's free memory is measured once, before the first step, because a run must not change
+        its micro-batches from step to step.
         """
         base = policy.engine.spec.model_dump_json()
         if base not in self._by_base:
@@ -50,9 +52,9 @@ class ChosenSizes:
         return self._by_base[base]
 
     def halve(self, policy: Policy, largest: int) -> None:
-        """Take half the tokens from now on, of those that a micro-batch had at most.
+        """Halve the tokens of micro-batches, relative to the largest one so far.
 
-        What has failed still holds memory that is let go here.
+        The memory of the failed pass is released here.
         """
         base = policy.engine.spec.model_dump_json()
         sizes = self._by_base[base]
@@ -63,7 +65,7 @@ class ChosenSizes:
             torch.cuda.empty_cache()
 
     def shares_rows(self, policy: Policy) -> bool:
-        """Whether responses can stand in one row, which depends on the base's attention."""
+        """Return True if responses can share a row, which depends on the base's attention."""
         base = policy.engine.spec.model_dump_json()
         if base not in self._shares:
             with policy.training() as model:
@@ -73,28 +75,28 @@ class ChosenSizes:
 
 
 PROBES, PROBE_TOKENS = 8, 4
-"""Siblings of the probe, and the tokens of each and of their prompt."""
+"""Number of siblings in the probe, and tokens of each and of their prompt."""
 
 
 def supports_prefix_tree(model: Any, device: torch.device) -> bool:
-    """Whether responses can share a row with what they begin with in common.
+    """Return True if responses can share a row with their common beginning.
 
-    Not where attention is over a window or changes its scores, nor where states run on from token
-    to token. What the configuration leaves open, a probe decides.
+    They cannot if attention is windowed or modifies its scores, or if states are passed from token
+    to token. A probe decides what the configuration leaves open.
     """
     return attends_to_all(model.config.get_text_config()) and _agrees(model, device)
 
 
 @torch.no_grad()
 def _agrees(model: Any, device: torch.device) -> bool:
-    """Whether layers make of siblings in one row what they make of them in rows of their own."""
+    """Return True if layers give siblings in one row the same states as in rows of their own."""
     row = _probe(model.config.get_text_config().vocab_size)
     tree = PrefixTree()
     paths = [tree.add(inputs_of(sample)) for sample in row]
     alone: list[Tensor] = []
 
     def given(came: Tensor) -> Tensor:
-        """The row's states, [1, time, hidden], where siblings have them that are alone."""
+        """Return the row's states, [1, time, hidden], copied from the siblings in separate rows."""
         row_states, sibling_states = came.clone(), alone.pop(0)
         for sibling, path in enumerate(paths):
             row_states[0, path] = sibling_states[sibling, : len(path)]
@@ -115,7 +117,7 @@ def _agrees(model: Any, device: torch.device) -> bool:
 
 
 def _along(row: Tensor, paths: list[list[int]]) -> Tensor:
-    """The states on each path, [siblings, time, hidden], of [1, time, hidden]."""
+    """Return the states on each path, [siblings, time, hidden], from [1, time, hidden]."""
     return row[0, torch.tensor(paths, device=row.device)]
 
 

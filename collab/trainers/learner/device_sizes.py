@@ -1,7 +1,7 @@
-"""How much is computed at once: what a recipe leaves open, chosen for the device that learns.
+"""Chooses the sizes that a recipe leaves open, for the device that learns.
 
-A processor finds small pieces in its cache and gains nothing from larger ones. A GPU is idle until
-it has thousands of tokens, so it is given as many as its free memory holds.
+A processor keeps small pieces in its cache and gains nothing from larger ones. A GPU is idle unless
+it has thousands of tokens, so it gets as many as its free memory holds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import torch
 
 LOGIT_BYTES = 3 * 4 + 1
-"""Bytes per entry of [chunk, vocabulary] at the peak: in float32 the logarithm of the softmax, its
-gradient and that of the logits, and whether `top_p` or `top_k` leave the entry out."""
+"""Peak bytes per entry of [chunk, vocabulary]: the float32 log-softmax, its gradient, the gradient
+of the logits, and the mask of `top_p` and `top_k`."""
 
 GRADIENTS = 0.6
-"""Gradients that the backward pass holds at once, as a share of a layer's activations; measured."""
+"""Gradients held at once in the backward pass, as a measured share of a layer's activations."""
 
 
 def learning_bytes(dimensions: Dimensions, tokens: int, chunk: int, *, checkpointing: bool) -> int:
@@ -57,33 +57,33 @@ def _layer_bytes(dimensions: Dimensions, tokens: int) -> int:
 
 
 def logit_bytes(dimensions: Dimensions, tokens: int) -> int:
-    """Bytes of the logits of `tokens` and of what is made of them."""
+    """Return the bytes of the logits of `tokens` and of everything computed from them."""
     return LOGIT_BYTES * tokens * dimensions.vocabulary
 
 
 CHUNK_TOKENS, GPU_CHUNK_TOKENS = 96, 1024
-"""Tokens whose logits are held at once, on a CPU and on a GPU. More of them gain nothing for a
-product, and a processor then reads logits from memory and not from its cache."""
+"""Tokens whose logits are held at once, on a CPU and on a GPU. Larger products are not faster, and
+a processor then reads logits from memory instead of its cache."""
 
 CPU_TOKENS = 2048
 
 GPU_LEAST, GPU_MOST, GPU_STEP = 1024, 32_768, 1024
-"""Tokens of a micro-batch on a GPU; beyond the most a pass gains nothing by more of them."""
+"""Bounds and step of the tokens of a micro-batch on a GPU; larger ones are not faster."""
 
 GPU_ENOUGH = 4096
-"""Tokens that keep a GPU busy: with room for fewer of them, computing activations twice costs less
-than it brings."""
+"""Tokens that keep a GPU busy; with room for fewer, computing activations twice costs less than it
+gains."""
 
 USABLE = 0.85
-"""The share of free memory that is used; kernels work in the rest, and tensors leave gaps."""
+"""Usable share of the free memory; kernels work in the rest, and tensors leave gaps."""
 
 FORWARD_TOKENS = 8192
-"""Tokens of a pass without gradients on a GPU, which keeps nothing."""
+"""Tokens of a pass without gradients on a GPU, which keeps no activations."""
 
 
 @dataclass(frozen=True)
 class DeviceSizes:
-    """How much a learner computes at once."""
+    """The sizes that a learner computes with."""
 
     micro_batch_tokens: int
     head_chunk_tokens: int
@@ -93,7 +93,8 @@ class DeviceSizes:
 def device_sizes(
     spec: TrainerSpec, device: Device, dimensions: Dimensions, free: int
 ) -> DeviceSizes:
-    """The sizes of a recipe on a device; `free` bytes are left there, and count on a GPU alone."""
+    """Choose the sizes of a recipe on a device; `free` bytes of it are left, which matters on a GPU
+    only."""
     chunk = spec.head_chunk_tokens or chunk_tokens(device)
     if device.type == "cpu":
         twice = spec.gradient_checkpointing is True
@@ -114,12 +115,13 @@ def device_sizes(
 
 
 def chunk_tokens(device: Device) -> int:
-    """Tokens whose logits are held at once where nobody says how many."""
+    """Return the default number of tokens whose logits are held at once."""
     return CHUNK_TOKENS if device.type == "cpu" else GPU_CHUNK_TOKENS
 
 
 def check_device(spec: TrainerSpec, kind: str) -> None:
-    """Raise RecipeError for options that a GPU alone has; `kind` is the device's type: `cuda`, …"""
+    """Raise RecipeError for options that only a GPU supports; `kind` is the device's type: `cuda`,
+    …"""
     options = {
         "trainer.compile_layers is true": spec.compile_layers,
         "trainer.tree_attention is 'varlen'": spec.tree_attention == "varlen",
@@ -133,6 +135,6 @@ def check_device(spec: TrainerSpec, kind: str) -> None:
 
 
 def forward_tokens(spec: TrainerSpec, device: torch.device) -> int:
-    """Tokens of a pass without gradients, padding included."""
+    """Return the tokens of a pass without gradients, padding included."""
     by_default = CPU_TOKENS if device.type == "cpu" else FORWARD_TOKENS
     return spec.micro_batch_tokens or by_default

@@ -38,7 +38,7 @@ Fingerprint = list[tuple[float, float]]
 def check_mismatch(
     policy: Policy, update: Update, passes: Sequence[PassResult], spec: TrainerSpec, world: int
 ) -> None:
-    """Raise TrainingError where the trainer's log-probabilities are not the sampler's."""
+    """Raise TrainingError if the trainer's log-probabilities differ from the sampler's."""
     for agent in policy.agents:
         sums = update.sums.get(agent)
         mismatch = sums.mismatch / sums.tokens if sums else 0.0
@@ -57,7 +57,7 @@ def check_mismatch(
 
 
 def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
-    """Raise TrainingError where a policy's first step has left it as it was `before`."""
+    """Raise TrainingError if a policy's first step has left it as it was `before`."""
     if update.rate > 0 and fingerprint(policy) == before:
         norm = update.gradient_norms[policy.name]
         raise TrainingError(
@@ -68,7 +68,7 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
 
 
 def fingerprint(policy: Policy) -> Fingerprint:
-    """Changes when a parameter in the acting model does."""
+    """Return a value that changes if a parameter in the acting model does."""
     return [
         (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
         for p in policy.acting_parameters()
@@ -76,7 +76,7 @@ def fingerprint(policy: Policy) -> Fingerprint:
 
 
 class TorchLearner:
-    """Learns in this process: holds the optimisers of the policies and takes their steps."""
+    """Learns in this process: holds the policies' optimisers and takes their steps."""
 
     def __init__(
         self,
@@ -86,7 +86,8 @@ class TorchLearner:
         seed: int = 0,
         ranks: Ranks = ALONE,
     ) -> None:
-        """`seed` is that of the run, from which a random order of updates is drawn."""
+        """Make the optimisers; `seed` is the run's, from which a random order of updates is
+        drawn."""
         self.policies, self.spec, self.total_steps = policies, spec, total_steps
         self._seed, self._ranks = seed, ranks
         self.optimisers = {
@@ -103,8 +104,8 @@ class TorchLearner:
         Responses without weight are not computed, unless their divergence counts.
 
         Raises:
-            TrainingError: parameters that are not finite, log-probabilities that are not the
-                sampler's, parameters that do not change.
+            TrainingError: parameters are not finite or do not change, or log-probabilities differ
+                from the sampler's.
             OutOfMemory: a micro-batch does not fit.
             StepCancelled: `cancelled` was set.
         """
@@ -129,11 +130,11 @@ class TorchLearner:
         await sleep(self.policies)
 
     def about(self) -> dict[str, Any]:
-        """The attention of each policy, for `run.json`."""
+        """Return the attention of each policy, for `run.json`."""
         return {"attention": {p.name: attention_told(*self._attending(p)) for p in self.policies}}
 
     def state(self) -> dict[str, Any]:
-        """The optimisers' moments, by policy."""
+        """Return the optimisers' moments, by policy."""
         return {name: optimiser.state() for name, optimiser in self.optimisers.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -155,7 +156,7 @@ class TorchLearner:
     def _learn_or_skip(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
     ) -> None:
-        """Learn; where a loss or gradient is not finite, leave the policy as it was before it."""
+        """Learn; if a loss or gradient is not finite, restore the policy."""
         try:
             self._learn(policy, samples, update, cancelled)
         except NotFinite as error:

@@ -1,4 +1,4 @@
-"""Log-probabilities of response tokens; [batch, time, vocabulary] is never held."""
+"""Log-probabilities of response tokens, without ever holding [batch, time, vocabulary]."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ from collab.trainers.learner.prefix_tree.varlen import (
 from collab.trainers.learner.samples import Sample
 
 WIDTHS = 16
-"""Widths of rows between two powers of two: oneDNN compiles products anew for each, and keeps them
-by the hundred. Padding adds a sixteenth at most, or fewer tokens than these."""
+"""Row widths between two powers of two. oneDNN compiles a product per width, and keeps them by the
+hundred. Padding adds a sixteenth at most, or fewer tokens than this."""
 
 AT_ONCE = 128
 """Tokens whose vocabularies are narrowed at once, which takes several times the memory of their
 logits."""
 
 ONE = 0x3F800000
-"""The bits of 1.0 in float32; those of lesser positive numbers are lesser integers."""
+"""Bits of 1.0 in float32; smaller positive numbers have smaller integers."""
 
 
 class SamplingSettings(NamedTuple):
-    """How a token was drawn."""
+    """The settings with which a token was drawn."""
 
     temperature: float
     top_p: float
     top_k: int
-    """The vocabulary's size where all of it is kept."""
+    """Top_k, or the vocabulary's size if all of it is kept."""
 
 
 class Scored(NamedTuple):
-    """Results for the response tokens of some rows, one after the other; each [tokens]."""
+    """Results for the response tokens of some rows, concatenated; each [tokens]."""
 
     logprobs: Tensor
     outside_support: Tensor
-    """Whether top_p or top_k leave out the token that was drawn: by rounding, at their edge."""
+    """Whether top_p or top_k excludes the drawn token: by rounding, at their edge."""
 
 
 def response_logprobs(
@@ -68,11 +68,11 @@ def response_logprobs(
     chunk: int | None = None,
     attention: str = "auto",
 ) -> Scored:
-    """Log-probabilities of the response tokens of the rows' samples, in their order.
+    """Return the log-probabilities of the response tokens of the rows' samples, in order.
 
-    Under each sample's own temperature, top_k and top_p, as they were drawn. `model` is a causal
-    language model of transformers. `chunk` is how many tokens' logits are held at once, and
-    `attention` the recipe's `tree_attention`. On a GPU nothing waits for what it computes.
+    They are taken under each sample's own temperature, top_k and top_p, as it was drawn. `model` is
+    a causal language model of transformers. `chunk` is the number of tokens whose logits are held
+    at once, and `attention` the recipe's `tree_attention`. On a GPU, nothing waits for the results.
     """
     samples = [sample for row in rows for sample in row]
     targets = [token for sample in samples for token in sample.token_ids]
@@ -90,7 +90,7 @@ def response_logprobs(
 def states(
     model: Any, rows: Sequence[PackedSequence], device: torch.device, attention: str = "auto"
 ) -> Tensor:
-    """The last states that predict the response tokens, in their order: [tokens, hidden]."""
+    """Return the last states that predict the response tokens, in order: [tokens, hidden]."""
     trees = [PrefixTree() for _ in rows]
     paths = [[tree.add(inputs_of(s)) for s in row] for tree, row in zip(trees, rows, strict=True)]
     width = _padded(max(len(tree.tokens) for tree in trees))
@@ -106,7 +106,7 @@ def states(
 
 
 def _padded(width: int) -> int:
-    """The least of the widths that holds so many tokens."""
+    """Return the smallest of the widths that holds so many tokens."""
     step = max(WIDTHS, (1 << width.bit_length()) // (2 * WIDTHS))
     return step * ceil(width / step)
 
@@ -114,7 +114,7 @@ def _padded(width: int) -> int:
 def _forward(
     model: Any, trees: Sequence[PrefixTree], width: int, device: torch.device, attention: str
 ) -> Tensor:
-    """The states of rows that are padded on the right: [batch, time, hidden]."""
+    """Return the states of rows that are padded on the right: [batch, time, hidden]."""
     ids = torch.zeros(len(trees), width, dtype=torch.long)
     for tree, row in zip(trees, ids, strict=True):
         row[: len(tree.tokens)] = torch.tensor(tree.tokens)
@@ -147,9 +147,9 @@ def _branches(
 
 
 def _without_a_look(model: Any, device: torch.device) -> AbstractContextManager[None]:
-    """Keeps transformers from looking for packed rows, which makes the host wait for a GPU.
+    """Keep transformers from searching for packed rows, which makes the host wait for a GPU.
 
-    It does so before the plain attention alone; windows and the like are left as they are.
+    transformers does so before plain attention only; other kinds, e.g. windowed, are left alone.
     """
     plain = device.type != "cpu" and attends_to_all(model.config.get_text_config())
     return tree_attention(model) if plain else nullcontext()
@@ -158,7 +158,7 @@ def _without_a_look(model: Any, device: torch.device) -> AbstractContextManager[
 def _chunked(
     model: Any, hidden: Tensor, targets: Tensor, drawn: Sequence[SamplingSettings], chunk: int
 ) -> Scored:
-    """Logits are made chunk by chunk and held for one at a time."""
+    """Compute logits chunk by chunk, and hold one chunk at a time."""
     settings = placed(drawn, hidden.device, torch.float32)  # [tokens, 3]
     columns = (torch.split(column, chunk) for column in (hidden, targets, settings))
     ways = [drawn[start : start + chunk] for start in range(0, len(drawn), chunk)]
@@ -176,15 +176,16 @@ def _way_to_score(model: Any, hidden: Tensor) -> Callable[..., tuple[Tensor, Ten
 
 
 def _score_twice(model: Any, *chunk: Any) -> tuple[Tensor, Tensor]:
-    """Logits are made again in the backward pass, where the head's own gradients need them."""
+    """Compute logits again in the backward pass, because the head's own gradients need them."""
     scored: tuple[Tensor, Tensor] = checkpoint(_score, model, *chunk, use_reentrant=False)
     return scored
 
 
 def _score_once(model: Any, hidden: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    """Gradients are made with the log-probabilities: each depends on its own token's state alone.
+    """Compute gradients with the log-probabilities, since each depends on its own token's state
+    alone.
 
-    So logits are made once, and what is kept for the backward pass is as wide as a state.
+    Logits are then computed once, and the backward pass keeps only one state per token.
     """
     with torch.enable_grad():
         leaf = hidden.detach().requires_grad_()
@@ -195,7 +196,8 @@ def _score_once(model: Any, hidden: Tensor, *rest: Any) -> tuple[Tensor, Tensor]
 
 
 class _Linear(torch.autograd.Function):
-    """`values` [tokens] as a function of [tokens, n] with these `slopes`, [tokens, n]."""
+    """Returns `values` [tokens] as a function of [tokens, n] with the gradient `slopes`, [tokens,
+    n]."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, slopes: Tensor, values: Tensor) -> Tensor:  # noqa: ARG004
@@ -211,7 +213,8 @@ class _Linear(torch.autograd.Function):
 def _score(
     model: Any, hidden: Tensor, targets: Tensor, settings: Tensor, drawn: Sequence[SamplingSettings]
 ) -> tuple[Tensor, Tensor]:
-    """`settings` are those of `drawn`, [chunk, 3]; what is computed is decided by `drawn` alone."""
+    """Score a chunk; `settings` are the values of `drawn`, [chunk, 3], but only `drawn` decides
+    what to compute."""
     temperatures, top_p, top_k = settings.unbind(dim=1)
     logits = logits_of(model, hidden)  # [chunk, vocabulary]
     if any(way.temperature != 1 for way in drawn):
@@ -228,7 +231,7 @@ def _score(
 
 
 def _looks(device: torch.device) -> bool:
-    """Whether numbers are looked at, which makes the host wait for a GPU."""
+    """Return True if values may be read on the host, which makes it wait for a GPU."""
     return device.type == "cpu"
 
 
@@ -239,10 +242,11 @@ def _left_out(
     drawn: Sequence[SamplingSettings],
     narrow: Sequence[int],
 ) -> Tensor:
-    """The tokens that the rows `narrow` are not drawn from: [chunk, vocabulary].
+    """Return the tokens that the rows `narrow` exclude: [chunk, vocabulary].
 
-    Where a look says how few candidates are enough, these are sorted, and where `top_k` says it.
-    `top_p` by itself is a threshold else, as sorting a whole vocabulary takes longer on a GPU.
+    If reading values shows that few candidates suffice, or `top_k` says so, these are sorted.
+    Otherwise `top_p` alone becomes a threshold, since sorting a whole vocabulary takes longer on a
+    GPU.
     """
     left_out = torch.zeros_like(logits, dtype=torch.bool)
     vocabulary, looks = logits.shape[1], _looks(logits.device)
@@ -262,10 +266,10 @@ def _left_out(
 
 
 def least_kept(probabilities: Tensor, top_p: Tensor) -> Tensor:
-    """The least probability that `top_p` keeps of each row, [rows, 1].
+    """Return the smallest probability that `top_p` keeps in each row, [rows, 1].
 
-    Floats in the order of their bits are bisected, so that the tokens of this probability or more
-    are those that sorting keeps, but for equals of the last one, and for what sums round at it.
+    It bisects floats in the order of their bits. So the tokens with at least this probability are
+    those that sorting keeps, except for ties with the last one and for rounding of the sums.
     """
     values = probabilities.float()
     low = torch.zeros(len(values), 1, dtype=torch.int32, device=values.device)
@@ -279,12 +283,12 @@ def least_kept(probabilities: Tensor, top_p: Tensor) -> Tensor:
 
 
 def batched(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    """The items, so many at a time."""
+    """Yield the items in batches of this size."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:
-    """The logits as the model's own forward pass makes them, in float32 at least."""
+    """Return the logits as the model's own forward pass computes them, in float32 at least."""
     config = model.config.get_text_config()
     logits: Tensor = model.get_output_embeddings()(hidden)
     if logits.dtype in (torch.bfloat16, torch.float16):
@@ -302,10 +306,10 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
 def logprobs_of(
     policy: Policy, samples: Sequence[Sample], batch_tokens: int, *, reference: bool = False
 ) -> list[tuple[float, ...]]:
-    """The log-probabilities of each sample's tokens, in nats; without gradient.
+    """Return the log-probabilities of each sample's tokens, in nats, without gradient.
 
-    Batches have `batch_tokens` at most, padding included. `reference` is the policy from before
-    training.
+    Batches have at most `batch_tokens`, padding included. `reference` selects the policy from
+    before training.
     """
     by_number: dict[int, tuple[float, ...]] = {}
     with policy.reference() if reference else policy.training() as model:

@@ -1,4 +1,4 @@
-"""LoRA adapters that are trained: made, read and written in PEFT's format."""
+"""Trainable LoRA adapters: created, read and written in PEFT's format."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from collab.seeds import seed_of
 def add_adapter(
     engine: TransformersEngine, name: str, spec: LoraSpec, *, seed: int, start: str | None
 ) -> dict[str, nn.Parameter]:
-    """Put a new adapter into the engine's module; its parameters by their names in a file.
+    """Add a new adapter to the engine's module; returns its parameters by their names in a file.
 
     A fresh adapter changes nothing yet, as B is 0; A is drawn with `seed`. With `start`, a folder
-    in PEFT's format, it begins from there, in that adapter's shape.
+    in PEFT's format, it begins as that adapter, in its shape.
 
     Raises:
-        RecipeError: no layer is called as `spec.targets` says, or `start` is no adapter.
+        RecipeError: no layer has a name in `spec.targets`, or `start` is no adapter.
         RecordError: `start` does not fit.
     """
     from peft import get_peft_model
@@ -67,7 +67,7 @@ def merge_adapter(engine: TransformersEngine, folder: str) -> None:
     """Add an adapter, a folder in PEFT's format, to the weights of the engine's module.
 
     Raises:
-        RecipeError: the folder holds no adapter, or one of another model.
+        RecipeError: the folder holds no adapter, or an adapter of another model.
     """
     try:
         name = engine.load_adapter(folder)
@@ -78,7 +78,7 @@ def merge_adapter(engine: TransformersEngine, folder: str) -> None:
 
 
 def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
-    """Its configuration and its tensors; raises RecipeError for a folder that holds none."""
+    """Read an adapter's configuration and tensors; raises RecipeError if the folder holds none."""
     from peft import PeftConfig
 
     try:
@@ -93,7 +93,7 @@ def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
 
 
 def lora_config(spec: LoraSpec) -> Any:
-    """The adapter in PEFT's terms; raises nothing before it meets a model."""
+    """Return the adapter's PEFT configuration; errors appear only once it is applied to a model."""
     from peft import LoraConfig
 
     return LoraConfig(
@@ -106,7 +106,8 @@ def lora_config(spec: LoraSpec) -> Any:
 
 
 def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
-    """An adapter's parameters, by their names in PEFT's files, which leave the adapter's out."""
+    """Return an adapter's parameters, by their names in PEFT's files, which omit the adapter's
+    name."""
     pattern = re.compile(rf"(\.lora_[AB])\.{re.escape(name)}(\.weight)$")
     return {
         pattern.sub(r"\1\2", key): p for key, p in module.named_parameters() if pattern.search(key)
@@ -115,7 +116,7 @@ def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """A new folder to write to; its files then take the place of those of `folder`, each whole."""
+    """Yield a new folder to write to; its files then replace those of `folder`, each atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".partial-{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -132,7 +133,8 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def save_adapter(engine: TransformersEngine, name: str, folder: Path) -> None:
-    """Write an adapter in PEFT's format, with its base model's name; each file replaced whole."""
+    """Write an adapter in PEFT's format, with its base model's name; each file is replaced
+    atomically."""
     module: Any = engine.module
     config = copy.copy(module.peft_config[name])
     config.inference_mode = True
@@ -145,7 +147,7 @@ def save_adapter(engine: TransformersEngine, name: str, folder: Path) -> None:
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write tensors of any device as safetensors; raises OSError where that fails."""
+    """Write tensors of any device as safetensors; raises OSError on failure."""
     try:
         save_file({key: tensor.cpu() for key, tensor in tensors.items()}, path)
     except SafetensorError as error:
@@ -153,7 +155,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read safetensors; raises OSError for a file that is not there or not whole."""
+    """Read safetensors; raises OSError if the file is missing or incomplete."""
     try:
         return load_file(path)
     except SafetensorError as error:

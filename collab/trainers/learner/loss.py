@@ -15,26 +15,26 @@ from collab.trainers.learner.samples import Sample
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of some responses, those of one response after the other's; each [tokens]."""
+    """The tokens of some responses, concatenated; each field is [tokens]."""
 
     logprobs: Tensor
-    """log pi, with gradient."""
+    """Policy's log pi, with gradient."""
     old: Tensor
-    """log pi_old, without gradient."""
+    """Sampling policy's log pi_old, without gradient."""
     weights: Tensor
-    """A."""
+    """Weight A of each token."""
     response: Tensor
-    """The number of the response that each token is of, from 0."""
+    """Index of each token's response, from 0."""
     responses: int
-    """How many there are."""
+    """Number of responses."""
 
     def response_mean(self, values: Tensor) -> Tensor:
-        """The mean of `values` over each token's own response: [tokens]."""
+        """Return the mean of `values` over each token's own response: [tokens]."""
         sums = values.new_zeros(self.responses).index_add(0, self.response, values)
         return sums[self.response] / self.lengths(values)
 
     def lengths(self, like: Tensor) -> Tensor:
-        """The tokens of each token's own response, in the type of `like`: [tokens]."""
+        """Return the length of each token's own response, in the type of `like`: [tokens]."""
         ones = torch.ones_like(like)
         return like.new_zeros(self.responses).index_add(0, self.response, ones)[self.response]
 
@@ -44,12 +44,12 @@ Gain = tuple[Tensor, Tensor]
 
 
 def reinforce(tokens: Tokens, _: TrainerSpec) -> Gain:
-    """A log pi: REINFORCE, and MAGRPO's Eq. 2 (arXiv 2508.04652)."""
+    """Compute A log pi: REINFORCE, and MAGRPO's Eq. 2 (arXiv 2508.04652)."""
     return tokens.weights * tokens.logprobs, torch.zeros_like(tokens.weights, dtype=torch.bool)
 
 
 def ppo(tokens: Tokens, spec: TrainerSpec) -> Gain:
-    """min(r A, clip(r, 1 - low, 1 + high) A), PPO (arXiv 1707.06347) by token.
+    """Compute min(r A, clip(r, 1 - low, 1 + high) A), PPO (arXiv 1707.06347) by token.
 
     A `clip_ratio_high` above `clip_ratio` is DAPO's clip (arXiv 2503.14476).
     """
@@ -57,10 +57,10 @@ def ppo(tokens: Tokens, spec: TrainerSpec) -> Gain:
 
 
 def gspo(tokens: Tokens, spec: TrainerSpec) -> Gain:
-    """min(s A, clip(s, 1 - low, 1 + high) A), s = exp(mean over the response of log r).
+    """Compute min(s A, clip(s, 1 - low, 1 + high) A), s = exp(mean over the response of log r).
 
-    GSPO (arXiv 2507.18071) in its form by token, whose gradient with `response_mean` is that of the
-    whole response: s counts as a number, times pi / stop_gradient(pi).
+    GSPO (arXiv 2507.18071) in its form by token. With `response_mean` its gradient is that of the
+    whole response: s is treated as a constant, times pi / stop_gradient(pi).
     """
     difference = tokens.logprobs - tokens.old
     mean = tokens.response_mean(difference.detach())
@@ -69,9 +69,10 @@ def gspo(tokens: Tokens, spec: TrainerSpec) -> Gain:
 
 
 def cispo(tokens: Tokens, spec: TrainerSpec) -> Gain:
-    """stop_gradient(min(r, 1 + high)) A log pi, CISPO (arXiv 2506.13585).
+    """Compute stop_gradient(min(r, 1 + high)) A log pi, CISPO (arXiv 2506.13585).
 
-    The weight of a token's gradient is bounded, and none is lost; `clipped` tells where it was.
+    The weight of a token's gradient is bounded, and no gradient is lost; `clipped` marks bounded
+    tokens.
     """
     ratio = torch.exp(tokens.logprobs.detach() - tokens.old)
     limit = 1 + _high(spec)
@@ -104,15 +105,15 @@ class Correction:
 
     factor: Tensor
     ratio: Tensor
-    """rho."""
+    """Ratio rho of the trainer's to the sampler's probability."""
     masked: Tensor
-    """Whether the token was left out."""
+    """Whether the token was excluded."""
 
 
 def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> Correction:
-    """The factor of all corrections that the recipe names.
+    """Return the product of all corrections that the recipe names.
 
-    `importance_cap`: min(rho, cap), truncated importance sampling. `importance_band`: rho inside of
+    `importance_cap`: min(rho, cap), truncated importance sampling. `importance_band`: rho inside
     the band, 0 outside. `sequence_limit`: 0 for all tokens of a response whose product of rho is
     larger. Without any of them the factor is 1.
 
@@ -136,18 +137,18 @@ def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> Correction
 
 @dataclass(frozen=True)
 class TokenLoss:
-    """The loss of some tokens, and what is told of them; each [tokens], without gradient."""
+    """The loss of some tokens and its statistics; each [tokens], without gradient."""
 
     total: Tensor
-    """The loss, a scalar that carries the gradient."""
+    """Loss, a scalar that carries the gradient."""
     mismatch: Tensor
     """|trainer's - sampler's log-probability|."""
     clipped: Tensor
-    """Whether the clip took the token's gradient away, or bounded it."""
+    """Whether the clip removed or bounded the token's gradient."""
     correction: Correction
-    """The factor of the token's loss, as the sampler is not exactly the policy."""
+    """Factor of the token's loss that corrects for a sampler that differs from the policy."""
     kl: Tensor | None
-    """The k3 estimate, where a reference was given."""
+    """KL divergence by the k3 estimate, if a reference was given."""
 
 
 def token_loss(
@@ -158,12 +159,12 @@ def token_loss(
     start: Tensor | None = None,
     reference: Tensor | None = None,
 ) -> TokenLoss:
-    """Minus the objective of some responses' tokens: -scale x factor x gain, summed.
+    """Compute minus the objective of some responses' tokens: -scale x factor x gain, summed.
 
-    The gain is that of the recipe's `objective`, MAGRPO's Eq. 2 (arXiv 2508.04652) by default;
-    the factor is that of its corrections, and with any of them pi_old is the policy at the step's
-    start in place of the sampler. `kl_coef` adds scale x kl_coef x k3, k3 = exp(d) - d - 1,
-    d = log reference - log pi.
+    The gain is that of the recipe's `objective`, MAGRPO's Eq. 2 (arXiv 2508.04652) by default. The
+    factor comes from its corrections; with any of them, pi_old is the policy at the step's start
+    instead of the sampler. `kl_coef` adds scale x kl_coef x k3, k3 = exp(d) - d - 1, d = log
+    reference - log pi.
 
     Args:
         logprobs: the policy's, [tokens], all tokens of the first sample first.
@@ -197,7 +198,7 @@ def token_loss(
 
 
 def _sampler(samples: Sequence[Sample], logprobs: Tensor) -> Tensor:
-    """The sampler's log-probabilities; where there are none, those that it is to have."""
+    """Return the sampler's log-probabilities, or `logprobs` where there are none."""
     if all(sample.logprobs for sample in samples):
         return _by_token([s.logprobs for s in samples], logprobs)
     trainers = torch.split(logprobs.detach(), [len(s.token_ids) for s in samples])

@@ -1,4 +1,4 @@
-"""The models of a team in training, as a rule of credit may read them."""
+"""Gives credit rules read access to the models of a team in training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class PolicyModels:
-    """The `TeamModels` of policies; what they compute is computed on the learner's thread."""
+    """The `TeamModels` of policies; everything is computed on the learner's thread."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class PolicyModels:
         )
 
     async def aclose(self) -> None:
-        """Let the models beside the team's go."""
+        """Close the separate models, which are not the team's."""
         for engine in self._others.values():
             await engine.aclose()
 

@@ -19,8 +19,8 @@ class Optimiser:
     """AdamW (arXiv 1711.05101) on float32 masters of the parameters.
 
     Parameters of a narrower type are copies of their masters, so that updates smaller than their
-    rounding add up; so do the gradients of several backward passes, each of which goes to the
-    master as it is made. Parameters in float32 or wider are their own masters.
+    rounding add up. So do the gradients of several backward passes, each of which is added to the
+    master at once. Parameters in float32 or wider are their own masters.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], weight_decay: float) -> None:
@@ -37,12 +37,12 @@ class Optimiser:
 
     @property
     def masters(self) -> Sequence[nn.Parameter]:
-        """The parameters that the steps move, in float32 or wider; they hold the gradients."""
+        """Parameters that the steps move, in float32 or wider; they hold the gradients."""
         return self._masters
 
     @torch.no_grad()
     def step(self, rate: float, max_norm: float | None) -> float:
-        """Take one step, forget the gradients, and return their norm before clipping."""
+        """Take one step, clear the gradients, and return their norm before clipping."""
         for parameter, master in zip(self._parameters, self._masters, strict=True):
             if master is not parameter:
                 _hand_over(parameter, master)
@@ -62,7 +62,7 @@ class Optimiser:
 
     @property
     def to_come(self) -> int:
-        """Bytes of gradients, and of moments that are made in the first step."""
+        """Bytes of gradients and moments that the first step will allocate."""
         moments = 0 if self._adamw.state else 2
         size = sum(m.nbytes * (1 + moments) for m in self._masters)
         if self._has_copies:
@@ -70,13 +70,13 @@ class Optimiser:
         return size
 
     def forget(self) -> None:
-        """Drop the gradients that were made since the last step."""
+        """Drop the gradients since the last step."""
         for parameter in (*self._parameters, *self._masters):
             parameter.grad = None
 
     @contextmanager
     def untouched(self) -> Iterator[None]:
-        """While entered, gradients are made in vain: afterwards they are what they were."""
+        """While entered, new gradients are discarded and the old ones kept."""
         every = (*self._parameters, *self._masters)
         before = [parameter.grad for parameter in every]
         self.forget()
@@ -87,13 +87,13 @@ class Optimiser:
                 parameter.grad = gradient
 
     def state(self) -> dict[str, Any]:
-        """All that a later run needs to go on bit by bit."""
+        """Return the state that a resumed run needs for identical steps."""
         masters = [m.detach() for m in self._masters] if self._has_copies else []
         return {"adamw": self._adamw.state_dict(), "masters": masters}
 
     @torch.no_grad()
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state; parameters are restored already."""
+        """Restore a state, after the parameters were restored."""
         self._adamw.load_state_dict(copy.deepcopy(state["adamw"]))
         for master, saved in zip(self._masters, state["masters"] or self._parameters, strict=True):
             master.copy_(saved)
@@ -110,7 +110,7 @@ class Optimiser:
 
 
 def _hand_over(parameter: Tensor, master: Tensor) -> None:
-    """Add the gradient of a narrow parameter to that of its master."""
+    """Move the gradient of a narrow parameter to its master."""
     gradient, parameter.grad = parameter.grad, None
     if gradient is not None:
         if master.grad is None:
@@ -120,15 +120,15 @@ def _hand_over(parameter: Tensor, master: Tensor) -> None:
 
 
 def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
-    """The 2-norm of all gradients together."""
+    """Return the 2-norm of all gradients together."""
     norms = [torch.linalg.vector_norm(p.grad) for p in parameters if p.grad is not None]
     return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros(())
 
 
 def rate_at(step: int, total: int, spec: TrainerSpec) -> float:
-    """The learning rate of `step`, counted from 0, of `total`.
+    """Return the learning rate of `step`, counted from 0, of `total`.
 
-    It rises linearly over `warmup_steps`, then is constant, or falls linearly or by a cosine so
+    It rises linearly over `warmup_steps`. Then it is constant, or falls linearly or by a cosine, so
     that it would be 0 one step after the last.
     """
     if step < spec.warmup_steps:

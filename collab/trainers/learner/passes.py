@@ -38,22 +38,22 @@ from collab.trainers.learner.ranks import GradientSum, Ranks, cost_of
 from collab.trainers.learner.samples import Sample
 
 KL_PROBES = 1
-"""Responses of a step whose divergence from the reference is told if the loss has no use for it."""
+"""Responses per step on which KL is measured when `kl_coef` is 0."""
 
 PADDING: list[PackedSequence] = [[Sample("", (0,), (0,), (0.0,), 1.0, weight=0.0, scale=0.0)]]
-"""The rows of a pass that a rank makes only as others make one."""
+"""Rows of a dummy pass that a rank makes while others make a real one."""
 
 
 @dataclass
 class MicroBatch:
-    """Rows of one forward and backward pass, and what they are compared with; by token."""
+    """Rows of one forward and backward pass, and the values they are compared with; by token."""
 
     number: int
-    """Its place among the micro-batches of all ranks."""
+    """Position among the micro-batches of all ranks."""
     rows: list[PackedSequence]
     reference: Tensor | None = None
     start: Tensor | None = None
-    """The log-probabilities of the first pass, once it was made."""
+    """Log-probabilities of the first pass, once it was made."""
 
 
 @dataclass(frozen=True)
@@ -62,29 +62,29 @@ class Share:
 
     batches: list[MicroBatch]
     pieces: int
-    """The micro-batches of all ranks."""
+    """Number of micro-batches of all ranks."""
     most: int
     """Micro-batches of the rank that has most of them."""
     probes: PackedSequence
-    """The responses whose divergence is measured, on the rank that has the first micro-batch."""
+    """Responses whose divergence is measured, on the rank that has the first micro-batch."""
 
 
 @dataclass
 class PassResult:
-    """The numbers of a forward and backward pass over one micro-batch, on the host."""
+    """The statistics of a forward and backward pass over one micro-batch, on the host."""
 
     number: int
-    """The micro-batch's place in the step's."""
+    """Position of the micro-batch in the step."""
     rank: int
-    """The rank that computed it."""
+    """Rank that computed it."""
     computed_tokens: int
     loss: float
     responses: list[tuple[str, TokenSums]]
-    """The agent and the sums of each response; last those of responses whose KL alone is known."""
+    """Agent and sums of each response; responses of which only the KL is known come last."""
 
 
 def most_on(results: Sequence[PassResult], agent: str) -> str:
-    """Which rank computed the response whose log-probabilities differ most from the sampler's."""
+    """Name the rank with the response whose log-probabilities differ most from the sampler's."""
     most, rank = max(
         (sums.mismatch / sums.tokens, result.rank)
         for result in results
@@ -95,9 +95,10 @@ def most_on(results: Sequence[PassResult], agent: str) -> str:
 
 
 class Tally:
-    """Sums over each response's tokens in one tensor on the device, which `read` waits for.
+    """Sums over each response's tokens in one tensor on the device; `read` waits for it.
 
-    One transfer brings all of them to the host: each number by itself would wait for the device.
+    One transfer brings all of them to the host, since reading each number would wait for the
+    device.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Tally:
         logprobs: Tensor,
         outside_support: Tensor | None = None,
     ) -> None:
-        """Without `outside_support` only the loss and the KL are summed."""
+        """Collect the sums; without `outside_support`, only the loss and the KL."""
         self._batch, self._has_kl = batch, loss.kl is not None
         lengths = [len(s.token_ids) for s in batch]
         parts = [loss.total.detach().reshape(1)]
@@ -120,7 +121,7 @@ class Tally:
         self._numbers = torch.cat(parts)
 
     def read(self) -> tuple[float, list[tuple[str, TokenSums]]]:
-        """The loss, and the agent and sums of each response; waits for the device."""
+        """Return the loss, and the agent and sums of each response; waits for the device."""
         loss, *rest = self._numbers.tolist()
         n = len(self._batch)
         kl, columns = (rest[:n], rest[n:]) if self._has_kl else ([0.0] * n, rest)
@@ -135,7 +136,8 @@ class Tally:
 
 
 def _table(loss: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> Tensor:
-    """The fields of `TokenSums` from `logprob` to `outside_support`, by token: [7, tokens]."""
+    """Return the fields of `TokenSums` from `logprob` to `outside_support`, by token: [7,
+    tokens]."""
     ratio = loss.correction.ratio
     columns = (
         logprobs,
@@ -153,7 +155,7 @@ Compute = Callable[[Policy, Share, GradientSum, Event], list[PassResult]]
 
 
 class Passes:
-    """Makes the gradients of a policy's step, on all ranks."""
+    """Computes the gradients of a policy's step, on all ranks."""
 
     def __init__(
         self,
@@ -165,16 +167,16 @@ class Passes:
         self._spec, self._sizes, self._optimisers, self._ranks = spec, sizes, optimisers, ranks
 
     def again(self, policy: Policy, share: Share, cancelled: Event) -> list[PassResult]:
-        """The passes of a later epoch over what `first` has laid out."""
+        """Run the passes of a later epoch over the micro-batches of `first`."""
         return self._all(policy, share, self._compute, cancelled)
 
     def first(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
     ) -> tuple[Share, list[PassResult]]:
-        """The micro-batches of a step, and the passes of its first epoch over them.
+        """Lay out the micro-batches of a step, and run the passes of its first epoch over them.
 
-        Where memory runs out they begin anew, with micro-batches of half the tokens. Later epochs
-        take what has fitted in the first.
+        If memory runs out, it starts again with micro-batches of half the tokens. Later epochs use
+        the size that has fitted in the first.
         """
         before = self._sizes.of(policy).micro_batch_tokens
         while True:
@@ -195,7 +197,7 @@ class Passes:
     def _all(
         self, policy: Policy, share: Share, compute: Compute, cancelled: Event
     ) -> list[PassResult]:
-        """The passes over all micro-batches, whose gradients are left in the masters."""
+        """Run the passes over all micro-batches; their gradients stay in the masters."""
         gradients = self._ranks.gradients(self._optimisers[policy.name].masters, share.pieces)
         work = partial(compute, policy, share, gradients, cancelled)
         passes = sorted(self._ranks.together(work), key=lambda one: one.number)
@@ -218,7 +220,7 @@ class Passes:
     def _compute(
         self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
     ) -> list[PassResult]:
-        """The losses of this rank's micro-batches, whose gradients are left in `gradients`."""
+        """Compute the losses of this rank's micro-batches; their gradients stay in `gradients`."""
 
         def check() -> None:
             if cancelled.is_set():
@@ -254,7 +256,7 @@ class Passes:
         return PassResult(batch.number, self._ranks.rank, tokens, loss, responses)
 
     def _padding_pass(self, policy: Policy, model: Any) -> None:
-        """A pass that nothing is learned from, beside other ranks that have a micro-batch left."""
+        """Make a pass that teaches nothing, while other ranks still have a micro-batch."""
         with self._optimisers[policy.name].untouched(), self._ranks.passing():
             scored = self.scored(policy, model, PADDING)
             scored.logprobs.sum().backward()  # type: ignore[no-untyped-call]
@@ -276,7 +278,7 @@ class Passes:
         return passes
 
     def batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:
-        """The rows of each micro-batch."""
+        """Return the rows of each micro-batch."""
         budget = self._sizes.of(policy).micro_batch_tokens
         rows = packed_sequences(samples, budget, shared=self._sizes.shares_rows(policy))
         return [[rows[i] for i in batch] for batch in pack([(width(r), 0) for r in rows], budget)]
@@ -300,7 +302,8 @@ class Passes:
     def _references(
         self, policy: Policy, pieces: Sequence[Sequence[PackedSequence]], most: int
     ) -> list[Tensor]:
-        """Log-probabilities of the responses of each piece under the policy before training."""
+        """Return the log-probabilities of each piece's responses under the policy before
+        training."""
 
         def score(rows: Sequence[PackedSequence]) -> Tensor:
             with policy.reference() as model, self._ranks.passing():
@@ -309,7 +312,7 @@ class Passes:
         return self._ranks.pass_by_pass(pieces, most, score, partial(score, PADDING))
 
     def _probes(self, policy: Policy, batch: Sequence[PackedSequence]) -> PackedSequence:
-        """The responses whose divergence is measured although the loss has no use for it."""
+        """Choose the responses whose divergence is measured although the loss does not use it."""
         probes = batch[0][:KL_PROBES]
         # Truncated distributions may leave out each other's tokens: their divergence is infinite.
         if self._spec.kl_coef or not policy.has_reference or any(s.truncated for s in probes):

@@ -1,4 +1,4 @@
-"""Policies: an adapter for each agent on one base, one adapter for all, or whole models."""
+"""Policies: one adapter per agent on a shared base, one adapter for all, or whole models."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class AdaptedLinear(nn.Module):
         self.scaling = layer.scaling[name]
 
     def forward(self, x: Tensor) -> Tensor:
-        """From [..., in] to [..., out]."""
+        """Map [..., in] to [..., out]."""
         dtype = computed_in(self.base, x)
         inner = functional.linear(x, self.down.to(dtype))
         y: Tensor = self.base(x) + functional.linear(inner, (self.up * self.scaling).to(dtype))
@@ -69,9 +69,9 @@ class AdaptedLinear(nn.Module):
 
 @contextmanager
 def one_adapter_as_modules(module: nn.Module, name: str) -> Iterator[None]:
-    """While entered, `module` answers under one adapter, by modules in place of PEFT's.
+    """While entered, `module` answers under one adapter, by modules that replace PEFT's.
 
-    For plain LoRA on linear layers, as `can_mix` says.
+    For plain LoRA on linear layers, see `can_mix`.
     """
     layers: list[tuple[nn.Module, str, Any]] = [
         (parent, key, child)
@@ -93,7 +93,7 @@ def one_adapter_as_modules(module: nn.Module, name: str) -> Iterator[None]:
 
 @contextmanager
 def compiled_layers(model: nn.Module) -> Iterator[None]:
-    """While entered, the decoder layers of `model` run as torch has compiled them."""
+    """While entered, the decoder layers of `model` run as compiled by torch."""
     with ExitStack() as stack:
         stack.callback(AttentionInterface.register, attention.NAME, attention.attend_by_branches)
         left_out = torch.compiler.disable(attention.attend_by_branches)  # type: ignore[no-untyped-call]
@@ -129,9 +129,9 @@ def enable_checkpointing(base: Any) -> None:
 
 
 def quieten(module: nn.Module) -> None:
-    """Noise of training mode would make the trainer's log-probabilities others than the sampler's.
+    """Turn off training noise, which would make the log-probabilities differ from the sampler's.
 
-    Dropout by layer, for gradient checkpointing goes back to that mode.
+    Dropout is turned off layer by layer, since gradient checkpointing returns to training mode.
     """
     module.eval()
     for part in module.modules():
@@ -144,7 +144,7 @@ def quieten(module: nn.Module) -> None:
 SHARED = "shared"
 
 ALL = sys.maxsize
-"""Episodes at the same time where all are."""
+"""Concurrency that means all episodes at once."""
 
 
 @dataclass(eq=False)
@@ -155,29 +155,29 @@ class Policy:
     agents: tuple[str, ...]
     engine: TransformersEngine
     parameters: dict[str, nn.Parameter]
-    """The parameters by their names in a file; cached when the policy is made."""
+    """Parameters by their names in a file; cached when the policy is made."""
     is_adapter: bool
     checkpointing: bool = False
     frozen: nn.Module | None = None
-    """The reference of a whole model: a copy of it before training."""
+    """Reference of a whole model: a copy of it before training."""
     start: str | None = None
-    """The reference of an adapter that began from another: a frozen copy of that, by its name."""
+    """Reference of an adapter that began from another: a frozen copy of the other one, by name."""
 
     @property
     def device(self) -> torch.device:
         return self.engine.load().device
 
     def acting_parameters(self) -> list[nn.Parameter]:
-        """The parameters that are in the model now, looked up anew."""
+        """Parameters that are currently in the model, looked up at each access."""
         module = self.engine.module
         held = parameters_of(module, self.name) if self.is_adapter else module.named_parameters()
         return list(dict(held).values())
 
     @contextmanager
     def training(self, *, compiled: bool = False) -> Iterator[Any]:
-        """The causal language model, this policy active and its parameters open to gradients.
+        """Yield the causal language model with this policy active and its parameters trainable.
 
-        With `compiled` its decoder layers are compiled by torch.
+        With `compiled`, its decoder layers are compiled by torch.
         """
         module = self.engine.module
         base = unwrapped(module)
@@ -200,9 +200,9 @@ class Policy:
 
     @contextmanager
     def reference(self) -> Iterator[Any]:
-        """The causal language model as it was before training.
+        """Yield the causal language model as it was before training.
 
-        For an adapter that is the adapter that it began from, or the base without any.
+        For an adapter that is its initial adapter, or the base without any.
         """
         with torch.no_grad():
             if self.frozen is not None:
@@ -221,7 +221,7 @@ class Policy:
                 yield base
 
     def compute_twice(self) -> None:
-        """Keep no activations from now on, and compute them again in the backward pass."""
+        """Keep no activations from now on, and recompute them in the backward pass."""
         self.checkpointing = True
         enable_checkpointing(unwrapped(self.engine.module))
 
@@ -230,7 +230,8 @@ class Policy:
         return self.is_adapter or self.frozen is not None
 
     def save(self, folder: Path) -> None:
-        """Write what acts: an adapter in PEFT's format, or a whole model with its tokenizer."""
+        """Write the acting weights: an adapter in PEFT's format, or a whole model with its
+        tokenizer."""
         if self.is_adapter:
             save_adapter(self.engine, self.name, folder)
         else:
@@ -248,7 +249,7 @@ class Policy:
                 save_tensors(tensors, partial / ADAPTER_WEIGHTS)
 
     def load_parameters(self, folder: Path) -> None:
-        """Take the parameters of a checkpoint; raises RecordError where they do not fit."""
+        """Load the parameters of a checkpoint; raises RecordError if they do not fit."""
         load_tensors(self.parameters, read_tensors(folder / ADAPTER_WEIGHTS), folder)
 
 
@@ -258,14 +259,14 @@ class Policies:
 
     by_name: dict[str, Policy]
     models: dict[str, Model]
-    """The model of each agent, frozen ones included."""
+    """Model of each agent, frozen ones included."""
     _pool: ModelPool
     _engines: list[Model] = field(default_factory=list)
-    """The engines of whole models, which nobody shares."""
+    """Engines of whole models, which are not shared."""
     moved: bool = True
-    """Parameters are not those that samplers beside the trainer act by."""
+    """Whether the parameters differ from those of separate samplers."""
     version: int = 0
-    """The steps of training that the parameters have taken."""
+    """Number of training steps that the parameters have taken."""
 
     def __iter__(self) -> Iterator[Policy]:
         return iter(self.by_name.values())
@@ -275,11 +276,11 @@ class Policies:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """The agents that are trained."""
+        """Names of the trained agents."""
         return tuple(agent for policy in self for agent in policy.agents)
 
     def acting(self, recipe: Recipe) -> Recipe:
-        """The recipe whose agents act by these policies, and as many at once as suit them."""
+        """Return the recipe whose agents act by these policies, with a suitable concurrency."""
         acting = recipe.with_agents(
             {a: {"adapter": p.name if p.is_adapter else None} for p in self for a in p.agents}
         )
@@ -287,7 +288,7 @@ class Policies:
 
     @property
     def _lanes(self) -> int | None:
-        """All episodes where many at once are sampled faster: on a GPU, or by vLLM."""
+        """All episodes if large batches are sampled faster: on a GPU, or by vLLM; else None."""
         beside = any(isinstance(model, RolloutEngine) for model in self.models.values())
         return ALL if beside or any(policy.device.type != "cpu" for policy in self) else None
 
@@ -304,12 +305,13 @@ def open_policies(
     loading: StoreProgress | None = None,
     load: Load | None = None,
 ) -> Policies:
-    """Open every model of the team, load those that are trained, and make the policies.
+    """Open every model of the team, load the trained ones, and make the policies.
 
-    `load` is how those are loaded where that is not in the usual way.
+    `load` replaces the usual way of loading the trained ones.
 
     Raises:
-        RecipeError: an agent that cannot be trained. ModelUnavailable, ModelError: its model.
+        RecipeError: an agent that cannot be trained.
+        ModelUnavailable, ModelError: its model.
     """
     grow_segments(recipe)
     pool = ModelPool(progress=loading)
@@ -335,7 +337,7 @@ def open_policies(
 
 
 def _engine_of(name: str, recipe: Recipe, model: Model, pool: ModelPool) -> TransformersEngine:
-    """The model of a trained agent itself, or its weights beside the engine that samples."""
+    """Return the model of a trained agent, or its weights next to the engine that samples."""
     if isinstance(model, RolloutEngine) and (weights := local_weights(recipe.model_of(name))):
         model = pool.open(weights)
     if not isinstance(model, TransformersEngine):
@@ -402,9 +404,9 @@ def _whole_model(
 
 
 async def publish(policies: Policies) -> bool:
-    """Let samplers beside the trainer act by the parameters as they are now, if they do not.
+    """Let separate samplers act by the current parameters, if they do not yet.
 
-    Returns whether there was anything to do.
+    Returns whether anything was done.
     """
     samplers = samplers_of(policies) if policies.moved else {}
     if samplers and torch.cuda.is_available():
@@ -417,13 +419,13 @@ async def publish(policies: Policies) -> bool:
 
 
 async def sleep(policies: Policies) -> None:
-    """Let samplers beside the trainer give memory back until `publish`."""
+    """Let separate samplers release memory until `publish`."""
     for sampler in samplers_of(policies):
         await sampler.sleep()
 
 
 async def report(policies: Policies) -> SamplerReport:
-    """How samplers beside the trainer were loaded since the last report."""
+    """Return the load of separate samplers since the last report."""
     metrics: dict[str, float] = {}
     warnings: list[str] = []
     for number, sampler in enumerate(samplers_of(policies)):
@@ -436,7 +438,7 @@ async def report(policies: Policies) -> SamplerReport:
 
 
 def samplers_of(policies: Policies) -> dict[RolloutEngine, tuple[Policy, ...]]:
-    """Engines beside the trainer, and the policies that they sample from."""
+    """Return the separate samplers, and the policies that they sample from."""
     models = policies.models
     engines = {m for a in policies.agents if isinstance(m := models[a], RolloutEngine)}
     return {

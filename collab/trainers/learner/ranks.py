@@ -18,7 +18,7 @@ class GradientSum:
     """The gradients of some parameters, summed over micro-batches; here they add up in place."""
 
     def add(self) -> None:
-        """Take the gradients that a micro-batch has left in the parameters."""
+        """Add the gradients that a micro-batch has left in the parameters."""
 
     def finish(self) -> None:
         """Leave the sum over all ranks in the parameters; called by every rank."""
@@ -27,16 +27,16 @@ class GradientSum:
 class Ranks:
     """The processes that take a step together, seen from one of them; here it is the only one.
 
-    `collab.trainers.ranks.group.TorchRanks` is the class of several.
+    `collab.trainers.ranks.group.TorchRanks` is the class for several.
     """
 
     rank: int = 0
-    """The number of this process, from 0."""
+    """Number of this process, from 0."""
     world: int = 1
-    """The number of processes."""
+    """Number of processes."""
 
     def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
-        """For each rank, the positions of its pieces of work, in order."""
+        """Return the positions of each rank's pieces of work, in order."""
         return [range(len(costs))]
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
@@ -55,10 +55,11 @@ class Ranks:
         pad: Callable[[], object],  # noqa: ARG002
         before: Callable[[], None] = nothing,
     ) -> list[T]:
-        """The results of `work` on each of this rank's pieces; `before` precedes each.
+        """Return the results of `work` on each of this rank's pieces; `before` is called ahead of
+        each.
 
         If every rank holds a part of a model, all of them make `most` passes at the same time, and
-        `pad` replaces the pieces that a rank lacks. Raises as `together` then.
+        `pad` replaces the pieces that a rank lacks. It then raises as `together` does.
         """
         results = []
         for piece in pieces:
@@ -67,28 +68,30 @@ class Ranks:
         return results
 
     def passing(self) -> AbstractContextManager[None]:
-        """Wraps the computation of a pass, which may need all ranks at the same time."""
+        """Wrap the computation of a pass, which may need all ranks at the same time."""
         return nullcontext()
 
     def each(self, work: Callable[[], T]) -> T:
-        """Do work that every rank does for itself; returns its result, raises as `together`."""
+        """Do work that every rank does for itself; returns its result, raises as `together`
+        does."""
         return work()
 
     def gradients(self, parameters: Sequence[Any], pieces: int) -> GradientSum:  # noqa: ARG002
-        """The sum of the gradients of `parameters` over `pieces` micro-batches of all ranks."""
+        """Return the sum of the gradients of `parameters` over `pieces` micro-batches of all
+        ranks."""
         return GradientSum()
 
     def about(self) -> dict[str, int]:
-        """Entries for `run.json`."""
+        """Return entries for `run.json`."""
         return {}
 
 
 ALONE = Ranks()
 
 QUADRATIC_FROM = 4096
-"""The width of a row at which attention costs as much as all that grows with its tokens."""
+"""Row width at which attention costs as much as all work that grows with its tokens."""
 
 
 def cost_of(rows: int, width: int) -> float:
-    """The cost of a pass over `rows` rows, padded to `width` tokens, as a number to compare."""
+    """Return the relative cost of a pass over `rows` rows, padded to `width` tokens."""
     return rows * width * (1 + width / QUADRATIC_FROM)

@@ -1,4 +1,4 @@
-"""From the credit of a step to the responses that a policy learns from."""
+"""Converts the credit of a step to the responses that a policy learns from."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ from collab.stats import mean
 from collab.trainers.credit.step_credit import Credit
 
 NEGLIGIBLE = 1e-9
-"""Weights up to this are rounding: their responses are not computed."""
+"""Largest weight that counts as rounding error; such responses are not computed."""
 
 
 def is_alive(weight: float | Sequence[float]) -> bool:
-    """Whether anything is learned from a response of this weight."""
+    """Return True if a response with this weight is learned from."""
     numbers = weight if isinstance(weight, Sequence) else (weight,)
     return any(abs(number) > NEGLIGIBLE for number in numbers)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One response, with all that its loss needs."""
+    """One response, with everything that its loss needs."""
 
     agent: str
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """The sampler's, one for each of `token_ids`; () where that was no policy of this team."""
+    """Log-probabilities of the sampler, one for each of `token_ids`; () if it was no policy of this
+    team."""
     temperature: float
     weight: float
-    """The advantage of its joint action; where each token has its own, their mean."""
+    """Advantage of its joint action; if each token has its own, their mean."""
     scale: float
-    """Its part of the objective's mean, by token: 1/G over the groups of the step."""
+    """Factor of each token in the objective's mean: 1/G over the groups of the step."""
     top_p: float = 1.0
     top_k: int = 0
     token_weights: tuple[float, ...] = ()
-    """The advantage of each of `token_ids`, where the algorithm gives it by token."""
+    """Advantages of each of `token_ids`, if the algorithm gives them by token."""
     joint: tuple[int, int, int] = (0, 0, 0)
-    """Its joint action: the number of its group in the step, the episode, and the turn."""
+    """Key of its joint action: the number of its group in the step, the episode, and the turn."""
 
     @property
     def truncated(self) -> bool:
@@ -60,9 +61,9 @@ class Sample:
 def make_samples(
     credit: Credit, samplings: Mapping[str, Sampling], spec: TrainerSpec
 ) -> list[Sample]:
-    """The responses of a step, in order, with those that have no weight.
+    """Return the responses of a step, in order, including those without a weight.
 
-    A discussion's turn holds several responses of one agent; each gets the turn's weight.
+    A turn of a discussion holds several responses of one agent; each gets the turn's weight.
     """
     samples = []
     pairs = zip(credit.groups, credit.weights, strict=True)
@@ -96,7 +97,7 @@ def make_samples(
 def _by_action(
     weight: float | Sequence[float], actions: Sequence[Action], agent: str
 ) -> list[tuple[float, ...]]:
-    """The weight of each action, or the weights of its tokens."""
+    """Return the weight of each action, or the weights of its tokens."""
     if not isinstance(weight, Sequence):
         return [(weight,)] * len(actions)
     lengths = [len(action.token_ids) for action in actions]

@@ -1,12 +1,12 @@
-"""Which policies a step moves, in which order, and what the earlier ones change for the later.
+"""The policies that a step updates, their order, and the effect of earlier updates on later ones.
 
-`simultaneous`  every policy learns from the weights as credit gave them
-`alternating`   one policy learns, the others stay bit for bit as they are
+`simultaneous`  every policy learns from the weights that credit computed
+`alternating`   one policy learns, the others stay bitwise unchanged
 `sequential`    HAPPO (arXiv 2109.11251): a random order, new at every step. Policy i_m maximises
-                its objective with M A in place of A, M = product over the policies j that were
-                updated before it of pi_j,new(a_j) / pi_j,old(a_j), a_j what j said in the same
-                joint action. On one turn that is exactly the gradient of J where the others
-                already act by their new policies; of several turns it is HAPPO's surrogate.
+                its objective with M A instead of A. M is the product, over the policies j updated
+                before it, of pi_j,new(a_j) / pi_j,old(a_j), with a_j the response of j in the same
+                joint action. For one turn this is exactly the gradient of J with the others already
+                on their new policies; for several turns it is HAPPO's surrogate.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.samples import Sample
 
 Measure = Callable[[Policy, Sequence[Sample]], list[float]]
-"""The log-probability of each of some whole responses under a policy as it is now, in nats."""
+"""Returns the log-probability of each of some complete responses under a policy's current state, in
+nats."""
 
 Joint = tuple[int, int, int]
-"""A joint action of a step: see `Sample.joint`."""
+"""Key of a joint action of a step: see `Sample.joint`."""
 
 
 def updated_at(step: int, policies: Sequence[Policy], spec: TrainerSpec, seed: int) -> list[Policy]:
-    """The policies that `step`, counted from 0, moves, in the order in which they are moved."""
+    """Return the policies that `step`, counted from 0, updates, in order."""
     if spec.update_order == "alternating":
         return [policies[step // spec.alternate_every % len(policies)]]
     order = list(policies)
@@ -42,17 +43,18 @@ def updated_at(step: int, policies: Sequence[Policy], spec: TrainerSpec, seed: i
 
 
 def learned_by(policy: Policy, samples: Sequence[Sample], spec: TrainerSpec) -> list[Sample]:
-    """The responses that the policy learns from."""
+    """Return the responses that the policy learns from."""
     of_policy = [s for s in samples if s.agent in policy.agents]
     return [s for s in of_policy if s.alive or spec.kl_coef]
 
 
 class CompoundRatios:
-    """M of every joint action of a step: how much likelier the updated policies have made it.
+    """M of every joint action of a step: the factor by which updated policies have made it
+    likelier.
 
     A response has thousands of tokens, and the ratio of its probabilities is a product over all of
-    them; so M is held between 1/cap and cap, which biases the gradient where it happens. Without
-    `sequential` M is 1.
+    them. So M is clamped between 1/cap and cap, which biases the gradient where it happens. Without
+    `sequential`, M is 1.
     """
 
     def __init__(self, spec: TrainerSpec, measure: Measure) -> None:
@@ -62,7 +64,7 @@ class CompoundRatios:
         self._logs: dict[Joint, float] = {}
 
     def weighed(self, samples: Sequence[Sample]) -> list[Sample]:
-        """The samples with M A in place of A; as they are where nobody was updated before."""
+        """Return the samples with M A instead of A; unchanged if no policy was updated earlier."""
         if not self._logs:
             return list(samples)
         return [_times(sample, self._of(sample)) for sample in samples]
@@ -71,7 +73,8 @@ class CompoundRatios:
     def following(
         self, policy: Policy, samples: Sequence[Sample], later: Sequence[Policy]
     ) -> Iterator[None]:
-        """While `policy` is updated: what that does to joint actions that `later` ones learn from.
+        """While `policy` is updated, track its effect on joint actions that `later` policies learn
+        from.
 
         It takes two forward passes over the policy's responses.
         """
@@ -87,7 +90,7 @@ class CompoundRatios:
             self._logs[sample.joint] = self._logs.get(sample.joint, 0.0) + new - old
 
     def tell(self, update: Update, policy: Policy, samples: Sequence[Sample]) -> None:
-        """Add what is told of a policy before it learns from `samples`."""
+        """Record a policy's statistics before it learns from `samples`."""
         if self._spec.update_order != "simultaneous":
             update.order[policy.name] = len(update.order) + 1
         if self._spec.update_order == "sequential":

@@ -1,7 +1,7 @@
-"""Ranks that torchrun has started: handing over orders, agreeing on outcomes, adding gradients.
+"""Ranks that torchrun has started: passing orders, agreeing on outcomes, adding gradients.
 
-Two gloo groups carry messages, each with its own limit, so that a rank that waits for rank 0's play
-spins on no GPU. NCCL only adds gradients. An exception on one rank is propagated to all.
+Two gloo groups carry messages, each with its own limit, so a rank that waits for rank 0's play does
+not spin on a GPU. NCCL only adds gradients. An exception on one rank is propagated to all.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ IS_TOLD, RANK = "is_told", "rank"
 """Attributes of an exception that all ranks know."""
 
 KEPT = (StepCancelled, NotFinite, OutOfMemory)
-"""Failures that are of the same kind on every rank; all others are a TrainingError there."""
+"""Failures that keep their type on every rank; all others become a TrainingError there."""
 
 
 class RankLost(TrainingError):
-    """A rank is not there any more, or does not come; nothing can be told to the others."""
+    """A rank has disappeared or has not arrived; the others cannot be notified."""
 
 
 @dataclass(frozen=True)
 class RankOutcome(Generic[T]):
-    """The outcome of one rank's part of a work."""
+    """The outcome of one rank's part of the work."""
 
     result: T | None = None
     kind: type[Exception] | None = None
-    """The kind of failure that is raised on every rank."""
+    """Type of failure that is raised on every rank."""
     text: str = ""
 
 
 def outcome_of(work: Callable[[], T]) -> RankOutcome[T]:
-    """Do the work, and give what it found, or how it failed."""
+    """Do the work, and return its result or its failure."""
     try:
         return RankOutcome(result=work())
     except RankLost:
@@ -81,12 +81,13 @@ def words_of(rank: int, error: Exception) -> str:
 
 
 def is_of_others(error: Exception) -> bool:
-    """Whether a pass failed only as another rank has left it, or did not come."""
+    """Return True if a pass failed only because another rank has left it, or has not arrived."""
     return isinstance(error, RuntimeError) and bool(re.search("gloo|NCCL", str(error)))
 
 
 def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
-    """Raise the failure of the first rank that has one; it is named unless all have the same."""
+    """Raise the failure of the first failed rank; the rank is named unless all have the same
+    failure."""
     failed = [(rank, o.kind, o.text) for rank, o in enumerate(outcomes) if o.kind is not None]
     if not failed:
         return
@@ -98,13 +99,13 @@ def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
 
 
 def known_to_all(error: Exception) -> Exception:
-    """The error, which every rank raises and need tell nobody."""
+    """Mark the error as one that every rank raises, so that none needs to report it."""
     setattr(error, IS_TOLD, True)
     return error
 
 
 def is_told(error: BaseException | None) -> bool:
-    """Whether all ranks know of the failure, or none can be told of it."""
+    """Return True if all ranks know of the failure, or cannot be notified."""
     return any(isinstance(e, RankLost) or hasattr(e, IS_TOLD) for e in _causes(error))
 
 
@@ -115,10 +116,11 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def deal(costs: Sequence[float], world: int) -> list[list[int]]:
-    """The places of `costs` by rank, each in order: the largest first to the least loaded.
+    """Return the positions of `costs` by rank, each in order: the largest first to the least loaded
+    rank.
 
-    Equal ones go by their place, and to the lower rank, so that the deal is the same every time.
-    No rank has more than the mean and the largest cost.
+    Ties are broken by position, then by the lower rank, so the result is always the same. No rank
+    exceeds the mean plus the largest cost.
     """
     loads = [0.0] * world
     dealt: list[list[int]] = [[] for _ in range(world)]
@@ -130,14 +132,14 @@ def deal(costs: Sequence[float], world: int) -> list[list[int]]:
 
 
 SCALE = 2**40
-"""Units of an exact sum in 1: it resolves 9e-13."""
+"""Units per 1 in an exact sum: it resolves 9e-13."""
 
 Reduce = Callable[[Tensor], None]
 """Replaces a tensor by its sum over all ranks."""
 
 
 class FlatSum(GradientSum):
-    """Adds gradients in float32, as GPUs add them: the last bits depend on the number of ranks."""
+    """Adds gradients in float32, as GPUs do: the last bits depend on the number of ranks."""
 
     dtype = torch.float32
 
@@ -158,22 +160,22 @@ class FlatSum(GradientSum):
             parameter.grad = values.to(parameter.dtype).view_as(parameter) if mark else None
 
     def _flat(self) -> Tensor:
-        """Every gradient, and behind each whether any rank has it."""
+        """Concatenate all gradients, each followed by a mark whether any rank has it."""
         size = sum(parameter.numel() + 1 for parameter in self._parameters)
         return torch.zeros(size, dtype=self.dtype, device=self._parameters[0].device)
 
     def _parts(self, flat: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """For each parameter, the place of its gradient, and of the mark that there is one."""
+        """Yield for each parameter the slice of its gradient, and of the mark that there is one."""
         sizes = [size for parameter in self._parameters for size in (parameter.numel(), 1)]
         views = torch.split(flat, sizes)
         return zip(views[::2], views[1::2], strict=True)
 
 
 class ExactSum(FlatSum):
-    """Adds the gradients of micro-batches as integers, so that their order does not matter.
+    """Adds the gradients of micro-batches as integers, so their order does not matter.
 
-    Each is rounded to a multiple of 1 / SCALE. So the sum is the same bit by bit for any number of
-    ranks, whichever of them computed what.
+    Each is rounded to a multiple of 1 / SCALE. The sum is then bitwise the same for any number of
+    ranks and any assignment of the work.
     """
 
     dtype = torch.int64
@@ -220,25 +222,27 @@ class ExactSum(FlatSum):
 
 
 JOIN_SECONDS = 3600.0
-"""How long the others wait for the first rank, which may fetch tasks before it begins."""
+"""Seconds that ranks wait for the first one, which may download tasks before it begins."""
 
 LOST_SECONDS = 0.5
-"""How long a rank that has lost another waits to be ended by torchrun, which says which it was."""
+"""Seconds that a rank waits for torchrun to end it after losing another one, which torchrun
+names."""
 
 TELL_SECONDS = 2.0
-"""How long a rank that failed in a pass waits before it ends, so that the first one tells why."""
+"""Seconds that a rank waits after a failed pass, so that the first failed rank reports the
+reason."""
 
 FAILED = "failed in a pass"
-"""The key of torchrun's store under which the first rank that failed in a pass says why."""
+"""Key of torchrun's store under which the first rank that failed in a pass gives the reason."""
 
 GO_ON = "; go on with --resume"
 
 
 class TorchRanks(Ranks):
-    """The `Ranks` of a world that torchrun has started; one rank, too, is a world."""
+    """The `Ranks` of a world that torchrun has started; a single rank is a world, too."""
 
     def __init__(self) -> None:
-        """Wait for all ranks; raises RankLost where one does not come."""
+        """Wait for all ranks; raises RankLost if one does not arrive."""
         with _losing("another rank", JOIN_SECONDS):
             dist.init_process_group("gloo", timeout=timedelta(seconds=JOIN_SECONDS))
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
@@ -246,7 +250,7 @@ class TorchRanks(Ranks):
         self.shards = False
         """Whether each rank holds a part of the base model."""
         self.learning = False
-        """Whether all ranks take a step of learning."""
+        """Whether all ranks are taking a learning step."""
         self._messages = self._handed = dist.group.WORLD
         self._summed: Any = None
         self._mesh: DeviceMesh | None = None
@@ -254,27 +258,27 @@ class TorchRanks(Ranks):
         self._ending: list[Callable[[], None]] = []
 
     def wait_no_longer_than(self, spec: RanksSpec) -> None:
-        """Take the limits of a recipe from here on; called by every rank."""
+        """Use the limits of a recipe from here on; called by every rank."""
         self._limit, self._play_limit = spec.limit, spec.play_limit
         self.shards = spec.shard and self.world > 1
         self._messages = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.limit))
         self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.play_limit))
 
     def compute_on(self, device: str) -> None:
-        """Say on what type of device this rank computes, `cpu` or `cuda`.
+        """Announce the type of device on which this rank computes, `cpu` or `cuda`.
 
         Raises:
-            TrainingError: others compute on another type.
+            TrainingError: other ranks compute on another type.
         """
         self._check_devices(device)
         if device == "cuda":
             self._summed = self._new_group(device)
 
     def mesh(self, device: str) -> DeviceMesh:
-        """The ranks as those that hold the parts of a model; called by every rank.
+        """Return the ranks as a mesh that holds the parts of a model; called by every rank.
 
         Raises:
-            TrainingError: others compute on another type of device.
+            TrainingError: other ranks compute on another type of device.
         """
         if self._mesh is None:
             self._check_devices(device)
@@ -297,7 +301,8 @@ class TorchRanks(Ranks):
             )
 
     def hand_over(self, order: T | None = None) -> T:
-        """Give the others rank 0's `order`; they wait for it, and get it too."""
+        """Send rank 0's `order` to the others, which wait for it; returns the order on every
+        rank."""
         box = [order]
         with self._bounded("rank 0", self._play_limit, "play_limit"):
             dist.broadcast_object_list(box, src=0, group=self._handed)
@@ -314,7 +319,7 @@ class TorchRanks(Ranks):
         pad: Callable[[], object],
         before: Callable[[], None] = nothing,
     ) -> list[T]:
-        """Let ranks agree around each pass if layers are shared out."""
+        """Agree with all ranks around each pass if layers are sharded."""
         if not self.shards:
             return super().pass_by_pass(pieces, most, work, pad, before)
         results = []
@@ -328,9 +333,9 @@ class TorchRanks(Ranks):
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """End all ranks if a pass fails on sharded layers, in the words of the first rank.
+        """End all ranks if a pass fails on sharded layers, with the first rank's message.
 
-        The others wait in the pass for this rank's part, so nothing can be agreed on any more.
+        The others wait in the pass for this rank's part, so no further agreement is possible.
         """
         began = time.monotonic()
         try:
@@ -341,7 +346,7 @@ class TorchRanks(Ranks):
             raise self._lost_in_pass(error, began) from error
 
     def _lost_in_pass(self, error: Exception, began: float) -> RankLost:
-        """The error of a failure in a pass, in the words of the rank that failed first."""
+        """Return the error of a failed pass, with the message of the rank that failed first."""
         self._lost = True
         words = "" if is_of_others(error) else words_of(self.rank, error)
         first = self._first_words(words)
@@ -353,7 +358,8 @@ class TorchRanks(Ranks):
         return RankLost(f"{first or 'another rank ' + _why(began, self._limit, 'limit')}{GO_ON}")
 
     def _first_words(self, words: str = "") -> str:
-        """The words of the rank that failed first in a pass; give `words` if it is this one."""
+        """Return the message of the rank that failed first in a pass; pass `words` if it is this
+        one."""
         store = dist.distributed_c10d._get_default_store()
         return store.compare_set(FAILED, "", words).decode()
 
@@ -368,13 +374,13 @@ class TorchRanks(Ranks):
         return outcome.result  # type: ignore[return-value]
 
     def gradients(self, parameters: Sequence[Tensor], pieces: int) -> GradientSum:
-        """The sum of gradients: exact on processors, in float32 on GPUs."""
+        """Return the sum of gradients: exact on processors, in float32 on GPUs."""
         if self._summed is None:
             return ExactSum(parameters, self._reduce, pieces)
         return FlatSum(parameters, self._reduce)
 
     def same(self, what: str, mine: Any) -> None:
-        """Raise TrainingError unless all ranks have the same."""
+        """Raise TrainingError unless all ranks have the same value."""
         values = self._gather(mine)
         others = [rank for rank, value in enumerate(values) if value != values[0]]
         if others:
@@ -390,11 +396,11 @@ class TorchRanks(Ranks):
         return {"ranks": self.world}
 
     def on_close(self, end: Callable[[], None]) -> None:
-        """Call `end` when the others are left."""
+        """Call `end` when this rank leaves the others."""
         self._ending.append(end)
 
     def close(self) -> None:
-        """Leave the others; nothing more can be told."""
+        """Leave the other ranks; nothing more can be sent."""
         while self._ending:
             self._ending.pop()()
         if not self._lost:
@@ -403,11 +409,11 @@ class TorchRanks(Ranks):
 
     @property
     def is_whole(self) -> bool:
-        """Whether no rank has been lost."""
+        """True if no rank has been lost."""
         return not self._lost
 
     def _gather(self, value: T) -> list[T]:
-        """The value of each rank, by rank; a rank that does not come is named."""
+        """Return the values of all ranks, by rank; the error names a rank that does not arrive."""
         values: list[Any] = [None] * self.world
         with self._bounded("another rank", self._limit):
             if self.world > 1:
@@ -434,7 +440,7 @@ class TorchRanks(Ranks):
 
 @contextmanager
 def _losing(whom: str, seconds: float, setting: str = "") -> Iterator[None]:
-    """Say of which rank an error of gloo or NCCL is, and of `trainer.ranks` what set its limit."""
+    """Name the rank in an error of gloo or NCCL, and the limit in `trainer.ranks` that applied."""
     began = time.monotonic()
     try:
         yield
@@ -445,7 +451,7 @@ def _losing(whom: str, seconds: float, setting: str = "") -> Iterator[None]:
 
 
 def _why(began: float, seconds: float, setting: str) -> str:
-    """Why a rank is lost that was waited for since `began`."""
+    """Return why a rank is lost that was awaited since `began`."""
     if time.monotonic() - began >= seconds:
         return f"did not come within {seconds:g} s" + (setting and f" (trainer.ranks.{setting})")
     time.sleep(LOST_SECONDS)

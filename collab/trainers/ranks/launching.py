@@ -1,4 +1,4 @@
-"""The processes of a training on several ranks: started by torchrun, or one of them."""
+"""Starts the processes of a training on several ranks by torchrun, or acts as one of them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ INTERRUPTED = 130
 
 
 def torchrun_line(ranks: int, arguments: Sequence[str]) -> list[str]:
-    """The arguments of torchrun that run `collab` with `arguments` on that many ranks here."""
+    """Return torchrun's arguments that run `collab` with `arguments` on so many local ranks."""
     return ["--standalone", f"--nproc-per-node={ranks}", "-m", "collab", *arguments]
 
 
 def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) -> int:
-    """Run `collab` on so many ranks to their end; the exit status.
+    """Run `collab` on so many ranks to their end; returns the exit status.
 
     Raises:
-        TrainingError: a rank ended by itself; what was done up to the last checkpoint is kept.
+        TrainingError: a rank ended by itself; everything up to the last checkpoint is kept.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -51,7 +51,8 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
 
 
 def _tell(ended: dict[int, int], folder: Path) -> int:
-    """The status of the first rank, which has told why; of another one that ended, an error."""
+    """Return the first rank's status, which has reported why; raise an error if another rank
+    ended."""
     killed = [rank for rank, status in sorted(ended.items()) if status < 0]
     if 0 in ended and not killed:
         return ended[0]
@@ -66,7 +67,7 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
 
 
 def _last_error(log: Path) -> str:
-    """The error at the end of a rank's log, after a colon; empty if there is none."""
+    """Return the error at the end of a rank's log, after a colon; empty if there is none."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [line.removeprefix("error") for line in lines if line.startswith("error: ")]
     return errors[-1] if errors else ""
@@ -74,7 +75,8 @@ def _last_error(log: Path) -> str:
 
 @contextmanager
 def leading() -> Iterator[Ranks]:
-    """The ranks that this process is the first of, which go when it is left; alone, just itself."""
+    """Yield the ranks that this process leads, and end them on exit; without torchrun, only
+    itself."""
     if not is_rank():
         yield ALONE
         return
@@ -90,7 +92,7 @@ def leading() -> Iterator[Ranks]:
 
 
 def following() -> None:
-    """Do what the first rank says, to its end."""
+    """Carry out the first rank's orders until it ends."""
     _prepare()
     from collab.trainers.ranks.orders import follow
 
@@ -103,17 +105,17 @@ def _prepare() -> None:
 
 
 def is_rank() -> bool:
-    """Whether torchrun has started this process."""
+    """Return True if torchrun has started this process."""
     return {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys()
 
 
 def is_first() -> bool:
-    """Whether this process is alone, or the first rank."""
+    """Return True if this process is alone, or the first rank."""
     return not is_rank() or os.environ["RANK"] == "0"
 
 
 def _take_own_gpu() -> None:
-    """Let this rank see one of the machine's GPUs alone; before torch has looked for them."""
+    """Limit this rank to one of the machine's GPUs; call it before torch has looked for them."""
     place = int(os.environ.get("LOCAL_RANK", "0"))
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = [str(place)] if seen is None else [name for name in seen.split(",") if name]
@@ -122,7 +124,7 @@ def _take_own_gpu() -> None:
 
 
 def _end_with_parent() -> None:
-    """Have this rank ended when torchrun is killed, so that nothing trains on unseen."""
+    """End this rank when torchrun is killed, so that no training continues unseen."""
     if sys.platform == "linux":
         from collab.sandbox.jail.layers import linux
 

@@ -34,18 +34,18 @@ from collab.trainers.ranks.sharding import parts_told, shared_load
 
 @dataclass(frozen=True)
 class Begin:
-    """Open the policies of a recipe and hold them ready."""
+    """Open the policies of a recipe and keep them ready."""
 
     recipe: Recipe
     spec: TrainerSpec
     total_steps: int
     folder: Path
-    """The run's, for a log."""
+    """Folder of the run, for a log."""
 
 
 @dataclass(frozen=True)
 class Restore:
-    """Go on from parameters, by policy and name, and from the state of a learner."""
+    """Restore parameters, by policy and name, and the state of a learner."""
 
     parameters: Mapping[str, Mapping[str, Any]]
     state: Mapping[str, Any]
@@ -53,7 +53,7 @@ class Restore:
 
 @dataclass(frozen=True)
 class Learn:
-    """Take a part in the step, counted from 0."""
+    """Take part in the step, counted from 0."""
 
     samples: Sequence[Sample]
     step: int
@@ -61,20 +61,20 @@ class Learn:
 
 @dataclass(frozen=True)
 class End:
-    """Nothing more is to be done."""
+    """End the training."""
 
 
 Order = Begin | Restore | Learn | End
 
 
 CHECK_EVERY = 10
-"""Steps from one comparison of all ranks' parameters to the next."""
+"""Steps between two comparisons of all ranks' parameters."""
 
 
 def begin(
     ranks: Ranks, recipe: Recipe, spec: TrainerSpec, total_steps: int, folder: Path
 ) -> Recipe:
-    """Have the other ranks, where there are some, open what they need.
+    """Have the other ranks, if there are any, open what they need.
 
     Returns the recipe by which models are opened: with a vLLM server on each rank.
     """
@@ -86,7 +86,7 @@ def begin(
 
 
 def end(ranks: TorchRanks) -> None:
-    """Let the other ranks go."""
+    """Dismiss the other ranks."""
     with suppress(RankLost):
         if ranks.is_whole:
             ranks.hand_over(End())
@@ -94,9 +94,9 @@ def end(ranks: TorchRanks) -> None:
 
 
 def open_together(ranks: Ranks, work: Callable[[Load | None], Policies]) -> Policies:
-    """Open the policies as every rank does, given how bases are loaded; raises as `each`.
+    """Open the policies as every rank does, given how bases are loaded; raises as `each` does.
 
-    Ranks that share a base out agree on the way, and what fails besides is told at the next time.
+    Ranks that shard a base agree on the way; other failures are reported at the next agreement.
     """
     load = shared_load(ranks)
     if load is None:
@@ -132,7 +132,7 @@ class LeadingLearner(TorchLearner):
         return learn_together(super().learn, self.policies, self._ranks, order, cancelled)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore, after `load`, and give the other ranks the parameters and the state."""
+        """Restore, after `load`, and send the parameters and the state to the other ranks."""
         super().restore(state)
         parameters = {
             policy.name: {name: p.detach().cpu() for name, p in policy.parameters.items()}
@@ -171,7 +171,7 @@ def _fail(error: Exception) -> None:
 
 
 def checksum(policies: Policies) -> str:
-    """Differs where a bit of a parameter does."""
+    """Return a value that differs if any bit of a parameter does."""
     digest = sha256()
     for policy in policies:
         for parameter in policy.parameters.values():
@@ -181,15 +181,15 @@ def checksum(policies: Policies) -> str:
 
 
 def device_of(policies: Policies) -> str:
-    """The type of device that policies are learned on."""
+    """Return the type of device that policies are learned on."""
     return next(iter(policies)).device.type
 
 
 def follow() -> None:
     """Take part in a training until its first rank ends it.
 
-    Raises:
-        What failed on any rank before the training began. RankLost: another rank is not there.
+    Raises the failure of any rank before the training began, and RankLost if another rank is not
+    there.
     """
     for number in ending_signals():
         signal.signal(number, signal.SIG_DFL)  # nothing is left to be done: rank 0 records
@@ -241,7 +241,7 @@ def _obey(order: Learn | Restore, learner: TorchLearner, ranks: TorchRanks) -> N
 
 @torch.no_grad()
 def restore(learner: TorchLearner, order: Restore) -> None:
-    """Take the parameters and the state that rank 0 has read from a checkpoint."""
+    """Load the parameters and the state that rank 0 has read from a checkpoint."""
     for policy in learner.policies:
         for name, parameter in policy.parameters.items():
             parameter.copy_(order.parameters[policy.name][name])
@@ -249,7 +249,7 @@ def restore(learner: TorchLearner, order: Restore) -> None:
 
 
 def write_log(folder: Path, rank: int) -> None:
-    """Send what this process says to a log in the run's folder from here on."""
+    """Redirect this process's output to a log in the run's folder from here on."""
     path = folder / LOGS / f"rank-{rank}.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()

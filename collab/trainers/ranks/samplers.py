@@ -1,4 +1,4 @@
-"""A vLLM server on each rank, which rank 0 samples by."""
+"""Runs a vLLM server on each rank, from which rank 0 samples."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from collab.trainers.ranks.group import TorchRanks
 
 
 def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRanks) -> Recipe:
-    """The recipe whose vLLM models are run by a server on each rank; called by every rank.
+    """Return the recipe with a server on each rank for its vLLM models; called by every rank.
 
-    Servers are stopped when `ranks` are left. What they say is under `logs/` in `folder`.
+    The servers are stopped when `ranks` are closed. Their output is in `logs/` of `folder`.
 
     Raises:
-        RecipeError: an option that servers of ranks do not have, or ranks on several machines.
-        ModelUnavailable, ModelTimeout: a server does not start, with its rank; on every rank.
+        RecipeError: an option that servers of ranks do not support, or ranks on several machines.
+        ModelUnavailable, ModelTimeout: a server does not start; raised on every rank, with its
+            number.
     """
     every_model = [recipe.model_of(name) for name in recipe.team.agents]
     wanted = [m for m in every_model if isinstance(m, VLLMModel) and not m.servers]
@@ -74,7 +75,7 @@ def _started(
 
 
 def _capacity(model: VLLMModel, recipe: Recipe, spec: TrainerSpec) -> Capacity:
-    """Two versions of each agent's adapter: one that goes, and one that comes."""
+    """Return capacity for two versions of each agent's adapter: an old and a new one."""
     agents = [a for name, a in recipe.team.agents.items() if recipe.model_of(name) == model]
     starts = [Path(agent.adapter) for agent in agents if agent.adapter]
     given = [check_servable(folder) for folder in starts if is_adapter(folder)]

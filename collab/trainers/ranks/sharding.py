@@ -1,9 +1,9 @@
-"""A frozen base of which every rank holds a part: its layers, by torch's FSDP2.
+"""Shards the layers of a frozen base over all ranks, by torch's FSDP2.
 
-A layer is gathered from all ranks for each pass over it, and let go after it. So all ranks make
-the same passes at the same time. Adapters are put around the layers afterwards and are whole on
-every rank, as are embeddings, the last norm and the head: the head is asked for a chunk of tokens
-at a time, and ranks have different numbers of them.
+A layer is gathered from all ranks for each pass over it, and released afterwards. So all ranks make
+the same passes at the same time. Adapters are added to the layers later and are complete on every
+rank. So are embeddings, the last norm and the head, because the head processes one chunk of tokens
+at a time, and ranks have different numbers of chunks.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from collab.trainers.ranks.group import TorchRanks
 
 
 def shared_load(ranks: Ranks) -> Load | None:
-    """How bases are loaded that ranks hold parts of; None where each holds them whole."""
+    """Return the function that loads sharded bases; None if each rank holds whole ones."""
     return partial(_load, ranks) if isinstance(ranks, TorchRanks) and ranks.shards else None
 
 
 def _load(ranks: TorchRanks, folder: Path, spec: TransformersModel) -> LoadedModel:
-    """Only rank 0 reads the weights, into the host's memory; the others get their parts of them."""
+    """Load a base: only rank 0 reads the weights, into the host's memory, and sends the others
+    their parts."""
     device = pick_device(spec.device)
     into = torch.device("cpu" if ranks.rank == 0 else "meta")
     loaded = ranks.each(partial(read_model, folder, spec, device, into=into))
@@ -57,9 +58,9 @@ def _load(ranks: TorchRanks, folder: Path, spec: TransformersModel) -> LoadedMod
 def share_out(
     module: Any, layers: Sequence[nn.Module], mesh: DeviceMesh, device: torch.device
 ) -> None:
-    """Shard the layers of a model that rank 0 has and the others have without weights.
+    """Shard the layers of a model that rank 0 has with weights, and the others without.
 
-    A device has to hold no more than its part, one whole layer, and what is not sharded.
+    A device only has to hold its part, one whole layer, and the parts that are not sharded.
     """
     group = mesh.get_group()
     module.requires_grad_(False)
@@ -77,7 +78,7 @@ def share_out(
 
 
 def parts_told(policies: Policies) -> str:
-    """How much of the base models this rank holds; nothing where it holds them whole."""
+    """Describe this rank's share of the base models; empty if it holds them whole."""
     engines = dict.fromkeys(policy.engine for policy in policies)
     lines = []
     for engine in engines:
@@ -92,7 +93,7 @@ def parts_told(policies: Policies) -> str:
 
 
 def _move(parts: Iterable[nn.Module], device: torch.device) -> None:
-    """Bring what the parts themselves hold to `device`; what has no numbers gets some."""
+    """Move the parts' own tensors to `device`; allocate those without data."""
 
     def moved(tensor: Tensor) -> Tensor:
         return torch.empty_like(tensor, device=device) if tensor.is_meta else tensor.to(device)
@@ -102,7 +103,7 @@ def _move(parts: Iterable[nn.Module], device: torch.device) -> None:
 
 
 def _hand_out(parts: Iterable[nn.Module], group: Any) -> None:
-    """Give all ranks what rank 0 holds."""
+    """Send rank 0's tensors to all ranks."""
     held = (
         tensor
         for part in parts
@@ -114,7 +115,7 @@ def _hand_out(parts: Iterable[nn.Module], group: Any) -> None:
 
 
 def _check_all_are_here(ranks: TorchRanks, *_: Any) -> None:
-    """Before a pass: raise TrainingError where the others do not make it too."""
+    """Before a pass: raise TrainingError if the other ranks do not make it too."""
     if not ranks.learning:
         raise TrainingError(
             "the base model is sharded over the ranks (trainer.ranks.shard), and rank"

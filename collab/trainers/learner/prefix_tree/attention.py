@@ -1,8 +1,8 @@
 """Attention over rows that are prefix trees, each token to its ancestors, branch by branch.
 
-A branch is what one sequence adds to its tree. Its tokens attend to all of its path, so that
-pairs are computed only where one may see the other; under a mask over the whole row most would be
-computed for nothing.
+A branch is the part that one sequence adds to its tree. Its tokens attend to all of its path. So
+only pairs are computed in which one may see the other; under a mask over the whole row, most would
+be computed for nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ NAME = "collab_branches"
 
 
 class _Part(NamedTuple):
-    """Branches of like sizes, attended to in one call; indices are of the tokens of all rows."""
+    """Branches of similar sizes, attended to in one call; indices refer to the tokens of all
+    rows."""
 
     queries: Tensor  # [branches, query]
     keys: Tensor  # [branches, key]
@@ -32,19 +33,19 @@ class _Part(NamedTuple):
 
 
 class Branches(Protocol):
-    """The branches of a batch of rows, and a way to attend to them."""
+    """The branches of a batch of rows, with an attention over them."""
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
     ) -> Tensor:
-        """From [batch, heads, time, size] each, to [batch, time, heads, size]."""
+        """Map [batch, heads, time, size] of each input to [batch, time, heads, size]."""
 
 
 class TreeAttention:
-    """The branches of a batch of rows, attended to under masks, in calls of like sizes."""
+    """The branches of a batch of rows, attended to under masks, in calls of similar sizes."""
 
     def __init__(self, trees: Sequence[PrefixTree], width: int, device: torch.device) -> None:
-        """`width` is that of the rows, padding included."""
+        """Group the branches by size; `width` is the rows' width, padding included."""
         offsets = range(0, len(trees) * width, width)
         branches = [
             (start, [offset + place for place in path])
@@ -83,7 +84,8 @@ class TreeAttention:
         return torch.cat(read).index_select(0, self._back).view(batch, time, heads, size)
 
     def _mask(self, part: _Part, group: int, dtype: torch.dtype) -> Tensor:
-        """The mask to add to scores: [branches, 1, group * query, key]; the same in every layer."""
+        """Return the mask to add to scores: [branches, 1, group * query, key]; the same in every
+        layer."""
         key = id(part), group, dtype
         if key not in self._masks:
             mask = torch.zeros(part.hidden.shape, dtype=dtype, device=part.hidden.device)
@@ -93,7 +95,8 @@ class TreeAttention:
 
 
 def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _Part:
-    """Padded with each branch's last token, whose answer is then found several times."""
+    """Make a part, padded with each branch's last token, whose answer is then computed several
+    times."""
     starts = placed([start for start, _ in branches], device)[:, None, None]
     queries = placed(_padded(_own(branches)), device)
     keys = placed(_padded([path for _, path in branches]), device)
@@ -103,7 +106,7 @@ def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _P
 
 
 def _own(branches: Sequence[tuple[int, list[int]]]) -> list[list[int]]:
-    """The tokens that each branch has added."""
+    """Return the tokens that each branch has added."""
     return [path[start:] for start, path in branches]
 
 
@@ -113,21 +116,21 @@ def _padded(rows: Sequence[list[int]]) -> list[list[int]]:
 
 
 def _places(flat: Sequence[int], tokens: int) -> list[int]:
-    """Where each of the tokens is first among `flat`; 0 for padding, which is nowhere."""
+    """Return each token's first position in `flat`; 0 for padding, which is missing there."""
     back = dict(zip(reversed(flat), reversed(range(len(flat))), strict=True))
     return [back.get(index, 0) for index in range(tokens)]
 
 
 def _taken(tokens: Tensor, index: Tensor) -> Tensor:
-    """[branches, n, heads, size] of [tokens, heads, size] by [branches, n]."""
+    """Select [branches, n, heads, size] from [tokens, heads, size] by [branches, n]."""
     # Unlike indexing, index_select adds gradients up in the same order every time.
     return tokens.index_select(0, index.flatten()).view(*index.shape, *tokens.shape[1:])
 
 
 def _grouped(queries: Tensor, heads: int) -> Tensor:
-    """Queries that read the same keys one after the other, so that keys are not repeated.
+    """Place queries that read the same keys next to each other, so that keys are not repeated.
 
-    From [branches, query, heads * group, size] to [branches, heads, group * query, size].
+    It maps [branches, query, heads * group, size] to [branches, heads, group * query, size].
     """
     branches, n, _, size = queries.shape
     apart = queries.view(branches, n, heads, -1, size).permute(0, 2, 3, 1, 4)
@@ -135,7 +138,7 @@ def _grouped(queries: Tensor, heads: int) -> Tensor:
 
 
 def _split(read: Tensor, n: int) -> Tensor:
-    """The way back, to [branches * query, heads * group, size]."""
+    """Undo the grouping, to [branches * query, heads * group, size]."""
     branches, heads, _, size = read.shape
     apart = read.view(branches, heads, -1, n, size).permute(0, 3, 1, 2, 4)
     return apart.reshape(branches * n, -1, size)
@@ -143,7 +146,8 @@ def _split(read: Tensor, n: int) -> Tensor:
 
 @contextmanager
 def tree_attention(model: Any) -> Iterator[None]:
-    """While entered, forward passes of `model` may name `branches`; backward passes belong here."""
+    """While entered, forward passes of `model` may name `branches`; run backward passes inside,
+    too."""
     config = model.config.get_text_config()
     before = config._attn_implementation
     config._attn_implementation = NAME
@@ -165,7 +169,7 @@ def attend_by_branches(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attend as transformers calls it; without `branches` rows are causal."""
+    """Compute attention for transformers; without `branches`, rows are causal."""
     if branches is not None:
         return branches.attend(query, key, value, scaling=scaling, dropout=dropout), None
     read, _ = sdpa_attention_forward(

@@ -1,9 +1,9 @@
-"""Responses laid out in rows of a forward pass: what they begin with in common only once.
+"""Lays responses out in rows of a forward pass, with common beginnings only once.
 
-A row is a prefix tree of token sequences. A token's position is its depth, and attention sees a
-token's ancestors only, so that every state is what it would be in a row of its own, and so is
-every gradient. The G responses to a prompt cost the prompt once, and a later turn, where its
-prompt continues the tokens of an earlier one, costs what it adds.
+A row is a prefix tree of token sequences. A token's position is its depth, and attention sees only
+a token's ancestors, so every state and every gradient is the same as in a separate row. The G
+responses to a prompt cost the prompt once. A later turn, if its prompt continues the tokens of an
+earlier one, costs only the added tokens.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ class PrefixTree:
         self.tokens: list[int] = []
         self.depths: list[int] = []
         self.branches: list[tuple[int, list[int]]] = []
-        """The number of earlier tokens and the path, of each sequence that added tokens."""
+        """Start and path of each sequence that added tokens; the start is the number of earlier
+        tokens."""
         self._children: dict[tuple[int, int], int] = {}
 
     def add(self, sequence: Sequence[int]) -> list[int]:
-        """Where the tokens of `sequence` are in the row."""
+        """Add a sequence; returns the positions of its tokens in the row."""
         before = len(self.tokens)
         path, node = [], -1
         for depth, token in enumerate(sequence):
@@ -46,16 +47,16 @@ class PrefixTree:
 
 
 def inputs_of(sample: Sample) -> tuple[int, ...]:
-    """The tokens whose states are needed: the last token of a response predicts nothing."""
+    """Return the tokens whose states are needed: the last token of a response predicts nothing."""
     return sample.prompt_ids + sample.token_ids[:-1]
 
 
 def packed_sequences(
     samples: Sequence[Sample], budget: int, *, shared: bool
 ) -> list[PackedSequence]:
-    """Rows of up to `budget` tokens; one for each sample where rows cannot be shared.
+    """Pack samples into rows of up to `budget` tokens; one row per sample if rows cannot be shared.
 
-    Samples come in the order of their tokens, which brings shared beginnings together.
+    Samples are sorted by their tokens, which brings common beginnings together.
     """
     if not shared:
         return [[sample] for sample in samples]
@@ -77,7 +78,7 @@ def packed_sequences(
 
 
 def width(row: PackedSequence) -> int:
-    """The tokens of a row."""
+    """Return the number of tokens in a row."""
     tree = PrefixTree()
     for sample in row:
         tree.add(inputs_of(sample))
@@ -85,16 +86,16 @@ def width(row: PackedSequence) -> int:
 
 
 def _in_common(one: Sequence[int], other: Sequence[int]) -> int:
-    """The length of the beginning that two sequences share."""
+    """Return the length of the common beginning of two sequences."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def tokens_of(rows: Sequence[PackedSequence]) -> int:
-    """The tokens of a micro-batch, padding included."""
+    """Return the tokens of a micro-batch, padding included."""
     return len(rows) * max(map(width, rows))
 
 
 def count_of(rows: Sequence[PackedSequence]) -> int:
-    """The responses of a micro-batch."""
+    """Count the responses of a micro-batch."""
     return sum(map(len, rows))

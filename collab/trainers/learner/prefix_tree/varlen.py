@@ -1,8 +1,8 @@
-"""Attention over prefix trees in one call of flash attention, without a mask and without padding.
+"""Attention over prefix trees in one call of flash attention, without mask and padding.
 
 Queries are the tokens that each branch has added, keys and values those of its path, one branch
-after the other. A branch's queries are the last tokens of its path, so that attention is causal
-when both are aligned at their ends.
+after the other. A branch's queries are the last tokens of its path, so attention is causal when
+both are aligned at their ends.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from collab.trainers.learner.placed import placed
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
 
 LEAST_CAPABILITY = (8, 0)
-"""The least compute capability: flash attention is made for Ampere and later."""
+"""Smallest compute capability; flash attention needs Ampere or later."""
 
 REFUSALS = (NotImplementedError, ImportError, RuntimeError, TypeError, ValueError)
-"""The errors that torch raises if it has no such kernel, for a size of heads or at all."""
+"""Errors that torch raises if it has no such kernel, for a head size or at all."""
 
 
 class Heads(NamedTuple):
-    """A model's attention."""
+    """The head counts and head size of a model's attention."""
 
     queries: int
-    """Heads that ask."""
+    """Number of query heads."""
     keys: int
-    """Heads that are asked, each by as many of the others."""
+    """Number of key heads, each shared by the same number of query heads."""
     size: int
 
 
@@ -43,18 +43,18 @@ Kernel = Callable[..., Tensor]
 
 
 class BranchPlan(NamedTuple):
-    """Which tokens each branch asks and is told, as indices of the tokens of all rows."""
+    """Queries, keys and answers of each branch, as indices into the tokens of all rows."""
 
     queries: list[int]
     keys: list[int]
     query_ends: list[int]
-    """Where each branch begins among the queries, and their number."""
+    """Start of each branch among the queries, followed by their number."""
     key_ends: list[int]
     most_queries: int
-    """The most queries of one branch."""
+    """Most queries of one branch."""
     most_keys: int
     answers: list[int]
-    """For each token of the rows: which query is its own; 0 for padding."""
+    """Index of each token's own query; 0 for padding."""
 
 
 def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
@@ -82,12 +82,12 @@ def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
 
 
 class VarlenAttention:
-    """The branches of a batch of rows, attended to by a kernel for lengths that differ."""
+    """The branches of a batch of rows, attended to by a kernel for variable lengths."""
 
     def __init__(
         self, plan: BranchPlan, device: torch.device, kernel: Kernel, *, twice: bool = False
     ) -> None:
-        """`twice` says that activations are computed twice, and not kept."""
+        """Prepare the plan; `twice` means that activations are recomputed, not kept."""
         self._plan, self._kernel, self._twice = plan, kernel, twice
         self._queries, self._keys = placed(plan.queries, device), placed(plan.keys, device)
         self._query_ends = placed(plan.query_ends, device, torch.int32)
@@ -97,7 +97,7 @@ class VarlenAttention:
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
     ) -> Tensor:
-        """From [batch, heads, time, size] each, to [batch, time, heads, size].
+        """Map [batch, heads, time, size] of each input to [batch, time, heads, size].
 
         Raises:
             ValueError: `dropout` is not 0.
@@ -126,17 +126,17 @@ class VarlenAttention:
         return read.index_select(0, self._answers).view(batch, time, heads, size)
 
     def _gathered(self, x: Tensor, times: int) -> Tensor:
-        """From [tokens, heads, size] to [keys, heads, size], each head so many `times`."""
+        """Map [tokens, heads, size] to [keys, heads, size], with each head repeated `times`."""
         gathered = x.index_select(0, self._keys)
         return gathered if times == 1 else gathered.repeat_interleave(times, dim=1)
 
     def _kept_once(
         self, by_branch: Sequence[Tensor], once: Sequence[Tensor], times: int
     ) -> AbstractContextManager[Any]:
-        """While entered, a kernel that keeps `by_branch` keeps `once` in its place.
+        """While entered, a kernel that would keep `by_branch` keeps `once` instead.
 
-        From [keys, heads, size] to [tokens, heads, size]; the backward pass gathers them anew, and
-        a prompt is not kept as often as it has responses.
+        It maps [keys, heads, size] to [tokens, heads, size]. The backward pass gathers the keys
+        again, so a prompt is not kept once per response.
         """
         if self._twice or torch.compiler.is_compiling():
             return nullcontext()  # nothing is kept, or the compiler decides what is
@@ -157,13 +157,14 @@ class VarlenAttention:
 
 
 def _whole(tensor: Tensor) -> tuple[object, ...]:
-    """Tells a tensor from all others that are held, and from parts of itself."""
+    """Return a key that distinguishes a tensor from all other live tensors, and from its own
+    parts."""
     place = tensor.untyped_storage()._cdata, tensor.storage_offset()
     return (*place, *tensor.shape, *tensor.stride())
 
 
 def torch_kernel() -> Kernel:
-    """Torch's own, by flash attention; raises ImportError where it has none."""
+    """Return torch's kernel with flash attention; raises ImportError if there is none."""
     from torch.nn.attention.varlen import varlen_attn
 
     return cast(Kernel, varlen_attn)
@@ -171,18 +172,19 @@ def torch_kernel() -> Kernel:
 
 @cache
 def takes_groups(kernel: Kernel) -> bool:
-    """Whether several heads may ask one head of keys; torch's kernel takes that from 2.12 on."""
+    """Return True if several query heads may share one key head; torch's kernel supports it from
+    2.12 on."""
     return "enable_gqa" in signature(kernel).parameters
 
 
 def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
-    """The kernel by which `model` is to attend on `device`; None for attention under masks.
+    """Return the attention kernel for `model` on `device`; None for attention under masks.
 
-    `how` is the recipe's `tree_attention`. With `auto` the kernel is taken where it gives what
-    masks give, outputs and gradients, which is tried once on a small tree.
+    `how` is the recipe's `tree_attention`. With `auto`, the kernel is used if its outputs and
+    gradients match those of masks, which is tried once on a small tree.
 
     Raises:
-        TrainingError: `how` wants it, and it cannot be had.
+        TrainingError: `how` asks for the kernel, and it is not available.
     """
     reason = why_masks(model, device, how)
     if reason is None:
@@ -196,7 +198,7 @@ def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
 
 
 def why_masks(model: Any, device: torch.device, how: str) -> str | None:
-    """Why `model` attends under masks on `device`; None where it attends by the kernel."""
+    """Return the reason why `model` attends under masks on `device`; None if it uses the kernel."""
     if how == "mask":
         return "trainer.tree_attention is 'mask'"
     config = model.config.get_text_config()
@@ -210,13 +212,13 @@ def why_masks(model: Any, device: torch.device, how: str) -> str | None:
 
 
 def attention_told(model: Any, device: torch.device, how: str) -> str:
-    """The attention in use, `varlen` or `mask`, and why it is masks."""
+    """Return the attention in use, `varlen` or `mask`, with the reason for masks."""
     reason = why_masks(model, device, how)
     return "varlen" if reason is None else f"mask, not varlen: {reason}"
 
 
 def slow_attention(model: Any, device: torch.device, how: str) -> list[str]:
-    """A warning where a GPU attends under masks and nobody has asked for them."""
+    """Warn if a GPU attends under masks although the recipe does not ask for them."""
     reason = why_masks(model, device, how)
     if reason is None or how != "auto" or device.type != "cuda":
         return []
@@ -228,7 +230,7 @@ def slow_attention(model: Any, device: torch.device, how: str) -> list[str]:
 
 @cache
 def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | None:
-    """Why torch's kernel is not taken for such heads; None where it is."""
+    """Return the reason why torch's kernel cannot be used for such heads; None if it can."""
     if device.type != "cuda":
         return f"it is made for a GPU, and the model is on {device}"
     capability = torch.cuda.get_device_capability(device)
@@ -243,7 +245,7 @@ def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | No
 
 
 def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: Heads) -> float:
-    """How far outputs and gradients are from those of masks on a small tree, against their size."""
+    """Return the relative difference to masks in outputs and gradients, on a small tree."""
     from collab.trainers.learner.prefix_tree.attention import TreeAttention
 
     tree = PrefixTree()
