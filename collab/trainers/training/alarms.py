@@ -1,4 +1,4 @@
-"""Alarms: warnings in plain words of trouble that a run's metrics show."""
+"""Alarms: plain warnings of trouble that a run's metrics show."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from collab.rewards.declared import Watched, watched
 from collab.runs import metric_names as names
 
 Row = Mapping[str, float]
-"""The metrics of one step, by name."""
+"""Metrics of one step, by name."""
 Alarm = Callable[[Sequence[Row]], Iterator[tuple[str, str]]]
-"""From the metrics of all steps so far to the name and the words of each warning."""
+"""Yields the name and text of each warning, given the metrics of all steps so far."""
 
 WINDOW = 10
-"""The steps over which trouble must last before its alarm is raised."""
+"""Steps for which trouble must last before its alarm is raised."""
 NO_INFLUENCE, DECIDES = 0.01, 0.9
-"""Shares of the reward's variance."""
+"""Thresholds for shares of the reward's variance."""
 
 
 class Alarms:
-    """Reads the metrics of step after step, and raises each alarm once while its trouble lasts."""
+    """Reads the metrics step by step, and raises each alarm once while its trouble lasts."""
 
     def __init__(self, reward: RewardSpec | None = None) -> None:
-        """`reward`: what it says should be watched is watched too."""
+        """Watch the usual metrics, and those that `reward` declares."""
         self._alarms: list[Alarm] = [*ALARMS, *(_declared(item) for item in watched(reward))]
         self._rows: list[Row] = []
         self._raised: set[str] = set()
 
     def read(self, row: Row) -> tuple[str, ...]:
-        """The alarms that a step's metrics raise, in plain words."""
+        """Return the alarms that a step's metrics raise, in plain words."""
         self._rows.append(row)
         alarms = dict(self._current())
         new = [text for key, text in alarms.items() if key not in self._raised]
@@ -38,20 +38,20 @@ class Alarms:
         return tuple(new)
 
     def _current(self) -> Iterator[tuple[str, str]]:
-        """The name and the words of each alarm that the last steps give reason for."""
+        """Yield the name and text of each alarm that the last steps justify."""
         if len(self._rows) >= WINDOW:
             for alarm in self._alarms:
                 yield from alarm(self._rows)
 
 
 def _recent(rows: Sequence[Row], key: str) -> float | None:
-    """The mean of a metric over the last steps; None where one of them lacks it."""
+    """Return the mean of a metric over the last steps; None if one of them lacks it."""
     values = [row[key] for row in rows[-WINDOW:] if key in row]
     return fmean(values) if len(values) == WINDOW else None
 
 
 def _first(rows: Sequence[Row], key: str) -> float | None:
-    """The mean of a metric over the first steps; None where one of them lacks it."""
+    """Return the mean of a metric over the first steps; None if one of them lacks it."""
     values = [row[key] for row in rows[:WINDOW] if key in row]
     return fmean(values) if len(values) == WINDOW else None
 
@@ -144,7 +144,7 @@ def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 def credit_warnings(
     alone: Mapping[str, float], influence: Mapping[str, float]
 ) -> Iterator[tuple[str, str]]:
-    """Warns of agents without influence; if there are none, of one that decides by itself.
+    """Warn of agents without influence; if there are none, of one that decides by itself.
 
     Args:
         alone: by agent: the share of the reward's variance that it decides by itself.
@@ -168,7 +168,7 @@ def credit_warnings(
 
 
 def _declared(item: Watched) -> Alarm:
-    """The alarm of a metric that the reward declares."""
+    """Return the alarm of a metric that the reward declares."""
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         now = _recent(rows, item.metric)
@@ -200,7 +200,7 @@ def _out_of_bounds(item: Watched, rows: Sequence[Row], first: float, now: float)
 
 
 def _gained(rows: Sequence[Row]) -> float | None:
-    """The gain of the return, if it is more than half of its spread; else None."""
+    """Return the gain of the return if it is more than half of its spread; else None."""
     first, now = _first(rows, names.RETURN), _recent(rows, names.RETURN)
     spread = _recent(rows, names.RETURN_STD)
     if first is None or now is None or not spread:
@@ -209,7 +209,8 @@ def _gained(rows: Sequence[Row]) -> float | None:
 
 
 def _above(metric: str, limit: float, text: str) -> Alarm:
-    """An alarm of a metric above a limit; the text takes `{share}`, and `{agent}` of an agent's."""
+    """Make an alarm of a metric above a limit; the text takes `{share}`, and `{agent}` for an
+    agent's."""
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         for agent in _agents(rows) if "*" in metric else [""]:

@@ -1,4 +1,4 @@
-"""Whether a recipe can be trained, found out before any model is loaded."""
+"""Checks whether a recipe can be trained, before any model is loaded."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from collab.trainers.training.trackers import check_trackers
 
 
 def check_recipe(recipe: Recipe) -> TrainerSpec:
-    """The trainer of a recipe that can be trained.
+    """Return the trainer of a recipe, after checking that it can be trained.
 
     Raises:
-        RecipeError: it cannot; with the value and the remedy.
+        RecipeError: it cannot be trained; the message has the value and the remedy.
     """
     if recipe.trainer is None:
         raise RecipeError("the recipe names no trainer; add one, e.g. --set trainer=magrpo")
@@ -54,7 +54,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
 
 
 def _check_functions(recipe: Recipe) -> None:
-    """Open what a user may have written, so that a mistake in it is told before any work."""
+    """Open the user's own functions, so that a mistake in one is reported before any work."""
     join_for(recipe.team.join)
     for agent in recipe.team.agents.values():
         parser_for(agent.parser)
@@ -119,7 +119,7 @@ def _check_agent(recipe: Recipe, name: str) -> None:
 
 
 def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
-    """An engine beside the trainer takes adapters only, and not all of them."""
+    """Check a separate sampling engine, which takes only adapters, and not all of them."""
     if not isinstance(recipe.model_of(name), VLLMModel):
         return
     if spec.policies == "full":
@@ -166,7 +166,8 @@ def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
-    """Further joint actions of a game of several turns are not scored: no state is kept."""
+    """Refuse rules that score further joint actions in games of several turns, which keep no
+    state."""
     if recipe.task is None or recipe.task.environment is None:
         return
     if spec.turn_structure == "greedy" and class_of(recipe.task.environment).zero_sum:
@@ -196,7 +197,7 @@ def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
 
 
 def check_shard(recipe: Recipe, spec: TrainerSpec) -> None:
-    """Raise RecipeError for what would have one rank run a base that all of them hold parts of."""
+    """Raise RecipeError for settings that make a single rank run a sharded base."""
     if not spec.ranks.shard:
         return
     if spec.policies == "full":

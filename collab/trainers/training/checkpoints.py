@@ -1,4 +1,4 @@
-"""Checkpoints: folders that are whole or not there."""
+"""Checkpoints: folders that are either complete or absent."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Checkpoints:
         """Write a checkpoint, then remove those that are neither new nor the best.
 
         Raises:
-            RecordError: it cannot be written; earlier ones are as they were.
+            RecordError: it cannot be written; earlier ones are unchanged.
         """
         path = self.folder / name_of(step)
         partial = self.folder / f"{PARTIAL}{path.name}"
@@ -70,26 +70,25 @@ class Checkpoints:
         return path
 
     def check(self, run: Path, steps: int) -> None:
-        """Check that the run in the folder `run`, which takes so many `steps`, can go on.
+        """Check that the run in the folder `run`, which has so many `steps` in total, can continue.
 
         Raises:
-            RecordError: the newest checkpoint says what no run does, or files are shorter than it
-                says.
+            RecordError: the newest checkpoint is invalid, or files are shorter than it says.
         """
         if (newest := self.latest()) is not None:
             check_fits(read_state(newest), newest, run, steps)
 
     def restore(self, learner: Learner, algorithm: Algorithm) -> State | None:
-        """Restore the newest checkpoint; returns its state, None where there is none.
+        """Restore the newest checkpoint; returns its state, None if there is none.
 
         Raises:
-            RecordError: it cannot be read, or is of another team or another shape.
+            RecordError: it cannot be read, or belongs to another team or another shape.
         """
         newest = self.latest()
         return load_checkpoint(newest, learner, algorithm) if newest is not None else None
 
     def latest(self) -> Path | None:
-        """The newest checkpoint."""
+        """Return the newest checkpoint."""
         folders = sorted(self.folder.glob(ALL))
         return folders[-1] if folders else None
 
@@ -105,7 +104,8 @@ class Checkpoints:
                 self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        """Renamed first: what is called step-* is whole at every moment."""
+        """Remove a checkpoint, renamed first: a folder called step-* is complete at every
+        moment."""
         if path.exists():
             shutil.rmtree(path.rename(self.folder / f"{PARTIAL}old-{path.name}"))
 
@@ -114,7 +114,7 @@ def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> State
     """Restore learner, algorithm and random states; returns the checkpoint's `state`.
 
     Raises:
-        RecordError: it cannot be read, or is of another team or another shape.
+        RecordError: it cannot be read, or belongs to another team or another shape.
     """
     state = read_state(path)
     try:
@@ -129,14 +129,14 @@ def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> State
 
 
 def seed_random_states(seed: int) -> None:
-    """Begin every global source of random numbers, for the user's own functions."""
+    """Seed every global source of random numbers, for the user's own functions."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
 
 
 def random_states() -> dict[str, Any]:
-    """The states of every global source of random numbers."""
+    """Return the states of every global source of random numbers."""
     kind, keys, *rest = np.random.get_state()
     return {
         "python": random.getstate(),

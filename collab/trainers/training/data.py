@@ -26,12 +26,12 @@ from collab.trainers.training.rollouts import played_out, whole
 from collab.wording import counted
 
 Recorded = Mapping[str, tuple[Episode, ...]]
-"""Episodes by task."""
+"""Recorded episodes by task."""
 
 
 @dataclass(frozen=True)
 class TaskOrder:
-    """The tasks that are trained on, in the order of the steps, and those that are held out."""
+    """The training tasks, in the order of the steps, and the held-out tasks."""
 
     training: tuple[Problem, ...]
     held_out: tuple[Problem, ...]
@@ -40,10 +40,11 @@ class TaskOrder:
     suite: TaskSpec
     """The suite as it was read: a dataset on the hub is named with its commit id."""
     recorded: Recorded = field(default_factory=dict)
-    """The episodes to learn from, by task, if `trainer.episodes` names some."""
+    """Episodes to learn from, by task, if `trainer.episodes` is set."""
 
     def batch(self, step: int) -> list[Problem]:
-        """The problems of a step, counted from 0; they depend on the seed and the step alone."""
+        """Return the problems of a step, counted from 0; they depend only on the seed and the
+        step."""
         epoch, position = divmod(step, self.steps_per_epoch)
         order = list(range(len(self.training)))
         random.Random(f"{self.seed}|order|{epoch}").shuffle(order)
@@ -55,19 +56,19 @@ class TaskOrder:
         return ceil(len(self.training) / self.per_step)
 
     def total_steps(self, spec: TrainerSpec) -> int:
-        """The most steps that there may be; `spec.tokens` may end the run before."""
+        """Most steps of the training; `spec.tokens` may end the run earlier."""
         if spec.steps is None and spec.tokens is not None:
             return spec.tokens  # a step generates one at least
         return spec.steps or spec.epochs * self.steps_per_epoch
 
 
 def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
-    """Read the recipe's suite, and choose what is trained on and what is held out.
+    """Read the recipe's suite, and choose the training tasks and the held-out tasks.
 
     Raises:
         RecipeError: a problem is both trained on and held out, or has no level.
         TaskError: a selection names no problem.
-        RecordError, TrainingError: `trainer.episodes` names nothing to learn from.
+        RecordError, TrainingError: `trainer.episodes` contains nothing to learn from.
     """
     assert recipe.task is not None, "check_recipe has passed"
     suite = open_suite(recipe.task)
@@ -100,9 +101,9 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
 
 
 def recorded_episodes(name: str, key: str) -> list[Episode]:
-    """The episodes of a run's folder or an `episodes.jsonl`, in their order there.
+    """Return the episodes of a run's folder or an `episodes.jsonl`, in the order of the file.
 
-    `key` is that of the setting that names it, for messages.
+    `key` is the setting that names it, for messages.
 
     Raises:
         RecordError: there are none, or not all of them can be read.
@@ -128,7 +129,7 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
     Raises:
         RecordError: they cannot be read, or none is left.
         RecipeError: a trained agent has no response in them.
-        TrainingError: they do not say what is solved.
+        TrainingError: they do not say whether the task is solved.
     """
     assert spec.episodes is not None, "the trainer names some"
     rule = algorithm_for(spec.algorithm)
@@ -163,7 +164,8 @@ def _check_agents(recipe: Recipe, kept: Mapping[str, Sequence[Episode]]) -> None
 
 
 def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Problem]]:
-    """The problems by the number in `field`, the lowest first; raises RecipeError without one."""
+    """Group the problems by the number in `field`, lowest first; raises RecipeError if one has
+    none."""
     levels: dict[float, list[Problem]] = {}
     for problem in problems:
         level = {**problem.hidden, **problem.public}.get(field)
@@ -179,13 +181,13 @@ def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Proble
 
 
 def measured(episodes: Sequence[Episode], by: MeasuredBy, key: str) -> float | None:
-    """The share of the episodes that are solved, or their mean return of the largest one.
+    """Return the share of solved episodes, or the mean return as a share of the largest.
 
-    Episodes that failed count for nothing; None where no other is left. `key` is that of the
-    setting which asks, for messages.
+    Failed episodes do not count; None if no other is left. `key` is the setting that asks, for
+    messages.
 
     Raises:
-        TrainingError: the share of solved ones is asked for, and no reward says what is solved.
+        TrainingError: the share of solved episodes is needed, and no reward says what is solved.
     """
     whole = played_out(episodes)
     if not whole:
@@ -201,13 +203,13 @@ def measured(episodes: Sequence[Episode], by: MeasuredBy, key: str) -> float | N
 
 
 class Levels:
-    """The tasks of a run's steps: all of them, or with a `spec` those of the level that it is at.
+    """The tasks of a run's steps: all of them, or with a `spec` those of the current level.
 
-    The last level is trained on to the end.
+    The last level is trained on until the run ends.
     """
 
     def __init__(self, tasks: TaskOrder, spec: LevelsSpec | None) -> None:
-        """Raises RecipeError for a task without a level."""
+        """Sort the tasks into levels; raises RecipeError for a task without a level."""
         self.tasks, self._spec = tasks, spec
         self._orders: list[TaskOrder] = []
         self._names: list[float] = []
@@ -217,7 +219,8 @@ class Levels:
         self.only(tasks.training)
 
     def only(self, problems: Sequence[Problem]) -> None:
-        """Take these problems alone; before the first step. Raises as the constructor does."""
+        """Use only these problems; call it before the first step. Raises as the constructor
+        does."""
         levels: list[Sequence[Problem]] = [problems]
         if self._spec is not None:
             by_name = by_level(problems, self._spec.field)
@@ -226,18 +229,20 @@ class Levels:
 
     @property
     def level(self) -> float | None:
-        """The level that the run is at; None in a run without levels."""
+        """Current level; None in a run without levels."""
         return self._names[self._at] if self._names else None
 
     def batch(self, step: int) -> list[Problem]:
-        """The problems of a step, counted from 0, which is the next one or was just played."""
+        """Return the problems of a step, counted from 0: the next step, or the last one played."""
         return self._orders[self._at].batch(step - self._since)
 
     def share(self, groups: Sequence[Sequence[Episode]]) -> float | None:
-        """How good the team was at what was played; None where nobody asks, or all of it failed.
+        """Return the team's rate on a step's episodes; None without levels, or if all episodes
+        failed.
 
         Raises:
-            TrainingError: nothing says what is solved, and that is what is asked for.
+            TrainingError: the share of solved episodes is needed, and no reward says what is
+                solved.
         """
         if self._spec is None:
             return None
@@ -245,7 +250,7 @@ class Levels:
         return measured(episodes, self._spec.by, "trainer.levels")
 
     def add(self, step: int, share: float | None) -> None:
-        """Take up the `share` of a step that was done, and move on where the level is learned."""
+        """Add the rate of a finished step, and move on if the level is learned."""
         if self._spec is None or share is None:
             return
         if self.stays(share):
@@ -254,21 +259,20 @@ class Levels:
             self._at, self._since, self._shares = self._at + 1, step + 1, []
 
     def stays(self, share: float | None) -> bool:
-        """Whether the level stays as it is after a step with this `share`."""
+        """Return True if the level stays the same after a step with this `share`."""
         if self._spec is None or share is None or self._at == len(self._orders) - 1:
             return True
         shares = [*self._shares, share][-self._spec.steps :]
         return len(shares) < self._spec.steps or mean(shares) <= self._spec.above
 
     def state(self) -> dict[str, Any]:
-        """The state for a checkpoint."""
+        """Return the state for a checkpoint."""
         return {"level": self.level, "since": self._since, "shares": self._shares}
 
     def restore(self, state: LevelsState) -> None:
-        """Go on from what `state` gave.
+        """Continue from an earlier `state`.
 
-        Where that level is there no more, or it was of a run without levels, go on from the next
-        one.
+        If its level no longer exists, or the run had no levels, continue with the next level.
         """
         if not self._names or state.level is None:
             return
@@ -280,22 +284,23 @@ class Levels:
 
 @dataclass(frozen=True)
 class Phase:
-    """The recipe that holds for some steps of training."""
+    """The recipe that applies to some steps of training."""
 
     index: int
-    """The position in the curriculum; its length for the steps after it."""
+    """Position in the curriculum; its length for the steps after it."""
     recipe: Recipe
     """The run's recipe, with the turns and feedback of the phase."""
 
 
 def phases(recipe: Recipe, spec: TrainerSpec) -> list[Phase]:
-    """All phases in order; the last one has the team's own turns and feedback."""
+    """Return all phases in order; the last one has the team's own turns and feedback."""
     ends = accumulate((phase.steps for phase in spec.curriculum), initial=0)
     return [phase_at(first, recipe, spec) for first in ends]
 
 
 def phase_at(step: int, recipe: Recipe, spec: TrainerSpec) -> Phase:
-    """The phase of `step`, counted from 0; after the last one the recipe's own team holds."""
+    """Return the phase of `step`, counted from 0; after the last phase, the recipe's own team
+    applies."""
     end = 0
     for index, planned in enumerate(spec.curriculum):
         end += planned.steps

@@ -1,4 +1,4 @@
-"""The evaluations of a training run: when they are due, their results, and the best step."""
+"""The evaluations of a training run: their schedule, their results, and the best step."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def evaluate(
     seed: int,
     keep: Callable[[HeldOut], None],
 ) -> Evaluation:
-    """Play the held-out problems with the team as it is; the same `seed` every time.
+    """Play the held-out problems with the current team, with the same `seed` every time.
 
     `keep` gets the episodes as they end.
     """
@@ -71,7 +71,7 @@ async def evaluate(
 
 
 def at_temperature(recipe: Recipe, temperature: float) -> Recipe:
-    """The recipe with another temperature for those of its agents that are trained."""
+    """Return the recipe with another temperature for its trained agents."""
     return recipe.with_agents(
         {
             name: {"sampling": spec.sampling.model_copy(update={"temperature": temperature})}
@@ -144,16 +144,16 @@ class Evaluations:
 
     @property
     def best_step(self) -> int | None:
-        """The step whose sampled return is the highest; None before the first evaluation."""
+        """Step with the highest sampled return; None before the first evaluation."""
         return self._best[1] if self._best else None
 
     def state(self) -> dict[str, Any]:
-        """The state for a checkpoint."""
+        """Return the state for a checkpoint."""
         best, step = self._best or (None, None)
         return {"best": best, "best_step": step}
 
     def restore(self, state: State, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take up a checkpoint's state and the evaluations among the rows of `metrics.jsonl`."""
+        """Restore a checkpoint's state, and the evaluations among the rows of `metrics.jsonl`."""
         if state.best is not None and state.best_step is not None:
             self._best = (state.best, state.best_step)
         evaluations = [
@@ -162,9 +162,9 @@ class Evaluations:
         self._by_step = {evaluation.step: evaluation for evaluation in evaluations}
 
     def due(self, step: int, tokens: int, *, last: bool) -> bool:
-        """Whether to evaluate after `step` steps, in which so many `tokens` were generated.
+        """Return True if an evaluation is due after `step` steps and so many generated `tokens`.
 
-        After an interruption, what was left out is due.
+        After an interruption, a missed evaluation is due.
         """
         if self._spec is None or step in self._by_step:
             return False
@@ -172,7 +172,7 @@ class Evaluations:
         return not self._by_step or in_between or last or self._passed_mark(tokens)
 
     def _passed_mark(self, tokens: int) -> bool:
-        """Whether a multiple of `every_tokens` was passed since the last evaluation."""
+        """Return True if a multiple of `every_tokens` was passed since the last evaluation."""
         every = self._spec.every_tokens if self._spec is not None else None
         if every is None:
             return False
@@ -182,9 +182,9 @@ class Evaluations:
     async def play(
         self, step: int, tokens: int, policies: Policies, folder: TrainingFolder, report: Report
     ) -> Evaluation:
-        """Evaluate the team as it is, after `step` steps and so many generated `tokens`.
+        """Evaluate the current team, after `step` steps and so many generated `tokens`.
 
-        The episodes and what was found go to `folder`.
+        The episodes and the results are written to `folder`.
         """
         spec = self._spec
         assert spec is not None, "an evaluation is due"
@@ -225,12 +225,12 @@ class Evaluations:
         return evaluation
 
     def summary(self) -> dict[str, Any]:
-        """The evaluations' part of the summary in `run.json`."""
+        """Return the evaluations' part of the summary in `run.json`."""
         gains = {name: gain.model_dump() for name, gain in self.gains().items()}
         return {"best_step": self.best_step, "gains": gains}
 
     def gains(self) -> dict[str, Gain]:
-        """The change from the first evaluation to the last: `sampled`, and `greedy`."""
+        """Return the change from the first evaluation to the last: `sampled`, and `greedy`."""
         if len(self._by_step) < 2:
             return {}
         steps = sorted(self._by_step)

@@ -1,4 +1,4 @@
-"""The typed stream of what happens in training, between `run.started` and `run.finished`."""
+"""The typed stream of training events, between `run.started` and `run.finished`."""
 
 from __future__ import annotations
 
@@ -15,59 +15,60 @@ Mode = Literal["sampled", "greedy"]
 
 
 class TrainingProgress(Record):
-    """How far the work of a step has come; for people who watch."""
+    """Progress within a step, for display."""
 
     type: Literal["training.progress"] = "training.progress"
     step: int
-    """The step under way, counted from 1; for what is no step, the steps of training before it."""
+    """Current step, counted from 1; for work outside a step, the number of training steps before
+    it."""
     phase: StepPart
     done: int = 0
     total: int = 0
-    """Episodes; 0 where the part does not count them."""
+    """Number of episodes; 0 if the part does not count them."""
 
 
 class StepFinished(Record):
     type: Literal["step.finished"] = "step.finished"
     step: int
-    """Counted from 1."""
+    """Number of the step, counted from 1."""
     steps: int
-    """The most that there may be."""
+    """Most steps of the run."""
     metrics: dict[str, float]
     warnings: tuple[str, ...] = ()
     """Alarms in plain words; each is raised once while its trouble lasts."""
     tokens: int | None = None
-    """Generated in training so far."""
+    """Tokens generated in training so far."""
     of_tokens: int | None = None
-    """The tokens that end the run; None if its steps do."""
+    """Tokens that end the run; None if the number of steps does."""
 
 
 class TaskResult(Record):
-    """One held-out task: the mean joint return of its episodes, and the share that is solved."""
+    """Results of one held-out task: the mean joint return of its episodes, and the solved share."""
 
     joint_return: float
     solved: float | None
     maximum: float | None = None
-    """The largest return that they could have had; None in records that do not say it."""
+    """Largest possible return of the episodes; None in records without it."""
 
 
 def largest_return(results: Mapping[str, TaskResult]) -> float | None:
-    """The largest return on any of the tasks, where it is known."""
+    """Return the largest possible return on any of the tasks, if known."""
     return max((r.maximum for r in results.values() if r.maximum is not None), default=None)
 
 
 class Evaluation(Record):
-    """How the team does on held-out tasks."""
+    """Results of the team on held-out tasks."""
 
     type: Literal["evaluation.finished"] = "evaluation.finished"
     step: int
-    """Steps of training before it."""
+    """Number of training steps before the evaluation."""
     tokens: int | None = None
-    """Generated in training before it; None in records that do not say it."""
+    """Tokens generated in training before the evaluation; None in records without it."""
     sampled: dict[str, TaskResult]
-    """Results by task, under the training's own sampling settings."""
+    """Results by task, with the sampling settings of training."""
     greedy: dict[str, TaskResult] = {}
     failed: int = 0
-    """Episodes that could not be finished; they count for nothing."""
+    """Episodes that could not be finished; they do not count."""
     seconds: float = 0.0
 
 
@@ -75,13 +76,13 @@ class HeldOut(Record):
     """One episode of an evaluation: a line of `evaluation.jsonl`."""
 
     step: int
-    """Steps of training before it."""
+    """Number of training steps before the evaluation."""
     mode: Mode
     episode: Episode
 
 
 class Gain(Record):
-    """The mean over tasks of after - before, paired by task."""
+    """Mean over tasks of after - before, paired by task."""
 
     before: float
     after: float
@@ -92,7 +93,7 @@ class Gain(Record):
     solved_after: float | None
     tasks: int
     maximum: float | None = None
-    """The largest return on any of the tasks; None where it is not known."""
+    """Largest possible return on any of the tasks; None if unknown."""
 
 
 class CheckpointSaved(Record):

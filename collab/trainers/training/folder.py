@@ -1,4 +1,4 @@
-"""A training run's folder: readable, and a team that runs, at every moment.
+"""A training run's folder: at every moment readable, and a runnable team.
 
 `collab.runs.layout` lists its files.
 """
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from collab.trainers.learner.policy import Policies, Policy
 
 Change = dict[str, Any]
-"""From which step on which key has which value, and which one it had: step, key, before, after."""
+"""A changed setting of a run, with the keys step, key, before, after."""
 
 
 def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
-    """Refuse a recipe that is not that of the run in the folder `run`, but of another one.
+    """Refuse a recipe that does not belong to the run in the folder `run`.
 
-    Checkpoints are of its policies, and what is recorded is of its seed and its problems. All else
-    may change from a step on.
+    The run's checkpoints depend on its policies, its records on its seed and its problems. All
+    other settings may change at any step.
 
     Raises:
-        RecipeError: a setting differs that may not; with both values and the remedy.
+        RecipeError: a fixed setting differs; the message has both values and the remedy.
     """
     was, is_now = _fixed(before), _fixed(now)
     for key in dict.fromkeys((*was, *is_now)):
@@ -55,7 +55,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
 
 
 def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Change]:
-    """The settings that differ, as the run's folder names them."""
+    """Return the settings that differ, as the run's folder names them."""
     was, is_now = (flat(packing.pack(recipe)) for recipe in (before, now))
     return [
         {"step": step, "key": key, "before": was.get(key), "after": is_now.get(key)}
@@ -67,8 +67,8 @@ def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Ch
 def applied(listed: Sequence[Change], now: Recipe, packing: Packing, step: int) -> list[Change]:
     """Keep the `listed` changes that took effect; `now` is the run's recipe at `step`.
 
-    A change is listed in `run.json` before `training.yaml` has it, and a run may be killed between
-    the two: the recipe then still has the earlier value.
+    `run.json` lists a change before `training.yaml` has it. If a run is killed between the two, the
+    recipe still has the earlier value.
     """
     value, kept = flat(packing.pack(now)), []
     for change in reversed(listed):
@@ -82,7 +82,7 @@ def applied(listed: Sequence[Change], now: Recipe, packing: Packing, step: int) 
 
 
 def _fixed(recipe: Recipe) -> dict[str, Any]:
-    """The settings that identify a run, by key."""
+    """Return the settings that identify a run, by key."""
     settings: dict[str, Any] = {"seed": recipe.seed}
     if recipe.task is not None:
         source = pinned(recipe.task.source)
@@ -110,7 +110,8 @@ def _fixed(recipe: Recipe) -> dict[str, Any]:
 
 
 def _rows(source: SourceSpec) -> Mapping[str, Any]:
-    """Where rows are from; a file counts by its content, since a run's folder has a copy."""
+    """Return the source of the rows; a file is identified by its content, since a run's folder has
+    a copy."""
     fields = source.model_dump()
     if source.path:
         fields["path"] = blake2b(Path(source.path).read_bytes(), digest_size=8).hexdigest()
@@ -122,7 +123,7 @@ def _place(name: str | None) -> str | None:
 
 
 def flat(data: Any, above: str = "") -> dict[str, Any]:
-    """Settings by their whole keys, as `--set` takes them."""
+    """Flatten settings to full keys, as `--set` takes them."""
     if not isinstance(data, dict):
         return {above: data}
     settings: dict[str, Any] = {}
@@ -143,11 +144,11 @@ class TrainingFolder:
         remedy = f"free some room, then go on with {option('resume', path)}"
         self._logs = {name: Log(path / name, remedy) for name in _LOGS}
         self._before_step: dict[str, int] | None = None
-        """How long the logs were before the step that was played and not yet learned."""
+        """Sizes of the logs before the step that was played and not yet learned."""
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> TrainingFolder:
-        """Write what is known at the start into a folder that is there.
+        """Write the initial files into an existing folder.
 
         Raises:
             RecordError: the folder cannot be written.
@@ -164,14 +165,14 @@ class TrainingFolder:
     def reopen(
         cls, path: Path, before: Recipe, recipe: Recipe, about: dict[str, Any], step: int
     ) -> TrainingFolder:
-        """Open a run that goes on at `step`, and write what is known of it now.
+        """Open a run that continues at `step`, and write its current settings.
 
-        Where `recipe` is not what it was `before`, the folder says so: `training.yaml` is the new
-        one, and `changes` in `run.json` has what it replaces. They are added to `about`, less those
-        that a run killed right here has listed and not applied.
+        If `recipe` differs from `before`, the folder records it: `training.yaml` is the new recipe,
+        and `changes` in `run.json` lists the replaced values. They are added to `about`, except for
+        those that an earlier run listed but did not apply because it was killed.
 
         Raises:
-            RecordError: the folder is no training run's, or cannot be written.
+            RecordError: the folder is not a training run, or cannot be written.
         """
         cls.check_holds_run(path)
         try:
@@ -194,7 +195,7 @@ class TrainingFolder:
         """Read the earlier recipe and `run.json` of a run that continues with `recipe`.
 
         Raises:
-            RecordError: the folder is no training run's, or cannot be read.
+            RecordError: the folder is not a training run, or cannot be read.
             RecipeError: `recipe` would make it another run.
         """
         cls.check_holds_run(path)
@@ -204,14 +205,15 @@ class TrainingFolder:
 
     @classmethod
     def finished(cls, path: Path, recipe: Recipe) -> dict[str, Any] | None:
-        """The summary of a run that has nothing left to do by `recipe`; raises as `check`."""
+        """Return the summary of a run that is complete under `recipe`; raises as `check` does."""
         before, about = cls.check(path, recipe)
         is_done = about.get("status") == "done" and before.trainer == recipe.trainer
         return dict(about["summary"]) if is_done and about.get("summary") else None
 
     @staticmethod
     def check_is_free(path: Path) -> None:
-        """Raise RecordError for a folder that holds a run with a finished step, or one at work."""
+        """Raise RecordError for a folder that holds a run with a finished step, or a running
+        one."""
         if (path / EPISODES).exists() and not _has_no_step(path):
             raise RecordError(
                 f"{path} holds a run already; give another folder with {option('out')}, or go on"
@@ -220,19 +222,19 @@ class TrainingFolder:
 
     @staticmethod
     def check_holds_run(path: Path) -> None:
-        """Raise RecordError for a folder that is no training run's."""
+        """Raise RecordError for a folder that is not a training run."""
         if not (path / TRAINING).is_file():
             raise RecordError(f"{path} is no training run: it has no {TRAINING}")
 
     def about(self, about: Mapping[str, Any]) -> None:
-        """Write `run.json` anew."""
+        """Rewrite `run.json`."""
         write_about(self.path, about)
 
     def append_episode(self, episode: Episode) -> None:
         self._logs[EPISODES].append(episode.model_dump_json())
 
     def append_groups(self, groups: Sequence[Sequence[Episode]], first: int) -> None:
-        """Write the groups of a step, whose numbers in the run begin with `first`."""
+        """Append the groups of a step; `first` is the number of the first one in the run."""
         self._before_step = self.sizes()
         for number, group in enumerate(groups, start=first):
             for episode in group:
@@ -242,36 +244,36 @@ class TrainingFolder:
         self._logs[EVALUATION].append(played.model_dump_json())
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """Write what was found of the step that was played, or of an evaluation."""
+        """Append the metrics of the step that was played, or of an evaluation."""
         self._before_step = None
         self._logs[METRICS].append(json.dumps(dict(row)))
 
     def rows(self) -> list[dict[str, Any]]:
-        """The lines of `metrics.jsonl`; raises RecordError for one that is no JSON."""
+        """Return the lines of `metrics.jsonl`; raises RecordError for a line that is not JSON."""
         lines = read_lines(self.path / METRICS, parse_json, "not JSON")
         if lines.complaints:
             raise RecordError(lines.complaints[0])
         return lines.found
 
     def sizes(self) -> dict[str, int]:
-        """How long the logs are, in bytes, without a step that was not learned."""
+        """Return the sizes of the logs in bytes, without a step that was not learned."""
         if self._before_step is not None:
             return self._before_step
         return {name: log.size() for name, log in self._logs.items()}
 
     def sync(self) -> dict[str, int]:
-        """Bring the logs to the disk, where a checkpoint needs them; gives their sizes."""
+        """Flush the logs to the disk, as a checkpoint needs; returns their sizes."""
         for log in self._logs.values():
             log.sync()
         return self.sizes()
 
     def cut(self, sizes: Mapping[str, int]) -> None:
-        """Forget what was logged later, which is to be done again."""
+        """Truncate the logs to earlier sizes, since the later steps will be repeated."""
         for name, log in self._logs.items():
             log.cut(sizes.get(name, 0))
 
     def save_team(self, recipe: Recipe, policies: Policies) -> None:
-        """Write the team as it is now, for `collab run`; files are replaced one by one, whole."""
+        """Write the current team, for `collab run`; files are replaced one by one, atomically."""
         try:
             for policy in policies:
                 policy.save(self.path / _place_of(policy))
@@ -290,7 +292,7 @@ class TrainingFolder:
 
 
 def _has_no_step(path: Path) -> bool:
-    """Whether the training in this folder is over and has finished no step."""
+    """Return True if the training in this folder has ended without a finished step."""
     if not (path / TRAINING).is_file() or is_at_work(path):
         return False
     metrics = path / METRICS
@@ -302,7 +304,8 @@ def _place_of(policy: Policy) -> str:
 
 
 def _as_trained(policy: Policy) -> dict[str, Any]:
-    """The changed fields of an agent that acts by the policy: its adapter, or its whole model."""
+    """Return the changed fields of an agent that acts by the policy: its adapter, or its whole
+    model."""
     place = _place_of(policy)
     if policy.is_adapter:
         return {"adapter": place}

@@ -1,4 +1,4 @@
-"""The metrics of a step."""
+"""Computes the metrics of a step."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ from collab.trainers.training.skipping import STEP, lost_groups, nothing_learned
 
 @dataclass(frozen=True)
 class StepData:
-    """All that a step did."""
+    """The episodes, credit, update and times of a step."""
 
     groups: Sequence[Sequence[Episode]]
-    """The episodes of each task, failed ones included."""
+    """Episodes of each task, failed ones included."""
     credit: Credit
     update: Update
     times: dict[str, float]
     """Seconds by kind of work, and of the whole `step`."""
     unlearned: str = ""
-    """Why the step was skipped as a whole, where it was."""
+    """Reason why the whole step was skipped, if it was."""
     level: float | None = None
-    """The level of the step's tasks, in a run with levels."""
+    """Level of the step's tasks, in a run with levels."""
     sampler: SamplerReport = field(default_factory=SamplerReport)
-    """How engines beside the trainer were loaded while the step was played."""
+    """Load of separate sampling engines while the step was played."""
     version: int = 0
-    """The steps of training that the parameters had taken when they learned."""
+    """Number of training steps of the parameters when they learned."""
 
     @property
     def skipped(self) -> dict[str, str]:
-        """Why nothing was learned: by the whole `step`, or a policy's share of it."""
+        """Reasons why nothing was learned: in the whole `step`, or by one policy."""
         if self.unlearned:
             return {STEP: self.unlearned}
         return {f"policy/{name}": reason for name, reason in self.update.skipped.items()}
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Skipped parts and failures, in plain words."""
+        """Warnings of skipped parts and failures, in plain words."""
         if self.unlearned:
             return (f"the step was skipped: {self.unlearned}", *self.sampler.warnings)
         credited = [group.task for group in self.credit.groups]
@@ -66,11 +66,11 @@ class StepData:
 
 
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
-    """The metrics of one step; what a step cannot tell is left out.
+    """Return the metrics of one step; those that a step cannot provide are omitted.
 
-    Means are over whole episodes that were played to their end, spreads are population standard
-    deviations, returns are undiscounted joint returns, log-probabilities and entropies are in nats
-    a token. The reward of a turn that was not played is the last one, where a solved task is an
+    Means are over complete episodes that were played to their end. Spreads are population standard
+    deviations, returns are undiscounted joint returns. Log-probabilities and entropies are in nats
+    per token. The reward of a turn that was not played is the last one if a solved task is an
     absorbing state.
     """
     episodes = [episode for group in data.groups for episode in group]
@@ -125,7 +125,7 @@ def _returns(
 
 
 def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
-    """The last turn's parts: points, values of parts without points, and measures."""
+    """Yield the last turn's parts: points, values of parts without points, and measures."""
     scores = [e.score for e in ended if e.score]
     values_of: dict[str, list[float]] = {}
     for part in chain.from_iterable(score.parts for score in scores):
@@ -143,7 +143,7 @@ def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
 
 
 def _schemes(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
-    """The share of each way of working together among the last turns that show one."""
+    """Yield the share of each cooperation scheme among the last turns that show one."""
     shown = Counter(e.score.scheme for e in ended if e.score and e.score.scheme)
     for name, count in sorted(shown.items()):
         yield names.named(names.SCHEME, name), count / shown.total()
@@ -209,7 +209,8 @@ def _mismatch(update: Update) -> Iterator[tuple[str, float]]:
 
 
 def _staleness(data: StepData, agents: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """How far behind the policy was that each response was drawn from, where responses say it."""
+    """Yield the mean number of steps by which the sampling policies were behind, if responses
+    record it."""
     if data.unlearned:
         return
     episodes = [episode for group in data.groups for episode in group]
@@ -239,7 +240,7 @@ def _costs(
 
 
 def generated_tokens(groups: Sequence[Sequence[Episode]]) -> int:
-    """The tokens that a step's episodes generated; what they share counts once."""
+    """Count the tokens that a step's episodes generated; shared tokens count once."""
     actions = {id(a): a for group in groups for e in group for a in _actions(e)}.values()
     return sum(len(a.token_ids) or a.usage.new_tokens for a in actions)
 
@@ -249,7 +250,7 @@ def _actions(episode: Episode) -> Iterable[Action]:
 
 
 def memory_gb(policies: Policies) -> float:
-    """Most memory that was held so far: the GPU's where there is one, else the process's."""
+    """Return the peak memory so far: the GPU's if there is one, else the process's."""
     import torch
 
     devices = {policy.device for policy in policies if policy.device.type == "cuda"}

@@ -1,4 +1,4 @@
-"""Tasks by their rates: how often the team, before its training, did what they ask for."""
+"""Tasks by their rates: the success of the untrained team on each."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from collab.wording import counted, option
 Report = Callable[[str, int, int], None]
 
 TOGETHER = 16
-"""Tasks that are measured at once, and kept when they are: what a stop loses."""
+"""Tasks that are measured and saved together; an interruption loses at most these."""
 
 
 class Rates:
-    """The rates of a run's tasks, in `rates.json` of its folder; None for one that only failed."""
+    """The rates of a run's tasks, in `rates.json` of its folder; None for a task whose episodes all
+    failed."""
 
     def __init__(self, folder: Path, spec: FilterSpec, problems: Sequence[Problem]) -> None:
-        """Raises RecordError where the folder has rates that cannot be read."""
+        """Read the saved rates; raises RecordError if they cannot be read."""
         self._file, self._spec, self._problems = folder / RATES, spec, problems
         self.rates: dict[str, float | None] = {}
         self.tokens = 0
-        """Generated to measure."""
+        """Tokens generated to measure."""
         if self._file.exists():
             self._read()
 
@@ -51,13 +52,13 @@ class Rates:
     async def kept(
         self, recipe: Recipe, policies: Policies, report: Report, *, begun: bool
     ) -> list[Problem]:
-        """The problems whose rates are within the bounds; rates that are not known are found out.
+        """Return the problems whose rates are within the bounds, measuring those that are unknown.
 
-        `begun` says that training has: then the team is another one, and cannot be measured.
+        `begun` is True once training has begun: the team has then changed, and cannot be measured.
 
         Raises:
-            TrainingError: no problem is, or nothing says what is solved.
-            RecordError: episodes to measure by cannot be read, or a rate is lost.
+            TrainingError: no problem is left, or no reward says what is solved.
+            RecordError: the given episodes cannot be read, or a rate is lost.
         """
         lacking = [p for p in self._problems if p.address not in self.rates]
         if lacking and begun:
@@ -84,7 +85,8 @@ class Rates:
         )
 
     def _recall(self, name: str) -> None:
-        """Take the rates from recorded episodes; raises TrainingError where none is of a task."""
+        """Compute the rates from recorded episodes; raises TrainingError if none belongs to a
+        task."""
         recorded: set[str] = set()
         played: dict[str, list[Episode]] = {problem.address: [] for problem in self._problems}
         for episode in recorded_episodes(name, "trainer.filter.episodes"):
@@ -100,9 +102,9 @@ class Rates:
         self._add(played)
 
     async def _measure(self, recipe: Recipe, policies: Policies, report: Report) -> None:
-        """Play each problem `samples` times with the team as it is, but for those that are known.
+        """Play each problem without a rate `samples` times with the current team.
 
-        Some tasks at a time, always the same ones, so that one who was stopped goes on exactly.
+        The problems are divided into fixed parts, so a run that was stopped continues exactly.
         """
         problems, samples, done = self._problems, self._spec.samples, 0
         parts = [problems[n : n + TOGETHER] for n in range(0, len(problems), TOGETHER)]
@@ -124,7 +126,7 @@ class Rates:
                 self._add({p.address: [e for e in episodes if e.task == p.address] for p in part})
 
     def about(self, kept: Sequence[Problem]) -> dict[str, Any]:
-        """The filter's entry in `run.json`."""
+        """Return the filter's entry in `run.json`."""
         return {
             "measured": len(self.rates),
             "tokens": self.tokens,
@@ -146,5 +148,5 @@ class Rates:
 
 
 def _some(tasks: Sequence[str]) -> str:
-    """Tasks in words, e.g. `game/0 and 7 more`."""
+    """Name some tasks, e.g. `game/0 and 7 more`."""
     return f"{tasks[0]} and {len(tasks) - 1} more" if len(tasks) > 1 else tasks[0]

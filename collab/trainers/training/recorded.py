@@ -24,11 +24,11 @@ from collab.trainers.training.step import Report, Stepper
 
 
 class Listener:
-    """An agent to whom responses of before are told as if it had given them.
+    """An agent that learns recorded responses as if it had given them.
 
-    Where its model reads what was observed as the same prompt, token by token, the recorded tokens
-    are the response. Else it is the text behind the agent's prefix, in tokens of the agent's own
-    model, up to its end. Only the response is learned.
+    If its model reads the observation as the same prompt, token by token, the recorded tokens are
+    the response. Otherwise the response is the text after the agent's prefix, in tokens of the
+    agent's own model, up to its end. Only the response is learned.
     """
 
     def __init__(self, name: str, spec: AgentSpec, sampling: Sampling, policy: Policy) -> None:
@@ -39,13 +39,13 @@ class Listener:
     def sample(
         self, messages: Sequence[Message], action: Action, prefix: str, place: str, scale: float
     ) -> Sample | None:
-        """The response to `messages`; None for one without a token.
+        """Return the response to `messages`; None for one without a token.
 
-        `prefix` is what the agent is made to begin with, and `place` says where the response was
-        given, for messages.
+        `prefix` is the agent's forced beginning, and `place` names the response in messages.
 
         Raises:
-            RecipeError: it is none that the agent could give. ModelError: it cannot be read.
+            RecipeError: the agent could not have given it.
+            ModelError: it cannot be read.
         """
         prompt, response = self._tokens(messages, action, prefix, place)
         if not response:
@@ -96,15 +96,15 @@ def _request(messages: Sequence[Message], spec: AgentSpec, prefix: str) -> Reque
 
 
 def _end(loaded: Any) -> int:
-    """The token that ends a response."""
+    """Return the token that ends a response."""
     eos = loaded.tokenizer.eos_token_id
     return int(eos if eos in loaded.stop_ids else min(loaded.stop_ids))
 
 
 def chosen(episodes: Sequence[Episode], most: int, visit: int) -> list[Episode]:
-    """The episodes of a task to learn from at its `visit`-th turn, counted from 0.
+    """Return the episodes of a task to learn from at its `visit`-th turn, counted from 0.
 
-    All of them, or the next `most`.
+    These are all of them, or the next `most`.
     """
     if len(episodes) <= most:
         return list(episodes)
@@ -115,8 +115,8 @@ def chosen(episodes: Sequence[Episode], most: int, visit: int) -> list[Episode]:
 class RecordedStepper(Stepper):
     """Takes steps by the recorded episodes of the tasks; nothing is played.
 
-    A step takes its tasks in their order, and of each up to `group_size` episodes: the next ones at
-    its next turn. The loss is the mean over tasks of the mean over episodes.
+    A step takes its tasks in order, and up to `group_size` episodes of each: the following ones at
+    the task's next turn. The loss is the mean over tasks of the mean over episodes.
     """
 
     def __init__(
@@ -184,7 +184,8 @@ class RecordedStepper(Stepper):
                 yield from self._samples_of(episode, problem, scale)
 
     def _samples_of(self, episode: Episode, problem: Problem, scale: float) -> Iterator[Sample]:
-        """Every response of an episode that its model drew and one of the agents learns."""
+        """Yield every response of an episode that its model generated and a trained agent learns
+        from."""
         histories: dict[str, list[Message]] = {}
         for turn in episode.turns:
             for decision in turn.decisions:
@@ -200,7 +201,7 @@ class RecordedStepper(Stepper):
                 history.append(decision.action.message)
 
     def _fields(self, problem: Problem, turn: Turn, saw: Sequence[str]) -> Mapping[str, Any]:
-        """The fields that the template of a prefix sees."""
+        """Return the fields that the template of a prefix sees."""
         return {
             "task": problem.public,
             "_hidden": tuple(problem.hidden),

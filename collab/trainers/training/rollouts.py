@@ -19,15 +19,15 @@ Ended = Callable[[Problem, Sequence[Episode]], None]
 
 
 def whole(episodes: Sequence[Episode]) -> list[Episode]:
-    """The episodes that can be learned from: without failure, and with every turn scored."""
+    """Return the episodes that can be learned from: without failure, and with every turn scored."""
     return [e for e in episodes if e.failure is None and e.joint_return is not None]
 
 
 def played_out(episodes: Sequence[Episode]) -> list[Episode]:
-    """The whole episodes that were played to their end: those whose return is that of a team.
+    """Return the complete episodes that were played to their end, whose return is the team's.
 
-    In a `greedy` tree the others were left for a better one. Older runs also recorded `further`
-    episodes, which are left out.
+    In a `greedy` tree, other episodes were abandoned for a better one. Older runs also recorded
+    `further` episodes, which are omitted.
     """
     played = [e for e in whole(episodes) if not e.further]
     return [e for e in played if len(e.turns) == e.horizon or _is_solved(e)]
@@ -42,7 +42,7 @@ async def play_groups(
     *,
     ended: Ended | None = None,
 ) -> list[list[Episode]]:
-    """Play a group of episodes of each problem.
+    """Play a group of episodes for each problem.
 
     Returns the groups in the order of `problems`, each ordered by sample, with its failed episodes.
     `watch` sees the runtime's events as they happen. `ended` is called for each group when its last
@@ -90,7 +90,7 @@ async def play_groups(
 async def play_samples(
     session: Session, problems: Sequence[Problem], samples: int, seed: int, watch: Watch
 ) -> list[Episode]:
-    """So many episodes of each problem, ordered by problem, then sample."""
+    """Play so many episodes of each problem, ordered by problem, then sample."""
     starts = [Start(p, group=n, sample=s) for n, p in enumerate(problems) for s in range(samples)]
     return await _play(session, starts, seed, watch)
 
@@ -108,7 +108,7 @@ async def _play(
 
 
 def _go_on(episodes: Sequence[Episode], shape: Shape) -> list[Episode]:
-    """The episodes, all of one turn, that a tree continues from."""
+    """Return the episodes, all of one turn, that a tree continues from."""
     if shape.structure == "greedy":
         scored = [e for e in episodes if e.failure is None and e.reward is not None]
         episodes = sorted(scored, key=lambda e: (-(e.reward or 0.0), e.sample))[:1]
@@ -121,12 +121,12 @@ def _may_go_on(episode: Episode, shape: Shape) -> bool:
 
 
 def _is_solved(episode: Episode) -> bool:
-    """Whether the episode ended as its task was solved."""
+    """Return True if the episode ended because its task was solved."""
     return episode.solved and episode.when_solved != "continue"
 
 
 def _children(episode: Episode, problem: Problem, shape: Shape) -> list[Start]:
-    """How a tree goes on from an episode."""
+    """Return the starts of the episodes that continue an episode of a tree."""
     turn = len(episode.turns)
     return [
         Start(

@@ -1,4 +1,4 @@
-"""The run: steps, evaluations, checkpoints; and resuming after a crash."""
+"""A training run: steps, evaluations, checkpoints; and resuming after a crash."""
 
 from __future__ import annotations
 
@@ -55,36 +55,37 @@ class Ending:
     """The end of a run: whichever of its limits is reached first."""
 
     steps: int
-    """The most that there may be."""
+    """Most steps of the run."""
     tokens: int | None
-    """Generated ones that end the run, where they do."""
+    """Generated tokens that end the run, if a limit is set."""
     by_steps: bool
-    """Whether the steps were chosen, and are no mere bound."""
+    """Whether the number of steps was chosen, and is not only an upper bound."""
 
     @classmethod
     def of(cls, spec: TrainerSpec, steps: int) -> Ending:
-        """The end that a trainer chooses; `steps` are the most that there may be."""
+        """Return the end that a trainer sets; `steps` is the largest number of steps."""
         return cls(steps, spec.tokens, by_steps=spec.tokens is None or spec.steps is not None)
 
     def is_reached(self, step: int, tokens: int) -> bool:
-        """Whether the step that was done is the last one."""
+        """Return True if the step that was done is the last one."""
         return step >= self.steps or (self.tokens is not None and tokens >= self.tokens)
 
     def planned(self) -> dict[str, int]:
-        """The planned end, for `run.json`."""
+        """Return the planned end, for `run.json`."""
         tokens = {} if self.tokens is None else {"tokens": self.tokens}
         return {**tokens, "steps": self.steps} if self.by_steps else tokens
 
 
 Played = tuple[list[list[Episode]], dict[str, float]]
-"""The episodes of each task, and seconds by kind of work."""
+"""Episodes of each task, and seconds by kind of work."""
 
 
 class Ahead:
-    """The episodes of step after step, of which one may be played before it is its turn.
+    """Plays the episodes of each step, and may play one step ahead.
 
-    What is played ahead begins by the policies as they are then. When its turn comes they have
-    learned a step more, and responses that begin from there on are drawn by what they have learned.
+    A step played ahead begins with the policies of that moment. When its turn comes, they have
+    learned one more step, and responses that begin after that are sampled from the updated
+    policies.
     """
 
     def __init__(
@@ -100,7 +101,8 @@ class Ahead:
         self._playing: tuple[int, asyncio.Task[Played]] | None = None
 
     async def play(self, step: int) -> Played:
-        """The episodes of `step`, which may be under way already; raises as its play does."""
+        """Return the episodes of `step`, which may be in progress already; raises as its play
+        does."""
         playing, self._playing = self._playing, None
         if playing is None or playing[0] != step:
             return await self._play(step)
@@ -114,16 +116,16 @@ class Ahead:
         return groups, {**times, "publishing": published, "waiting": waited - published}
 
     def begin(self, step: int, tokens: int, played: Sequence[Sequence[Episode]]) -> None:
-        """Begin to play the step after `step`, where the trainer may and what it asks is known.
+        """Begin to play the step after `step`, if the trainer allows it and its tasks are known.
 
-        `tokens` were generated before `step`, of which these episodes were `played`.
+        `tokens` were generated before `step`, whose episodes are `played`.
         """
         last = self._ending.is_reached(step + 1, tokens + generated_tokens(played))
         if self._spec.max_staleness and not last and self._stepper.goes_on_alike(step, played):
             self._playing = step + 1, asyncio.create_task(self._play(step + 1))
 
     async def aclose(self) -> None:
-        """End what is being played."""
+        """Cancel the step being played."""
         playing, self._playing = self._playing, None
         if playing is not None:
             playing[1].cancel()
@@ -137,7 +139,7 @@ class Ahead:
 
 
 def run_started(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder, out: Path) -> RunStarted:
-    """The first event of a run that is recorded in `out`."""
+    """Return the first event of a run that is recorded in `out`."""
     return RunStarted(
         run=out.name,
         folder=str(out),
@@ -154,7 +156,7 @@ def run_started(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder, out: Path) 
 
 
 def rested(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
-    """The recipe, which says that vLLM sleeps while the trainer learns where both do not fit."""
+    """Return the recipe, with vLLM sleeping while the trainer learns if both do not fit."""
     if not may_sleep(recipe, spec, ranks):
         return recipe
     import torch
@@ -179,7 +181,7 @@ def open_learner(
     ranks: Ranks,
     loading: StoreProgress | None,
 ) -> tuple[Policies, Learner]:
-    """Open the policies of a team, on every rank, and what learns them; raises as it fails."""
+    """Open the policies of a team, on every rank, and their learner; raises the failure."""
     recipe = rested(begin(ranks, recipe, spec, total_steps, out), spec, ranks.world)
     policies = open_together(
         ranks, lambda load: open_policies(recipe, spec, loading=loading, load=load)
@@ -193,17 +195,17 @@ Emit = Callable[[TrainingEvent], None]
 class TrainingRun:
     """One training run: of `recipe`, recorded in `out`.
 
-    With `resume` it goes on from the newest checkpoint in `out`, or from the start where there is
-    none; what was done after that checkpoint is done again, bit by bit the same on a CPU.
+    With `resume` it continues from the newest checkpoint in `out`, or from the start if there is
+    none. Work done after that checkpoint is repeated, on a CPU with bitwise the same results.
 
     Raises:
         RecipeError, TaskError, RecordError: before any work is done.
     """
 
     _folder: TrainingFolder
-    """The run's folder, open from the moment at which all that the run needs is."""
+    """The run's folder, open once everything that the run needs is open."""
     _stateful: tuple[Learner, Algorithm]
-    """The objects whose states a checkpoint keeps; made by `run`."""
+    """Objects whose states a checkpoint keeps; made by `run`."""
     _ahead: Ahead
 
     def __init__(
@@ -218,7 +220,7 @@ class TrainingRun:
     ) -> None:
         self.out, self._resume, self._ranks, self._loading = out, resume, ranks, loading
         self._before: Recipe | None = None
-        """The earlier recipe of a run that continues."""
+        """Earlier recipe of a run that continues."""
         self.spec = check_recipe(recipe)
         self.tasks = choose_tasks(recipe, self.spec)
         self.recipe = recipe = recipe.model_copy(update={"task": self.tasks.suite})
@@ -237,13 +239,13 @@ class TrainingRun:
     async def run(self) -> dict[str, Any]:
         """Train to the end; returns the summary that `run.json` keeps.
 
-        Nothing is written before all that a run needs was opened, so that a run that cannot be
-        gone on with stays as it is.
+        Nothing is written before everything that a run needs is open, so a run that cannot continue
+        stays unchanged.
 
         Raises:
-            TrainingError: it cannot go on; the message says why. The folder holds all up to the
-                last checkpoint.
-            RecipeError, ModelUnavailable, ModelError, RecordError: as they come up.
+            TrainingError: it cannot continue; the message says why. The folder holds everything up
+                to the last checkpoint.
+            RecipeError, ModelUnavailable, ModelError, RecordError: as they occur.
         """
         planned = {"collab.steps": self.total_steps}
         with (
@@ -283,7 +285,7 @@ class TrainingRun:
         stepper: Stepper,
         checkpoint: State | None,
     ) -> dict[str, Any]:
-        """Train in the run's folder, whose `run.json` says so; the summary that it ends with."""
+        """Train in the run's folder, record it in `run.json`, and return the final summary."""
         about.update(self._stateful[0].about())
         if tools := tools_told(self.recipe):
             about["tools"] = tools
@@ -311,7 +313,7 @@ class TrainingRun:
         return summary
 
     async def _filter(self, about: dict[str, Any], policies: Policies, *, begun: bool) -> None:
-        """Leave out tasks by their rates, which are measured where they are not known yet."""
+        """Skip tasks by their rates, measuring those that are unknown."""
         if self.spec.filter is None:
             return
         rates = Rates(self.out, self.spec.filter, self.tasks.training)
@@ -334,21 +336,21 @@ class TrainingRun:
 
     @property
     def step(self) -> int:
-        """Steps that are done."""
+        """Number of finished steps."""
         return self._history.step
 
     @property
     def tokens(self) -> int:
-        """Tokens that were generated in them."""
+        """Tokens generated in the finished steps."""
         return self._history.tokens
 
     @property
     def is_over(self) -> bool:
-        """Whether the step that was done is the last one."""
+        """True if the step that was done is the last one."""
         return self._ending.is_reached(self.step, self.tokens)
 
     def _open_folder(self, about: dict[str, Any], step: int) -> TrainingFolder:
-        """The folder, with what is known of the run at `step`, which it begins or goes on from."""
+        """Open the folder with the run's settings at `step`, at which it begins or continues."""
         if self._before is not None:
             return TrainingFolder.reopen(self.out, self._before, self.recipe, about, step)
         return TrainingFolder.create(self.out, self.recipe, about)
@@ -365,7 +367,7 @@ class TrainingRun:
                 self._save(policies)
 
     def _begin(self, policies: Policies, state: State | None) -> None:
-        """Bring the folder to where the checkpoint's `state` was, or leave the first checkpoint."""
+        """Bring the folder to the checkpoint's `state`, or write the first checkpoint."""
         if state is None:
             self._folder.cut({})
             seed_random_states(self.recipe.seed)

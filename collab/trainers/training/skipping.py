@@ -20,13 +20,14 @@ STEP = "step"
 """Key of a step that was skipped as a whole; `policy/NAME` is one policy's share of a step."""
 
 MOSTLY = 0.5
-"""Truncated responses are named as a cause from this share on."""
+"""Smallest share of truncated responses that is named as a cause."""
 
 
 def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> str | None:
-    """Why a step cannot be learned from; None where it can.
+    """Return why a step cannot be learned from; None if it can.
 
-    Too many of its episodes failed, by `spec.max_dropped`, or no group has enough left to compare.
+    Either too many of its episodes failed, by `spec.max_dropped`, or no group has enough left to
+    compare.
     """
     episodes = [episode for group in groups for episode in group]
     failed = [episode for episode in episodes if episode.failure]
@@ -41,7 +42,7 @@ def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> s
 def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) -> Iterator[str]:
     """Describe groups with failures that got no credit.
 
-    `credited` are the addresses of the tasks that did.
+    `credited` are the addresses of the tasks with credit.
     """
     for group in groups:
         failed = [episode for episode in group if episode.failure]
@@ -51,7 +52,7 @@ def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) ->
 
 
 def nothing_learned(credit: Credit) -> Iterator[str]:
-    """Why no response of a step has a weight, if none has."""
+    """Yield the reasons why no response of a step has a weight, if none has."""
     if not credit.groups or any(is_alive(w) for given in credit.weights for w in given.values()):
         return
     if not any(credit.weights):
@@ -81,22 +82,23 @@ def _failures(failed: Sequence[Episode], total: int) -> str:
 
 
 class History:
-    """The steps of a run so far: their number, their tokens, and what was skipped in them."""
+    """The steps of a run so far: their number, their tokens, and their skipped parts."""
 
     def __init__(self, recipe: Recipe, spec: TrainerSpec, total_steps: int) -> None:
         self.step = 0
-        """Steps that are done."""
+        """Number of finished steps."""
         self.tokens = 0
-        """Tokens that were generated in them."""
+        """Tokens generated in the finished steps."""
         self.unlearned = 0
-        """Steps in which nothing was learned."""
+        """Number of steps in which nothing was learned."""
         self._alarms = Alarms(recipe.task.reward if recipe.task else None)
         self._most, self._total_steps = spec.max_skipped_steps, total_steps
         self._in_a_row: Counter[str] = Counter()
         self._of_the_run: Counter[str] = Counter()
 
     def restore(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take up `step` steps by the rows of `metrics.jsonl`; none counts as skipped in a row."""
+        """Restore `step` steps from the rows of `metrics.jsonl`; none counts as skipped in a
+        row."""
         steps = [row for row in rows if row["type"] == "step.finished"]
         self.step = step
         self.tokens = sum(int(row.get(names.TOKENS, 0)) for row in steps)
@@ -107,14 +109,14 @@ class History:
             self._alarms.read({k: v for k, v in row.items() if isinstance(v, int | float)})
 
     def add(self, metrics: Mapping[str, float]) -> tuple[str, ...]:
-        """Take up the step that was done; returns the alarms that its metrics raise."""
+        """Add a finished step; returns the alarms that its metrics raise."""
         self.step += 1
         self.tokens += int(metrics[names.TOKENS])
         self.unlearned += _is_unlearned(metrics)
         return self._alarms.read(metrics)
 
     def check_skipped(self, skipped: Mapping[str, str]) -> None:
-        """Count what the step that was done has skipped, by key and reason.
+        """Count the skipped parts of a finished step, by key and reason.
 
         Raises:
             TrainingError: something was skipped in every step of the run, or in more than
@@ -133,5 +135,5 @@ class History:
 
 
 def _is_unlearned(row: Mapping[str, Any]) -> bool:
-    """Whether a step was skipped, or none of its responses had a weight."""
+    """Return True if a step was skipped, or none of its responses had a weight."""
     return names.named(names.SKIPPED, STEP) in row or row.get(names.DEAD_GROUPS) == 1.0

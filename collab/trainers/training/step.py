@@ -1,4 +1,4 @@
-"""One training step: play, credit, learn; and how long each took."""
+"""One training step: play, credit, learn; with the time of each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from collab.trainers.training.skipping import too_many_failed
 class StepTimer:
     """Measures for how long some episode was being sampled, judged or given feedback.
 
-    The seconds of different kinds of work overlap where episodes do different things at once.
+    The seconds of different kinds of work overlap when episodes do different things at once.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class StepTimer:
         self._since: dict[str, float] = {}
 
     def see(self, event: Event) -> None:
-        """Take note of what happened, at the moment at which it did."""
+        """Record an event at the moment at which it happened."""
         match event:
             case AgentActing():
                 self._end("judging", event.episode)
@@ -93,10 +93,10 @@ class Updates:
         self._policies, self._learner = policies, learner
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
         self.torn = False
-        """Whether an update was left half done, so that the parameters are those of no step."""
+        """Whether an update was interrupted, so that the parameters belong to no step."""
 
     async def take(self, samples: Sequence[Sample], step: int) -> Update:
-        """Learn from the responses of `step`, counted from 0; raises as `Learner.learn`."""
+        """Learn from the responses of `step`, counted from 0; raises as `Learner.learn` does."""
         cancelled = threading.Event()
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self.thread, self._learner.learn, samples, step, cancelled)
@@ -118,11 +118,12 @@ class Updates:
 
 
 Report = Callable[[str, int, int], None]
-"""Called with the part of the step under way, its episodes that are done, and all of them."""
+"""Called with the current part of the step, the number of finished episodes, and of all
+episodes."""
 
 
 class Stepper:
-    """Takes the steps of training; the session of a phase stays open from one to the next."""
+    """Takes the steps of training; the session of a phase stays open between steps."""
 
     def __init__(
         self,
@@ -142,28 +143,31 @@ class Stepper:
         self._phase = -1
         self._credit: StepCredit | None = None
         self._sampler_reports: dict[int, SamplerReport] = {}
-        """The reports of steps that were played and not learned, by step."""
+        """Load reports of steps that were played and not yet learned, by step."""
 
     @property
     def torn(self) -> bool:
-        """Whether an update was left half done, so that the parameters are those of no step."""
+        """True if an update was interrupted, so that the parameters belong to no step."""
         return self._updates.torn
 
     async def open(self) -> None:
-        """Hand the team's models to an algorithm that reads them; raises what they raise."""
+        """Pass the team's models to an algorithm that reads them; raises its errors."""
         await self.algorithm.open(self._models)
 
     async def check(self) -> None:
-        """Open what each phase needs once, so that what is missing is found before any work.
+        """Open once everything that each phase needs, so that missing parts are found before any
+        work.
 
         Raises:
-            RecipeError, ModelUnavailable, SandboxUnavailable, FeedbackUnavailable: it is missing.
+            RecipeError, ModelUnavailable, SandboxUnavailable, FeedbackUnavailable: a part is
+                missing.
         """
         for first in accumulate((phase.steps for phase in self._spec.curriculum), initial=0):
             await self._session_at(first)
 
     async def play(self, step: int, report: Report) -> tuple[list[list[Episode]], dict[str, float]]:
-        """The episodes of each task of `step`, counted from 0, and the seconds by kind of work."""
+        """Return the episodes of each task of `step`, counted from 0, and the seconds by kind of
+        work."""
         session = await self._session_at(step)
         problems = self._levels.batch(step)
         shape = self._shape(session)
@@ -191,7 +195,8 @@ class Stepper:
         return groups, timer.seconds
 
     def goes_on_alike(self, step: int, groups: Sequence[Sequence[Episode]]) -> bool:
-        """Whether the step after `step`, which was just played, is of the same phase and level."""
+        """Return True if the step after `step`, which was just played, has the same phase and
+        level."""
         now, then = (phase_at(at, self._recipe, self._spec).index for at in (step, step + 1))
         return now == then and self._levels.stays(self._levels.share(groups))
 

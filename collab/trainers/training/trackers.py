@@ -1,4 +1,4 @@
-"""Trackers that get the metrics, and at times responses; each is an extra, imported when named."""
+"""Trackers that receive metrics and sample responses; each is an extra, imported when used."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ from collab.records import Episode
 PROJECT = "collab"
 
 SAMPLES = "samples"
-"""The name of the table of responses."""
+"""Name of the table of responses."""
 COLUMNS = ("step", "episode", "turn", "agent", "response", "return")
 EVERY = 10
-"""Steps from one table of responses to the next; the first step has one, too."""
+"""Steps between two tables of responses; the first step has one, too."""
 MOST_LETTERS = 4000
-"""The limit of a response in a table."""
+"""Most characters of a response in a table."""
 
 Row = tuple[int, str, int, str, str, float]
-"""A response, by the columns."""
+"""A response, by column."""
 
 
 class Tracker(Protocol):
     def log(self, metrics: Mapping[str, float], step: int) -> None: ...
 
     def show(self, rows: Sequence[Row], step: int) -> None:
-        """Take a table of responses."""
+        """Add a table of responses."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Tracked:
-    """A run as trackers are told of it."""
+    """The description of a run that trackers get."""
 
     name: str
     started: str
-    """When it began, which stays where it goes on, also in another folder."""
+    """Start time of the run, unchanged when it continues, also in another folder."""
     folder: Path
     config: Mapping[str, Any]
     step: int
-    """The step that it goes on from; 0 of one that begins."""
+    """Step from which it continues; 0 for a new run."""
 
     @classmethod
     def of(cls, about: Mapping[str, Any], recipe: Recipe, folder: Path, step: int) -> Tracked:
-        """`about` is what `run.json` says."""
+        """Describe a run; `about` is the content of `run.json`."""
         config = recipe.model_dump(mode="json")
         return cls(str(about["run"]), str(about["started"]), folder, config, step)
 
     @property
     def key(self) -> str:
-        """Tells the run from others of its name."""
+        """Key that distinguishes the run from others with the same name."""
         return sha256(f"{self.name} {self.started}".encode()).hexdigest()[:12]
 
 
@@ -145,7 +145,7 @@ _TRACKERS: dict[TrackerName, tuple[str, Callable[..., Tracker]]] = {
 
 
 def check_trackers(names: Sequence[TrackerName]) -> None:
-    """Raises RecipeError for a tracker that is not installed."""
+    """Raise RecipeError for a tracker that is not installed."""
     for name in names:
         module = find_spec(name)
         if module is None or module.origin is None:  # the latter is a folder that runs were left in
@@ -158,12 +158,13 @@ class Trackers:
     """The trackers of one training run; none before `open`."""
 
     def __init__(self, samples: int) -> None:
-        """`samples` episodes are shown of a step that is shown."""
+        """Set up trackers; `samples` is the number of episodes per table."""
         self._opened: list[Tracker] = []
         self._samples = samples
 
     def open(self, names: Sequence[TrackerName], run: Tracked) -> None:
-        """Open the trackers called `names`, which must be installed; a run that goes on, again."""
+        """Open the trackers called `names`, which must be installed; a resumed run opens its own
+        again."""
         for module, make in (_TRACKERS[name] for name in names):
             self._opened.append(make(import_module(module), run))
 
@@ -172,7 +173,7 @@ class Trackers:
             tracker.log(metrics, step)
 
     def show(self, groups: Sequence[Sequence[Episode]], step: int) -> None:
-        """Show some responses of a step, where it is one to be shown."""
+        """Show some responses of a step, if a table is due."""
         if not (self._opened and self._samples and (step == 1 or step % EVERY == 0)):
             return
         rows = [row for episode in chosen(groups, self._samples) for row in rows_of(episode, step)]
@@ -185,7 +186,7 @@ class Trackers:
 
 
 def chosen(groups: Sequence[Sequence[Episode]], most: int) -> list[Episode]:
-    """The worst and the best episode, and others evenly between them, the best first."""
+    """Choose the worst and the best episode, and others evenly between them, best first."""
     ended = [e for group in groups for e in group if e.joint_return is not None]
     ranked = sorted(ended, key=lambda episode: episode.joint_return or 0.0, reverse=True)
     number = min(most, len(ranked))
@@ -193,7 +194,7 @@ def chosen(groups: Sequence[Sequence[Episode]], most: int) -> list[Episode]:
 
 
 def rows_of(episode: Episode, step: int) -> list[Row]:
-    """The responses of an episode, cropped, each with the return of all of them."""
+    """Return the responses of an episode, cropped, each with the return of all of them."""
     return [
         (step, episode.id, turn.index + 1, decision.agent, text, episode.joint_return or 0.0)
         for turn in episode.turns
@@ -203,7 +204,7 @@ def rows_of(episode: Episode, step: int) -> list[Row]:
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
-    """A table in Markdown; a response is shown as it is, and is no markup."""
+    """Format a table in Markdown; responses are shown literally, not as markup."""
     lines = ["|".join(COLUMNS), "|".join("---" for _ in COLUMNS)]
     lines += ["|".join(_cell(value) for value in row) for row in rows]
     return "\n".join(f"|{line}|" for line in lines)

@@ -1,1 +1,1 @@
-"""What a training run would take, told before it begins."""
+"""Estimates the steps, tokens, memory and disk space of a training run before it begins."""

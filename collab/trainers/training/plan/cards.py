@@ -1,4 +1,4 @@
-"""GPUs by name: their memory, and what they compute in a second, as their makers tell."""
+"""GPUs by name: memory and peak compute, as published by their makers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Card:
 
     name: str
     memory: int
-    """Bytes."""
+    """Memory in bytes."""
     flops: float | None = None
-    """A second, of dense products in bfloat16; None where it is not known."""
+    """Dense bfloat16 operations per second; None if unknown."""
     bfloat16: bool = True
-    """Whether it multiplies them itself, so that a model's dtype `auto` is that."""
+    """Whether it multiplies bfloat16 natively, so that the model dtype `auto` selects bfloat16."""
 
 
 def _card(name: str, gib: int, teraflops: float) -> Card:
@@ -66,11 +66,11 @@ KNOWN_AS = {
     "A10": "a10",
     "L4": "l4",
 }
-"""What torch calls a GPU holds one of these as words of it; the first one that fits counts."""
+"""Maps words in torch's name of a GPU to the card; the first match counts."""
 
 
 def card(text: str) -> Card:
-    """A card by its name, or by its memory in GB, as in `24`.
+    """Return a card by its name, or by its memory in GB, as in `24`.
 
     Raises:
         UnknownName: it is neither.
@@ -89,7 +89,7 @@ def card(text: str) -> Card:
 
 
 def card_of_device(name: str) -> Card | None:
-    """The card that torch calls `name`; None where it is not in the table."""
+    """Return the card that torch calls `name`; None if it is not in the table."""
     words = f" {name.replace('-', ' ')} "
     for part, known in KNOWN_AS.items():
         if f" {part.replace('-', ' ')} " in words:
@@ -98,7 +98,7 @@ def card_of_device(name: str) -> Card | None:
 
 
 def card_of_here(number: int) -> Card:
-    """The GPU of this machine with that number, and what it says of itself."""
+    """Return the GPU of this machine with that number, by its own properties."""
     import torch
 
     about = torch.cuda.get_device_properties(number)
@@ -111,26 +111,26 @@ def card_of_here(number: int) -> Card:
 ITEM_SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 GPU_NODES = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
-"""What a GPU's driver leaves there: NVIDIA's, also below Windows, and AMD's. NVIDIA's makes its
-node in /dev when it is first used."""
+"""Files that GPU drivers create: NVIDIA's, also below Windows, and AMD's. NVIDIA's driver creates
+its node in /dev on first use."""
 
 
 @dataclass(frozen=True)
 class ModelPlace:
-    """A device, and the numbers that a model is held in there."""
+    """A device, and the number format in which it holds a model."""
 
     type: str
-    """`cpu`, `cuda`, or another one of torch's."""
+    """Type of the device: `cpu`, `cuda`, or another one of torch's."""
     memory: int
-    """A GPU's, whole; 0 for a CPU."""
+    """Total memory of a GPU; 0 for a CPU."""
     itemsize: int
     """Bytes of a number."""
     packs: bool
-    """Whether sampling holds weights once more, in the processor's own layout."""
+    """Whether sampling keeps a second copy of the weights, in the processor's own layout."""
 
 
 def place_of(model: TransformersModel, card: Card | None) -> ModelPlace:
-    """Where a model runs, or on a `card`, which need not be here.
+    """Return the device of a model: the one here, or a `card`, which may be elsewhere.
 
     Raises:
         ModelUnavailable: the device is not here.
@@ -143,7 +143,8 @@ def place_of(model: TransformersModel, card: Card | None) -> ModelPlace:
 
 
 def processor(model: TransformersModel) -> ModelPlace | None:
-    """The CPU, by what Linux tells of it; None where it may be another device, or is not known."""
+    """Return the CPU, from Linux's description; None if unknown, or if another device may be
+    used."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return None
     is_alone = model.device == "auto" and not may_have_gpus()
@@ -160,12 +161,12 @@ def processor(model: TransformersModel) -> ModelPlace | None:
 
 
 def may_have_gpus() -> bool:
-    """False where it is sure that there is none: on Linux without the driver of a GPU."""
+    """Return False only if there is surely none: on Linux without a GPU driver."""
     return platform.system() != "Linux" or any(Path(node).exists() for node in GPU_NODES)
 
 
 def _flags() -> set[str]:
-    """What the processor can do, in the words of Linux."""
+    """Return the processor's features, by their names in Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -175,7 +176,7 @@ def _flags() -> set[str]:
 
 
 def seen_by_torch(model: TransformersModel) -> ModelPlace:
-    """The device that torch picks; raises ModelUnavailable as `place_of`."""
+    """Return the device that torch picks; raises ModelUnavailable as `place_of` does."""
     import torch
 
     from collab.models.local.fast.prepacked_weights import can_pack

@@ -1,4 +1,4 @@
-"""How long prompts and responses of a step are, at most, and how many there are."""
+"""Upper bounds on the prompts and responses of a step: their number and their lengths."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
 from collab.trainers.credit.shape import Shape
 
 MESSAGE_TOKENS = 16
-"""What a chat template puts around a message."""
+"""Estimated tokens that a chat template adds per message."""
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """One agent's responses at one place of the episodes of a step."""
+    """One agent's responses at one position in the episodes of a step."""
 
     prompt: int
-    """Tokens, at most."""
+    """Most tokens of a prompt."""
     new: int
-    """Tokens of a response, at most."""
+    """Most tokens of a response."""
     responses: int
     alike: bool
-    """Whether the samples of a group are asked the same."""
+    """Whether the samples of a group have the same prompt."""
 
 
 def lengths_of(
     requests: Sequence[Request], spec: TrainerSpec, agents: Sequence[str]
 ) -> dict[str, list[Lengths]]:
-    """By agent: the places at which it acts. `requests` are those of whole episodes."""
+    """Return the positions at which each agent acts. `requests` are those of complete episodes."""
     responses = spec.tasks_per_step * spec.group_size
     if spec.turn_structure == "tree":
         responses = episodes_a_step(requests, spec)
@@ -54,35 +54,35 @@ def lengths_of(
 
 
 def episodes_a_step(requests: Sequence[Request], spec: TrainerSpec) -> int:
-    """Episodes of a step; of a tree its leaves."""
+    """Return the episodes of a step; for a tree, its leaves."""
     n_turns = 1 + max((request.call.turn for request in requests), default=0)
     shape = Shape(spec.turn_structure, spec.group_size, n_turns)
     return spec.tasks_per_step * shape.episodes
 
 
 def longest(lengths: Sequence[Lengths]) -> int:
-    """Tokens of the longest prompt with its response."""
+    """Return the tokens of the longest prompt with its response."""
     return max((item.prompt + item.new for item in lengths), default=0)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """How responses are laid out to learn from them."""
+    """The layout of responses in micro-batches."""
 
     budget: int
     """Tokens of a micro-batch, padding included."""
     shared: bool
-    """Whether those of a group stand behind one prompt, as many as fit."""
+    """Whether the responses of a group share one prompt in a row, as many as fit."""
     group_size: int
 
 
 def learned_tokens(rows: Rows, lengths: Sequence[Lengths]) -> int:
-    """Tokens computed to learn from all responses of a step."""
+    """Count the tokens to compute for learning from all responses of a step."""
     return sum(_tokens_of_rows(rows, item) for item in lengths)
 
 
 def micro_batch_tokens(rows: Rows, lengths: Sequence[Lengths]) -> int:
-    """Tokens of the largest micro-batch."""
+    """Return the tokens of the largest micro-batch."""
     return min(learned_tokens(rows, lengths), max(rows.budget, longest(lengths)))
 
 

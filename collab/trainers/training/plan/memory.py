@@ -1,4 +1,4 @@
-"""What a training run takes of memory, part by part."""
+"""Counts the memory of a training run, part by part."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from collab.trainers.training.plan.lengths import (
 from collab.trainers.training.plan.sizes import Sizes, sizes_of
 
 FIRST_GPU = ("auto", "cuda", "cuda:0")
-"""Names of the device that vLLM's engine here runs on."""
+"""Names of the device on which the local vLLM engine runs."""
 
 
 def engines_beside(recipe: Recipe) -> list[VLLMModel]:
-    """Those that are on the GPU of the trainer."""
+    """Return the models of local vLLM engines on the trainer's GPU."""
     models = dict.fromkeys(recipe.model_of(name) for name in recipe.team.agents)
     here = [m for m in models if isinstance(m, VLLMModel) and not m.servers]
     return [model for model in here if model.trainer_device in FIRST_GPU]
 
 
 def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
-    """What they take of a GPU's `memory`.
+    """Return the bytes that local vLLM engines take of a GPU's `memory`.
 
-    `weights` are the bytes of a base, which come to what `kv_cache_gb` says.
+    `weights` are the bytes of a base, added to `kv_cache_gb` if that is set.
     """
     found = 0.0
     models = engines_beside(recipe) if memory else []
@@ -48,21 +48,21 @@ def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
 
 
 def sleeps_as_asked(recipe: Recipe) -> bool:
-    """Whether the recipe says that they sleep."""
+    """Return True if the recipe makes the local engines sleep."""
     return any(model.sleep for model in engines_beside(recipe))
 
 
 def may_sleep(recipe: Recipe, spec: TrainerSpec, ranks: int) -> bool:
-    """Whether they can, and the recipe leaves open whether they do.
+    """Return True if the local engines can sleep, and the recipe leaves the choice open.
 
-    Servers of ranks keep their memory, and so does what samples while a step is learned.
+    Servers of ranks keep their memory, as do engines that sample while a step is learned.
     """
     is_open = any(model.sleep is None for model in engines_beside(recipe))
     return is_open and ranks == 1 and not spec.max_staleness
 
 
 def learning_peak(sizes: Sizes, chosen: DeviceSizes, rows: Rows, lengths: Sequence[Lengths]) -> int:
-    """Bytes of one micro-batch: what layers keep for the backward pass, and logits of a chunk."""
+    """Return the bytes of one micro-batch: the layers' activations, and the logits of a chunk."""
     return learning_bytes(
         sizes.dimensions,
         micro_batch_tokens(rows, lengths),
@@ -80,10 +80,10 @@ def sampling_peak(
     responses: int,
     free: int,
 ) -> int:
-    """Bytes of one padded batch: the key-value cache, and drawing from the vocabulary.
+    """Return the bytes of one padded batch: the key-value cache, and drawing from the vocabulary.
 
-    `responses` are those of a step, and `free` bytes are left on a GPU. Engines in processes of
-    their own are not counted.
+    `responses` are those of a step, and `free` bytes are left on a GPU. Engines with their own
+    processes are not counted.
     """
     model = recipe.model_of(agent)
     if not isinstance(model, TransformersModel):
@@ -103,27 +103,28 @@ def sampling_peak(
 
 
 LIBRARIES_BYTES = 420_000_000
-"""Python with torch, transformers and PEFT, on a CPU."""
+"""Memory of Python with torch, transformers and PEFT, on a CPU."""
 
 HELD = 0.25
-"""What a CPU's allocator holds beyond the activations, as a share of them; measured.
+"""Extra memory of a CPU's allocator, as a measured share of the activations.
 
-Aligned memory that is freed cannot be taken again for the same size (glibc's bug 14581), so that
-chunk after chunk of logits takes another piece until the next trim: the more, the more tokens.
+Freed aligned memory cannot be reused for the same size (glibc's bug 14581). So each chunk of logits
+takes new memory until the next trim, and the share grows with the tokens.
 """
 
 RESERVE = 0.05
-"""Of the rest: what a count leaves out. A plan is to be more than what is taken."""
+"""Reserve as a share of the counted memory, for uncounted parts; a plan should be an upper
+bound."""
 
 PRODUCT_BYTES = 600_000
-"""Of a product that oneDNN has compiled for bfloat16, and torch's description of it."""
+"""Bytes of a product compiled by oneDNN for bfloat16, and of torch's description of it."""
 
 SIDE_BY_SIDE = 2
-"""Times the adapters that are laid side by side to sample, those of layers that read the same input
-as one, with zeros where a layer has no part."""
+"""Factor on the adapters' memory for stacking them to sample: layers with the same input are
+joined, with zeros where a layer has no part."""
 
 CONTEXT_BYTES = 600_000_000
-"""CUDA's context and kernels, on a GPU."""
+"""Memory of CUDA's context and kernels, on a GPU."""
 
 MEMORY = {
     "libraries": "Python and its libraries",
@@ -140,25 +141,25 @@ MEMORY = {
     "vllm": "vLLM's share of the GPU",
     "reserve": "in reserve",
 }
-"""What takes memory, in words."""
+"""Labels of the parts of the memory."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Memory in bytes by what takes it, and what it was counted of."""
+    """Memory in bytes by part, with the quantities it was computed from."""
 
     memory: dict[str, int]
     parameters: int
     trained: list[tuple[int, int]]
-    """Of each policy: its trained numbers, and the bytes of one."""
+    """Number of trained parameters and bytes per parameter, for each policy."""
     update_tokens: int
-    """Tokens computed to learn from a step."""
+    """Tokens to compute for learning from a step."""
     chosen: dict[str, DeviceSizes]
-    """How much is computed at once to learn, by agent."""
+    """Sizes that the learner computes with, by agent."""
     sizes: dict[str, Sizes]
-    """Of the model of each agent that is trained."""
+    """Dimensions of each trained agent's model."""
     sleeps: bool
-    """Whether vLLM gives its memory back while the trainer learns."""
+    """Whether vLLM releases its memory while the trainer learns."""
 
 
 def count_memory(
@@ -168,10 +169,10 @@ def count_memory(
     card: Card | None,
     ranks: int = 1,
 ) -> Counted:
-    """Count what `recipe` takes of one of `ranks`; `lengths` are by agent that is trained.
+    """Count the memory that `recipe` takes on one of `ranks`; `lengths` are by trained agent.
 
-    `card` counts for that GPU in place of the device that is here. vLLM sleeps while the trainer
-    learns where the recipe says so, or leaves it open and both do not fit at once.
+    With `card`, that GPU counts instead of the local device. vLLM sleeps while the trainer learns
+    if the recipe says so, or if it leaves this open and both do not fit at once.
     """
     awake = _count(recipe, spec, lengths, card, ranks, sleeps=sleeps_as_asked(recipe))
     whole = max(s.device.memory for s in awake.sizes.values())
@@ -244,9 +245,9 @@ def _count(
 
 
 def _held(sizes: Sizes, shards: int) -> int:
-    """Bytes of a model's weights on one rank, of which so many hold a part of its layers each.
+    """Return the bytes of a model's weights on one rank, if so many ranks shard its layers.
 
-    While a layer is computed, it and the next one are whole.
+    While a layer is computed, it and the next one are complete.
     """
     if shards == 1:
         return sizes.weight_bytes
@@ -257,7 +258,7 @@ def _held(sizes: Sizes, shards: int) -> int:
 def _models(
     recipe: Recipe, spec: TrainerSpec, trained: Mapping[str, object]
 ) -> tuple[dict[str, TransformersModel], set[str]]:
-    """The local models that are in memory, by a key, and the keys of those that sample by it."""
+    """Return the local models in memory, by key, and the keys of those used for sampling."""
     models: dict[str, TransformersModel] = {}
     sampled: set[str] = set()
     for name in recipe.team.agents:
@@ -274,7 +275,7 @@ def _models(
 def _policies(
     recipe: Recipe, spec: TrainerSpec, trained: Sequence[str], card: Card | None
 ) -> list[tuple[str, Sizes]]:
-    """Name and model of each policy."""
+    """Return name and model of each policy."""
     found = {}
     for name in trained:
         model = _local(recipe, name)
@@ -284,7 +285,7 @@ def _policies(
 
 
 def _starts(recipe: Recipe, spec: TrainerSpec, policies: Sequence[tuple[str, Sizes]]) -> list[int]:
-    """Parameters of the copies of adapters that training begins from."""
+    """Return the parameters of the copied adapters from which training begins."""
     started = {name for name, agent in recipe.team.agents.items() if agent.adapter is not None}
     shared = spec.policies == "shared_adapter" and bool(started)
     return [sizes.adapter_parameters for name, sizes in policies if shared or name in started]

@@ -1,4 +1,4 @@
-"""A training planned: steps, tokens, memory and disk, before any work."""
+"""Plans a training: steps, tokens, memory and disk, before any work."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from collab.wording import counted
 
 
 def filter_told(spec: FilterSpec | None, tasks: int, most_tokens: int) -> list[str]:
-    """A line for a plan; none without a filter.
+    """Return a plan's line on the filter; empty without a filter.
 
-    `tasks` are those to choose from, and `most_tokens` the new tokens of one episode at most.
+    `tasks` is the number of tasks to choose from, and `most_tokens` the most new tokens per
+    episode.
     """
     if spec is None:
         return []
@@ -49,29 +50,29 @@ def filter_told(spec: FilterSpec | None, tasks: int, most_tokens: int) -> list[s
 
 @dataclass(frozen=True)
 class OnCard:
-    """A step on one GPU, or on several of a kind."""
+    """A step on one GPU, or on several of the same kind."""
 
     card: str
     memory: int
-    """Bytes that it has."""
+    """Memory of the GPU in bytes."""
     taken: int
-    """Bytes that the run takes of it."""
+    """Bytes that the run takes."""
     ranks: int
     micro_batch_tokens: int
     head_chunk_tokens: int
     gradient_checkpointing: bool
     micro_batches: int
-    """The approximate number in a step."""
+    """Approximate number of micro-batches in a step."""
     sleeps: bool
-    """Whether vLLM gives its memory back while the trainer learns."""
+    """Whether vLLM releases its memory while the trainer learns."""
 
     @property
     def fits(self) -> bool:
-        """Whether the GPU has what the run takes."""
+        """True if the GPU has enough memory for the run."""
         return self.taken <= self.memory
 
     def lines(self) -> list[str]:
-        """Lines for people."""
+        """Lines about the step, for people."""
         of = f"{self.taken / 1e9:.1f} of {self.memory / 1e9:.1f} GB"
         twice = "computed twice" if self.gradient_checkpointing else "kept"
         share = ceil(self.micro_batches / self.ranks)
@@ -100,7 +101,7 @@ def on_card(
     spec: TrainerSpec,
     lengths: Mapping[str, Sequence[Lengths]],
 ) -> OnCard:
-    """A step on `ranks` of `card`, from what was counted for one of them."""
+    """Describe a step on `ranks` of `card`, from the counts for one of them."""
     batches = 0
     for agent, sizes in needs.sizes.items():
         chosen = needs.chosen[agent]
@@ -122,52 +123,52 @@ def on_card(
 
 
 LEAST_SHOWN = 500_000
-"""Bytes of which a plan tells people: less is 0.000 GB."""
+"""Fewest bytes that a plan shows; less would be 0.000 GB."""
 
 
 @dataclass
 class Plan:
-    """Counts, and memory in bytes by what takes it."""
+    """Counts of a training, and its memory in bytes by part."""
 
     steps: int
-    """Where tokens end the run, the fewest that reach them."""
+    """Number of steps; if tokens end the run, the fewest that reach them."""
     episodes_per_step: int
     responses_per_step: int
     tokens_per_step: int
-    """Prompts and new tokens of all trained responses, at most."""
+    """Most prompt and new tokens of all trained responses."""
     training_tasks: int
     held_out_tasks: int
     unused_split: str = ""
     """The suite's split of held-out tasks, if the recipe evaluates on none."""
     tokens: int | None = None
-    """Generated ones that end the run, where they do."""
+    """Generated tokens that end the run, if a limit is set."""
     update_tokens_per_step: int = 0
-    """The same as they are computed to learn from: what responses share counts once."""
+    """Most tokens to compute for learning; tokens that responses share count once."""
     credit: list[str] = field(default_factory=list)
-    """How the algorithm gives credit to this team, where it says so."""
+    """The algorithm's own description of the credit for this team."""
     overlap: list[str] = field(default_factory=list)
     """The play that overlaps with learning, and its correction."""
     filter: list[str] = field(default_factory=list)
     """The cost of measuring tasks for `trainer.filter`."""
     rounds: list[str] = field(default_factory=list)
-    """Who acts when."""
+    """The order in which agents act."""
     outlook: list[str] = field(default_factory=list)
-    """Who writes the answer, and what it can earn."""
+    """The agents that write the answer, and its possible reward."""
     parameters: int = 0
     trainable: int = 0
     memory: dict[str, int] = field(default_factory=dict)
     checkpoints: int = 0
-    """Folders that are on the disk at the same time, at most: one more while it is written."""
+    """Most folders on the disk at the same time: one more while a checkpoint is written."""
     disk: int = 0
-    """Bytes of the checkpoints and of the trained team, at most."""
+    """Most bytes of the checkpoints and of the trained team."""
     ranks: int = 1
-    """Processes that learn together; memory is that of one of them."""
+    """Number of processes that learn together; memory is that of one of them."""
     sleeps: bool = False
-    """Whether vLLM gives its memory back while the trainer learns."""
+    """Whether vLLM releases its memory while the trainer learns."""
     on_card: OnCard | None = None
-    """A step on the GPU that was asked about."""
+    """A step on the requested GPU."""
     judging: str = ""
-    """How many programs are judged at the same time, and where; empty if there are none."""
+    """Number of programs judged at the same time, and where; empty if there are none."""
     warnings: list[str] = field(default_factory=list)
     """Settings that will not work as intended."""
 
@@ -176,7 +177,7 @@ class Plan:
         return sum(self.memory.values())
 
     def text(self) -> str:
-        """The plan as lines for people."""
+        """Format the plan as lines for people."""
         share = self.trainable / self.parameters if self.parameters else 0.0
         lines = [
             f"{self._end()}, {counted(self.training_tasks, 'task')} to train on,"
@@ -222,15 +223,15 @@ class Plan:
 
 
 def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
-    """The plan of training `recipe`, in `ranks` processes: here, or on GPUs that need not be here.
+    """Plan the training of `recipe` in `ranks` processes: here, or on GPUs elsewhere.
 
-    Memory is that of one process, or its GPU's, which holds every local model, or its part of a
-    base that ranks share out; frozen teammates count by their weights. Sampling and learning take
-    turns, so of the two only the larger counts.
+    Memory is that of one process, or of its GPU, which holds every local model or its shard of a
+    base. Frozen teammates count by their weights. Sampling and learning alternate, so only the
+    larger of the two counts.
 
     Raises:
         RecipeError, TaskError: the recipe cannot be trained.
-        ModelUnavailable: a model's configuration is not at hand.
+        ModelUnavailable: a model's configuration is not available.
     """
     spec = check_recipe(recipe)
     tasks = choose_tasks(recipe, spec)
@@ -276,13 +277,13 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
 
 
 def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
-    """The split that an evaluation would play, if there is no evaluation."""
+    """Return the split that an evaluation could use, if the recipe has no evaluation."""
     split = EvaluationSpec().tasks
     return split if spec.evaluation is None and split in suite.splits else ""
 
 
 def _steps(spec: TrainerSpec, most: int, requests: Sequence[Request]) -> int:
-    """The steps of the run; where tokens end it, the fewest that could generate them."""
+    """Return the steps of the run; if tokens end it, the fewest that could generate them."""
     if spec.tokens is None:
         return most
     a_step = episodes_a_step(requests, spec) * most_new_tokens(requests)
@@ -310,7 +311,7 @@ def _overlap(spec: TrainerSpec) -> list[str]:
 
 
 def _count_disk(plan: Plan, spec: TrainerSpec, counts: Sequence[tuple[int, int]]) -> None:
-    """`counts` are each policy's trained numbers, and the bytes of one."""
+    """Count the disk space; `counts` are each policy's trained parameters, and the bytes of one."""
     team = sum(count * size for count, size in counts)
     state = sum(count * (8 if size >= 4 else 12) for count, size in counts)
     kept = spec.keep_checkpoints + (spec.evaluation is not None)

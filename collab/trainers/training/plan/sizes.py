@@ -1,4 +1,4 @@
-"""A language model's dimensions, from its configuration alone; no weights are loaded."""
+"""Determines a language model's dimensions from its configuration; no weights are loaded."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from collab.trainers.training.plan.cards import Card, ModelPlace, place_of
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_HEADER = 100_000_000
-"""Bytes, as safetensors itself bounds them."""
+"""Most bytes of a file's header, the limit of safetensors."""
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 TOLD = {"num_attention_heads", "intermediate_size", "num_hidden_layers"}
-"""What a configuration must say, besides the shape of the head."""
+"""Keys that a configuration must have, besides the shape of the head."""
 
 _LAYER = re.compile(r"model\.layers\.(\d+)\.(.+)\.(?:weight|bias)")
 _LINEAR = re.compile(r"self_attn\.[qkvo]_proj|mlp\.(?:gate|up|down)_proj")
@@ -38,30 +38,31 @@ NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
 
 @dataclass(frozen=True)
 class Counts:
-    """A model's weights by what is done with them; all are numbers of them, none are bytes."""
+    """Numbers of a model's weights by use; none of them are bytes."""
 
     parameters: int
     in_layers: int
-    """Those of the decoder's layers."""
+    """Weights in the decoder's layers."""
     linear: int
-    """Those that multiply in them, without the head."""
+    """Weights of linear layers, without the head."""
     packed: int
-    """Those of layers that are large enough to be packed, with the head."""
+    """Weights of layers that are large enough to be packed, with the head."""
     packed_head: int
-    """Those of the head alone."""
+    """Weights of the head alone, if packed."""
     adapter: int
-    """Those of one adapter."""
+    """Parameters of one adapter."""
     config: Any
-    """What the configuration of its text says, by attributes."""
+    """Text configuration of the model, by attributes."""
 
 
 def counts_of(model: TransformersModel, lora: LoraSpec) -> Counts:
-    """The weights of a model with an adapter; raises ModelUnavailable without a configuration."""
+    """Count the weights of a model with an adapter; raises ModelUnavailable without a
+    configuration."""
     return counted_in_files(model, lora) or counted_as_built(model, lora)
 
 
 def counted_in_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
-    """The weights by the names of those in its files; None where these do not tell it all."""
+    """Count the weights by their names in the model's files; None if these are not sufficient."""
     folder = store.at_hand(model.name, model.revision)
     try:
         config = json.loads((folder / "config.json").read_text()) if folder else {}
@@ -74,7 +75,7 @@ def counted_in_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
 
 
 def _shapes_in(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names and shapes of all tensors."""
+    """Yield names and shapes of all tensors."""
     names = {FILE}
     if (folder / INDEX).is_file():
         names = set(json.loads((folder / INDEX).read_text())["weight_map"].values())
@@ -94,7 +95,7 @@ def _counts(
     model: TransformersModel,
     lora: LoraSpec,
 ) -> Counts | None:
-    """The counts of a Llama; None where it has a tensor that none has, or lacks one."""
+    """Count the weights of a Llama; None if it has an unknown tensor, or lacks one."""
     tied = bool(config.get("tie_word_embeddings", False))
     head = shapes[EMBEDDING] if tied else shapes[HEAD]
     own = {name: shape for name, shape in shapes.items() if name != HEAD}
@@ -133,7 +134,7 @@ def _counts(
 
 
 def counted_as_built(model: TransformersModel, lora: LoraSpec) -> Counts:
-    """The weights of the model as transformers builds it, on torch's device `meta`."""
+    """Count the weights of the model as transformers builds it, on torch's device `meta`."""
     import torch
     from peft import get_peft_model
     from transformers import AutoModelForCausalLM
@@ -161,7 +162,7 @@ def counted_as_built(model: TransformersModel, lora: LoraSpec) -> Counts:
 
 
 def _config(name: str, revision: str | None) -> Any:
-    """A model's configuration: of an alias or folder as it lies here, of a hub model by itself."""
+    """Return a model's configuration: from the local folder, or for a hub model by itself."""
     from transformers import AutoConfig
 
     store.check_name(name, revision)
@@ -179,33 +180,33 @@ def _config(name: str, revision: str | None) -> Any:
 
 @dataclass(frozen=True)
 class Sizes:
-    """A language model's dimensions, as its configuration gives them."""
+    """A language model's dimensions, from its configuration."""
 
     parameters: int
     weight_bytes: int
-    """Of all of them."""
+    """Bytes of all weights."""
     layer_bytes: int
-    """Of those that are in the decoder's layers."""
+    """Bytes of the weights in the decoder's layers."""
     adapter_parameters: int
-    """Of one adapter."""
+    """Parameters of one adapter."""
     dimensions: Dimensions
     packed: int
-    """Parameters that sampling holds once more, in the processor's own layout."""
+    """Parameters that sampling holds a second time, in the processor's own layout."""
     shares: bool
-    """Whether responses can share a row with what they begin with in common."""
+    """Whether responses can share a row with their common beginning."""
     device: ModelPlace
 
     @property
     def bytes(self) -> int:
-        """Of one number."""
+        """Bytes of one number."""
         return self.dimensions.bytes
 
 
 def sizes_of(model: TransformersModel, spec: TrainerSpec, card: Card | None = None) -> Sizes:
-    """Those of a model where it runs, or on a `card`, which need not be here.
+    """Return the dimensions of a model on its device, or on a `card`, which may be elsewhere.
 
     Raises:
-        ModelUnavailable: the configuration is not at hand.
+        ModelUnavailable: the configuration is not available.
     """
     return _measure(model.model_dump_json(), spec.lora.model_dump_json(), card)
 
@@ -218,7 +219,7 @@ def _measure(text: str, lora: str, card: Card | None) -> Sizes:
 
 
 def measured(model: TransformersModel, place: ModelPlace, counts: Counts) -> Sizes:
-    """A model's dimensions in a place, of what was counted."""
+    """Compute a model's dimensions on a device from the counts."""
     saved = int(counts.linear * (place.itemsize - NF4_BYTES)) if model.load_in else 0
     packed = counts.packed_head if model.load_in else counts.packed
     return Sizes(
