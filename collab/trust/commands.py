@@ -1,4 +1,4 @@
-"""Commands of tool servers: the files that their words name, and how they run by a yes."""
+"""Commands of MCP servers: the files they name, and how they run once approved."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from collab.trust.held import agreed, check, is_own, of_server
 from collab.trust.sources import digest_of, sources_of
 
 PYTHONS = ("python", "python3")
-"""In a command, stands for the Python that runs collab."""
+"""Words of a command that mean the Python that runs collab."""
 _BETWEEN = re.compile(r"[\s=:,;&|<>(){}`'\"]+")
 
 
 def files_of(command: Sequence[str]) -> dict[Path, str]:
-    """The files that a command names, in whole words or within them, each with its digest.
+    """Return the files that a command names, in whole words or within them, each with its digest.
 
     Within a word, a name may be relative to a folder that the command names. A Python file's digest
-    is that of its local modules too. Programs on the user's PATH, and this Python, are the
-    machine's own.
+    includes its local modules. Programs on the user's PATH, and this Python, belong to the machine.
 
     Raises:
         RecipeError: a file cannot be read.
@@ -49,12 +48,12 @@ def content_of(command: Sequence[str], given: Sequence[str], files: Mapping[Path
 
 
 def _runs(folder: Path) -> bool:
-    """True if Python can run the folder as a program."""
+    """Return True if Python can run the folder as a program."""
     return any(_is("is_file", folder / f"__main__.{suffix}") for suffix in ("py", "pyc"))
 
 
 def _program(word: str) -> list[str]:
-    """The program as a file; none for one that the machine or the user's environment has."""
+    """Return the program as a file; None for one that belongs to the machine or the environment."""
     path = shutil.which(word) or word
     folder = Path(os.path.abspath(path)).parent  # noqa: PTH100  # a link is not followed
     on_path = "/" in path and str(folder) in os.environ.get("PATH", "").split(os.pathsep)
@@ -84,13 +83,13 @@ def _digest(path: Path) -> str:
 def as_agreed(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """A command and its environment variables; while entered, it runs what there was a yes to.
+    """Yield a command and its environment variables; while entered, the approved files run.
 
-    The Python files of somebody else's command import their local modules from copies of what was
-    agreed to, and nothing from the folders that they lie in.
+    The Python files of a foreign command import their local modules from copies of the approved
+    files, and nothing from the folders that contain them.
 
     Raises:
-        Untrusted: a file has changed since the yes.
+        Untrusted: a file has changed since it was approved.
     """
     lock = of_server(command, [*environment])
     words = [sys.executable if command[0] in PYTHONS else command[0], *command[1:]]

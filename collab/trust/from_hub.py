@@ -1,4 +1,4 @@
-"""Teams on the hub, or on a mirror named by HF_ENDPOINT: fetched once by commit, then a folder."""
+"""Teams on the hub, or on a mirror named by HF_ENDPOINT: downloaded once per commit."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ WANTED = [
     f"{FUNCTIONS}/*.py",
     *(f"{part}/**" for part in (DATA, ADAPTERS, MODELS)),
 ]
-"""Patterns, in which a star stands for folders too."""
+"""Patterns of files to download; a star matches folders too."""
 _WEIGHTS = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle"]
 _COMPILED = ["*.so", "*.so.*", "*.dylib", "*.dll", "*.pyd", "*.pyc", "*.pyo", "*__pycache__*"]
 UNWANTED = [*_WEIGHTS, *_COMPILED]
-"""Files that run code when they are read; weights are read from safetensors alone."""
+"""Files that run code when they are read; weights are read only from safetensors."""
 
 
 def folder_of(name: str) -> Path:
-    """The folder of the team `hub:OWNER/NAME`, at a revision where `@REVISION` follows.
+    """Return the folder of the team `hub:OWNER/NAME`, at a revision if `@REVISION` follows.
 
-    Its files are copies, not links into the hub's cache, so that they keep their names. Without the
-    network, the newest that was fetched is taken.
+    Its files are copies, not links into the hub's cache, so that they keep their names. Without a
+    network, the newest download is used.
 
     Raises:
-        RecipeError: the name is none, or the team cannot be had.
+        RecipeError: the name is invalid, or the team cannot be downloaded.
     """
     owner, _, revision = name.removeprefix(PREFIX).partition("@")
     if not NAME.fullmatch(owner):
@@ -64,7 +64,7 @@ def folder_of(name: str) -> Path:
 
 
 def _fetched(owner: str, commit: str, place: Path) -> Path:
-    """The folder of a commit; it has its name when all of it is there."""
+    """Return the folder of a commit; it gets its final name once it is complete."""
     from huggingface_hub import snapshot_download
 
     if not COMMIT.fullmatch(commit):
@@ -83,7 +83,7 @@ def _fetched(owner: str, commit: str, place: Path) -> Path:
 
 
 def _newest(place: Path, revision: str) -> Path | None:
-    """The folder of a team, or of one of its commits, that was fetched last."""
+    """Return the newest downloaded folder of a team, or of one of its commits."""
     commits = [path for path in place.glob("*") if COMMIT.fullmatch(path.name)]
     fetched = [p for p in commits if p.name.startswith(revision) and (p / RECIPE).is_file()]
     return max(fetched, key=lambda path: path.stat().st_mtime, default=None)

@@ -1,8 +1,8 @@
-"""Loading a user's files from the bytes that were read of them, and from nothing beside them.
+"""Loads a user's files from the bytes that were read of them, and from no other file.
 
-Python prefers a compiled file to the source beside it, and finds whatever lies in a folder by the
-time of an import. A file whose source somebody has read is therefore imported by a finder of its
-own: each module is compiled from its `Source`, and no other module has its name.
+Python prefers a compiled file to its source, and imports whatever is in a folder at that moment. So
+a file whose source was reviewed is imported by a separate finder. Each module is compiled from its
+`Source`, and no other module gets its name.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from collab.trust.sources import SourceFile, digest_of, is_installed, sources_of
 def load_file(name: str, sources: Sequence[SourceFile]) -> ModuleType:
     """Import a user's file, the first of `sources`, as the module `name`.
 
-    The other sources are the local modules that it imports; it gets copies of its own. An import
+    The other sources are the local modules that it imports; it gets its own copies. An import
     statement anywhere in these files finds them, now and later.
 
     Raises:
-        Untrusted: a file has changed since there was a yes to it.
+        Untrusted: a file has changed since it was approved.
     """
     main, *others = sources
     _check(str(main.path), sources)
@@ -47,13 +47,13 @@ def load_file(name: str, sources: Sequence[SourceFile]) -> ModuleType:
 
 
 def keep_to_its_source(name: str) -> None:
-    """Have a module that is not installed be imported from its source alone.
+    """Import a module that is not installed from its source alone.
 
-    One's own package stays as it is, once it has been imported.
+    The user's own package stays as it is once it was imported.
 
     Raises:
         RecipeError: it has no source.
-        Untrusted: it has changed since there was a yes to it.
+        Untrusted: it has changed since it was approved.
     """
     package = name if agreed(name) else name.partition(".")[0]
     if package not in sys.modules and (sources := sources_of_module(name)):
@@ -62,7 +62,8 @@ def keep_to_its_source(name: str) -> None:
 
 
 def _check(name: str, sources: Sequence[SourceFile]) -> None:
-    """Raise Untrusted for sources that there was no yes to; what lies beside them stays shut."""
+    """Raise Untrusted for sources that are not approved; other files in their folder stay
+    blocked."""
     check(name, digest_of(sources))
     if agreed(name) is not None and not is_own(sources[0].path):
         folder = run_folder_of(sources[0].path) or sources[0].root
@@ -75,14 +76,15 @@ class _Loader(InspectLoader):
     def __init__(
         self, source: SourceFile | None, prefix: str = "", local: Sequence[str] | set[str] = ()
     ) -> None:
-        """Without a source: a folder of a package that has no file of its own.
+        """Without a source, the module is a package's folder without a file. Names in `local` are
+        imported below `prefix`.
 
         Names in `local` are imported below `prefix`.
         """
         self._source, self._prefix, self._local = source, prefix, local
 
     def spec(self, name: str) -> ModuleSpec:
-        """Its search path is empty: the finder alone knows the modules below it."""
+        """Module spec with an empty search path: only the finder knows the submodules."""
         below: list[str] | None = [] if self.is_package(name) else None
         if self._source is None:
             return ModuleSpec(name, self, is_package=True)
@@ -118,7 +120,7 @@ class _Loader(InspectLoader):
         fromlist: Any = (),
         level: int = 0,
     ) -> ModuleType:
-        """`__import__` for whom local modules have their own names."""
+        """Act as `__import__`, with separate names for local modules."""
         if level or name.partition(".")[0] not in self._local:
             return builtins.__import__(name, globals, locals, fromlist, level)
         module = builtins.__import__(
@@ -128,12 +130,12 @@ class _Loader(InspectLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules that collab has read, and refuses what lies beside them."""
+    """Finds the modules that collab has read, and refuses other files in their folders."""
 
     def __init__(self) -> None:
         self.loaders: dict[str, _Loader] = {}
         self.closed: tuple[Path, ...] = ()
-        """Folders that nothing else is imported from."""
+        """Folders from which nothing else is imported."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname in self.loaders:
@@ -157,7 +159,7 @@ class _Finder(MetaPathFinder):
         return spec
 
     def _is_closed(self, entry: Any) -> bool:
-        """True if a search path entry lies in such a folder; "" is the current folder."""
+        """Return True if a search path entry is in a closed folder; "" means the current folder."""
         if not self.closed or not isinstance(entry, str):
             return False
         real = Path(os.path.realpath(entry))
@@ -172,7 +174,7 @@ def _found_by_others(fullname: str, path: Any, target: Any) -> ModuleSpec | None
 
 
 def _places(spec: ModuleSpec | None) -> list[str]:
-    """The file and the folders of a module."""
+    """Return the file and the folders of a module."""
     if spec is None:
         return []
     file = [spec.origin] if spec.has_location and spec.origin else []
@@ -183,14 +185,14 @@ _FINDER = _Finder()
 
 
 def _forget(name: str) -> None:
-    """Take a module and those below it out of the modules that were imported."""
+    """Remove a module and its submodules from the imported modules."""
     for imported in [*sys.modules]:
         if imported.partition(".")[0] == name:
             del sys.modules[imported]
 
 
 def _know(loaders: dict[str, _Loader]) -> None:
-    """Have the finder find the modules, and the folders between them and their package."""
+    """Register the modules with the finder, and the folders between them and their package."""
     for name in [*loaders]:
         while (name := name.rpartition(".")[0]) and name not in loaders:
             loaders[name] = _Loader(None)

@@ -1,4 +1,4 @@
-"""The question whether what comes from elsewhere may run, and who answers it."""
+"""The question whether a recipe from elsewhere may run, and how it is answered."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from collab.trust.held import agree, release
 
 
 def _folder() -> Path:
-    """`$XDG_CONFIG_HOME/collab/trusted`, where that is absolute; else below `~/.config`."""
+    """Return `$XDG_CONFIG_HOME/collab/trusted` if that is absolute; else a folder below
+    `~/.config`."""
     named = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(named) if os.path.isabs(named) else Path.home() / ".config"  # noqa: PTH117
     return base / "collab" / "trusted"
 
 
 _HERE: set[Path] = set()
-"""Yeses that no file could take; they last as long as the process."""
+"""Approvals that could not be saved to a file; they last as long as the process."""
 
 
 def _holds(digest: str) -> bool:
@@ -30,7 +31,7 @@ def _holds(digest: str) -> bool:
 
 
 def _add(digest: str, text: str) -> None:
-    """Note a yes, in memory if the folder cannot be written."""
+    """Save an approval, in memory if the folder cannot be written."""
     place = _folder()
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -45,48 +46,49 @@ class Item:
 
     kind: Literal["function", "engine", "command", "isolation", "address", "write", "read"]
     text: str
-    """In words, for the user."""
+    """Description for the user."""
     content: str
-    """What exactly; a function by the digest of its source, so that it may be moved."""
+    """Identity of the item; a function is identified by the digest of its source, so it may be
+    moved."""
     reference: str = ""
-    """Of a function: as the recipe names it."""
+    """Name of a function in the recipe."""
     lock: str = ""
-    """Of what is held back until there is a yes: its name in `collab.trust.held`."""
+    """Name in `collab.trust.held` of an item that is blocked until it is approved."""
     contents: tuple[tuple[str, str], ...] = ()
-    """The files, modules and servers that a yes lets run: their names and digests."""
+    """Names and digests of the files, modules and servers that an approval unblocks."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """All that a recipe from elsewhere would do besides reading its own data."""
+    """Everything that a recipe from elsewhere would do besides reading its own data."""
 
     name: str
-    """The recipe or folder, as the user named it."""
+    """Name of the recipe or folder, as the user wrote it."""
     items: tuple[Item, ...] = ()
     files: tuple[str, ...] = ()
-    """Digests of the YAML files from elsewhere that say so."""
+    """Digests of the foreign YAML files that contain the items."""
 
     @property
     def open(self) -> tuple[Item, ...]:
-        """The items without a yes."""
+        """Items that are not approved."""
         return tuple(item for item in self.items if not _holds(self._digest(item)))
 
     def only(self, *kinds: str) -> Question:
-        """The question about items of some kinds."""
+        """Return the question about items of some kinds."""
         return replace(self, items=tuple(item for item in self.items if item.kind in kinds))
 
     def about(self, *references: str) -> Question:
-        """The question about some functions."""
+        """Return the question about some functions."""
         chosen = tuple(item for item in self.items if item.reference in references)
         return replace(self, items=chosen)
 
     def less(self, named: Iterable[str]) -> Question:
-        """The question without the functions that are not among those `named`."""
+        """Return the question without the functions that are missing in `named`."""
         kept = {"", *named}
         return replace(self, items=tuple(item for item in self.items if item.reference in kept))
 
     def remember(self) -> None:
-        """Note the yes to each item."""
+        """Save the approval of each item."""
         for item in self.items:
             _add(self._digest(item), f"{_plain(self.name)}: {_plain(item.text)}")
 
@@ -101,11 +103,11 @@ class Question:
 
 
 NOTHING = Question("")
-"""The question of a recipe that is the user's own."""
+"""The empty question, of a recipe that is the user's own."""
 
 
 def joined(name: str, questions: Iterable[Question]) -> Question:
-    """One question for several; each item is asked about once."""
+    """Merge several questions into one; each item is asked about once."""
     parts = [*questions]
     items = {(i.content, i.reference, i.lock): i for question in parts for i in question.items}
     files = {file for question in parts for file in question.files}
@@ -114,14 +116,15 @@ def joined(name: str, questions: Iterable[Question]) -> Question:
 
 Ask = Callable[[Question], bool]
 Consent = bool | Ask
-"""True is a yes, False a no; a function asks whoever can answer."""
+"""Approval: True, False, or a function that asks the user."""
 
 
 def settle(question: Question, consent: Consent) -> None:
-    """Go on when there is nothing to ask, or by a yes of now or before, which is remembered.
+    """Return if there is nothing to ask, or if the items are approved, now or earlier; save
+    approvals.
 
     Raises:
-        Untrusted: there is no yes; the message names what would run, and the remedy.
+        Untrusted: it is not approved; the message names the items, and the remedy.
     """
     if question.open and not (consent if isinstance(consent, bool) else consent(question)):
         raise Untrusted(
@@ -132,7 +135,7 @@ def settle(question: Question, consent: Consent) -> None:
 
 
 def remember(question: Question) -> None:
-    """Note a yes; its functions may run."""
+    """Save an approval, and unblock its functions."""
     for item in question.items:
         if item.lock:
             release(item.lock)
@@ -142,5 +145,5 @@ def remember(question: Question) -> None:
 
 
 def _plain(text: str) -> str:
-    """The text without control characters, which could hide a part of it on a terminal."""
+    """Return the text without control characters, which could hide part of it on a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)

@@ -23,12 +23,12 @@ _INSTALLED = {
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a function's source, read once: the digest and the code are of these bytes."""
+    """One file of a function's source, read once: digest and code come from the same bytes."""
 
     root: Path
-    """The folder that imports are looked up in."""
+    """Folder in which imports are looked up."""
     place: Path
-    """Where the file stands in it."""
+    """Path of the file within the folder."""
     content: bytes = field(repr=False)
 
     @property
@@ -37,7 +37,7 @@ class SourceFile:
 
     @property
     def module(self) -> str:
-        """The dotted name that the file is imported by."""
+        """Dotted name by which the file is imported."""
         return ".".join(self.place.with_suffix("").parts).removesuffix(".__init__")
 
     @property
@@ -46,20 +46,20 @@ class SourceFile:
 
 
 def sources_of(file: Path) -> list[SourceFile]:
-    """The file, then every local module that it imports, at whatever depth.
+    """Return the file, then every local module that it imports, directly or indirectly.
 
-    A module is local when it lies beside the function's file, or else in the current folder, and
-    is not installed. Of a package, every Python file counts.
+    A module is local if it is in the folder of the function's file, or else in the current folder,
+    and is not installed. Every Python file of a package counts.
 
     Raises:
-        RecipeError: a file that cannot be read.
+        RecipeError: a file cannot be read.
     """
     file = file.resolve()
     return _with_imports([_source(file.parent, Path(file.name))], file.parent)
 
 
 def sources_of_module(name: str) -> list[SourceFile]:
-    """The files of an importable module's package, then the local modules that these import.
+    """Return the files of an importable module's package, then the local modules that these import.
 
     Modules that are installed, or that Python does not find on its path, have none.
 
@@ -81,7 +81,7 @@ def sources_of_module(name: str) -> list[SourceFile]:
 
 
 def digest_of(sources: Iterable[SourceFile]) -> str:
-    """A digest of a function's whole source, the same wherever it lies."""
+    """Return a digest of a function's whole source, independent of its location."""
     digest = blake2b(digest_size=16)
     for source in sorted(sources, key=lambda source: source.place.as_posix()):
         header = f"{source.place.as_posix()} {len(source.content)}\n"
@@ -109,7 +109,7 @@ def _source(root: Path, place: Path) -> SourceFile:
 
 
 def _names(source: SourceFile) -> Iterator[str]:
-    """The top-level names that a file imports, within functions too."""
+    """Return the top-level names that a file imports, also within functions."""
     for node in ast.walk(_tree(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -125,7 +125,7 @@ def _tree(source: SourceFile) -> ast.AST:
 
 
 def _local(name: str, roots: Iterable[Path]) -> list[SourceFile]:
-    """The files of a local module or package; none for one that is installed, or Python's own."""
+    """Return the files of a local module or package; none if it is installed, or Python's own."""
     for root in roots:
         module, package = Path(f"{name}.py"), Path(name) / "__init__.py"
         if (root / module).is_file():
@@ -137,7 +137,7 @@ def _local(name: str, roots: Iterable[Path]) -> list[SourceFile]:
 
 
 def _is_known(name: str) -> bool:
-    """True if a module is Python's own, collab's, or installed."""
+    """Return True if a module is Python's own, collab's, or installed."""
     if name in sys.stdlib_module_names or name == "collab":
         return True
     spec = PathFinder.find_spec(name)
@@ -145,5 +145,5 @@ def _is_known(name: str) -> bool:
 
 
 def is_installed(path: Path) -> bool:
-    """True if a file or folder lies where packages are installed."""
+    """Return True if a file or folder is where packages are installed."""
     return any(path.is_relative_to(folder) for folder in _INSTALLED)
