@@ -1,4 +1,4 @@
-"""A trained team's weights for other programs: plain PEFT adapters, or whole models."""
+"""Exports a trained team's weights for other programs: plain PEFT adapters, or whole models."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, RECIPE
 
 
 def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
-    """The recipe of a trained team, and each agent's adapter.
+    """Return the recipe of a trained team, and each agent's adapter.
 
     Raises:
-        RecordError: the folder holds no team, or none that has adapters.
+        RecordError: the folder holds no team, or a team without adapters.
     """
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} holds no {RECIPE}; give the folder of a trained team")
@@ -33,10 +33,10 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
 
 
 def base_of(recipe: Recipe, agent: str) -> TransformersModel:
-    """The model that an agent's adapter is of.
+    """Return the base model of an agent's adapter.
 
     Raises:
-        RecordError: it is not one whose weights are at hand.
+        RecordError: its weights are not available.
     """
     spec = local_weights(recipe.model_of(agent))
     if spec is None:
@@ -45,7 +45,7 @@ def base_of(recipe: Recipe, agent: str) -> TransformersModel:
 
 
 def export_adapters(run: Path, out: Path) -> dict[str, str]:
-    """Write each agent's adapter to `out`/AGENT in PEFT's format; gives each one's base model.
+    """Write each agent's adapter to `out`/AGENT in PEFT's format; returns each one's base model.
 
     Raises:
         RecordError: there is no adapter, or `out` is not empty.
@@ -68,14 +68,14 @@ def export_adapters(run: Path, out: Path) -> dict[str, str]:
 
 
 def export_merged(run: Path, out: Path) -> dict[str, str]:
-    """Write a whole model for each agent to `out`/AGENT: its base, with its adapter added.
+    """Write a whole model for each agent to `out`/AGENT: its base, with its adapter merged.
 
-    The sum is taken in float32 and kept in the precision of the base. A base that was trained on in
-    4 bits is that which its 4 bits give, as the adapter has learned beside it.
+    The sum is computed in float32 and stored in the precision of the base. A base that was loaded
+    in 4 bits for training is used with its 4-bit values, since the adapter was trained on them.
 
     Raises:
         RecordError: there is no adapter, or `out` is not empty.
-        ModelUnavailable: a base cannot be had.
+        ModelUnavailable: a base cannot be loaded.
     """
     recipe, adapters = adapters_of(run)
     _check_free(out)

@@ -1,4 +1,4 @@
-"""Sending a staged team to the hub, or to a mirror named by HF_ENDPOINT."""
+"""Uploads a staged team to the hub, or to a mirror named by HF_ENDPOINT."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from collab.wording import counted
 
 
 def model_card(run: Path, *, repository: str, licence: str | None) -> str:
-    """The text of README.md: who takes part, the task, the results with intervals, how to use it.
+    """Write README.md: the agents, the task, the results with intervals, and instructions for use.
 
     Raises:
         RecipeError: the recipe of the run cannot be read.
@@ -149,9 +149,9 @@ PARTS = (FUNCTIONS, DATA, ADAPTERS, MODELS)
 
 
 def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list[str]:
-    """Write to `out` the folder that the hub gets; gives notes, in words, of what is amiss.
+    """Write the folder for the hub to `out`; returns notes on possible problems.
 
-    The record itself stays: neither episodes nor the command line are handed on.
+    The record itself stays local: neither episodes nor the command line are included.
 
     Raises:
         RecordError: the folder holds no team or a link out of it, or `out` is not empty.
@@ -178,7 +178,7 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
 
 
 def _check_links(run: Path) -> None:
-    """Refuse links to files outside the folder: the hub would get files that are no part of it."""
+    """Refuse links to files outside the folder, which the hub would receive as well."""
     parts = [path for part in PARTS for path in (run / part, *(run / part).rglob("*"))]
     for path in (run / RECIPE, *parts):
         if not path.resolve().is_relative_to(run.resolve()):
@@ -188,7 +188,7 @@ def _check_links(run: Path) -> None:
 
 
 def _places(data: Any, above: str) -> list[tuple[str, str]]:
-    """Keys of the recipe that hold the whole path of something that is there."""
+    """Yield keys of the recipe that hold the whole path of an existing file or folder."""
     if isinstance(data, dict):
         items = [(f"{above}.{k}" if above else str(k), v) for k, v in data.items()]
     elif isinstance(data, list):
@@ -208,16 +208,16 @@ class Hub(Protocol):
 
 
 def check_repository(name: str) -> None:
-    """Raise RecipeError for what is no name of a repository."""
+    """Raise RecipeError for an invalid repository name."""
     if not NAME.fullmatch(name):
         raise RecipeError(f"'{name}' is not a repository; write OWNER/NAME")
 
 
 def push(folder: Path, repository: str, *, private: bool, hub: Hub | None = None) -> str:
-    """Make the repository where it is not there, and send it the folder; gives its name for `run`.
+    """Create the repository if needed, and upload the folder; returns its name for `run`.
 
     Raises:
-        RecordError: the hub does not take it; the message says why.
+        RecordError: the hub refuses it; the message says why.
     """
     check_repository(repository)
     if hub is None:
