@@ -1,4 +1,4 @@
-"""How the agents of one episode observe and act, round by round."""
+"""Lets the agents of one episode observe and act, round by round."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Place = tuple[int, int, str]
 """A turn, a round of it, and an agent."""
 
 TurnFeedback = Mapping[str, Sequence[Feedback]]
-"""By agent: the feedback on the turn before."""
+"""Feedback on the previous turn, by agent."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class RolloutContext:
     scheduler: Scheduler
     emit: Emit
     games: Games | None = None
-    """Where the task is an environment."""
+    """Maker of games, if the task is an environment."""
 
 
 @dataclass
 class Acting:
-    """The agents of one episode: their histories, and what they do in a round."""
+    """The agents of one episode: their histories, and their actions in a round."""
 
     context: RolloutContext
     problem: Problem
@@ -57,17 +57,17 @@ class Acting:
     sample: int
     seed: int
     new_tokens: int = 0
-    """Of all responses so far."""
+    """New tokens of all responses so far."""
     histories: dict[str, list[Message]] = field(default_factory=dict)
     observations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By agent: what it observes of the environment in this turn."""
+    """Each agent's observation of the environment in this turn."""
     given: dict[Place, list[Decision]] = field(default_factory=dict)
-    """Decisions that are taken as they are, by their places: nobody is asked for them."""
+    """Fixed decisions by their places; no agent is asked for them."""
     silent: Sequence[str] = ()
     """Agents that are never asked; their answers are empty."""
 
     def restore(self, turns: Sequence[Turn]) -> None:
-        """Take turns that were played already for what the agents remember."""
+        """Restore the agents' histories from turns that were already played."""
         self.histories = {name: [] for name in self.context.agents}
         for turn in turns:
             for decision in turn.decisions:
@@ -78,10 +78,11 @@ class Acting:
     ) -> dict[str, str]:
         """Let the agents of a round act at the same time; returns their artefacts.
 
-        Each response is added to `decisions` and told to who listens.
+        Each response is added to `decisions` and reported to listeners.
 
         Raises:
-            ActionFailed: a model gave no answer. AgentError: a template or a parser fails.
+            ActionFailed: a model gave no answer.
+            AgentError: a template or a parser fails.
             BudgetExceeded: the episode has used up its tokens.
         """
         self._check_tokens()
@@ -115,7 +116,8 @@ class Acting:
         return Move(name, history, observed, partial(self._ask, first, prefix), agent.tools)
 
     async def _play_out(self, move: Move) -> None:
-        """A failure is told when the agents before it in the round have been recorded."""
+        """Finish a round; a failure is reported once the earlier agents of the round are
+        recorded."""
         try:
             with suppress(ActionFailed):
                 await self.context.agents[move.agent].harness(move)
@@ -127,7 +129,7 @@ class Acting:
     def _fields(
         self, name: str, turn: int, feedback: TurnFeedback, round_: Round
     ) -> dict[str, Any]:
-        """The fields of an agent's templates."""
+        """Return the fields of an agent's templates."""
         observed = {"observation": self.observations[name]} if name in self.observations else {}
         return {
             **observed,
@@ -143,7 +145,7 @@ class Acting:
     async def _ask(
         self, first: Call, prefix: str, step: int, messages: Sequence[Message], may_call: bool
     ) -> Action:
-        """The response of that number in the move that begins with the call `first`."""
+        """Return the response of that number in the move that begins with the call `first`."""
         agent = self.context.agents[first.agent]
         place = first.model_copy(update={"step": step})
         self.context.emit(
@@ -154,7 +156,7 @@ class Acting:
         return action
 
     def _take(self, turn: int, round_: Round, move: Move, decisions: list[Decision]) -> str:
-        """Record what an agent did, and parse the artefact out of its answer."""
+        """Record an agent's action, and parse the artefact out of its answer."""
         for number, step in enumerate(move.steps):
             decision = Decision(
                 agent=move.agent,

@@ -1,4 +1,4 @@
-"""A team made ready to act: compiled prompts, parsers, models and sampling settings."""
+"""Prepares a team to act: compiled prompts, parsers, models and sampling settings."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class RunningAgent:
     name: str
     role: Template
     prefix: Template
-    """How every response begins."""
+    """Template of the forced beginning of every response."""
     style: Style
     templates: Mapping[str, Template]
-    """By name: `prompt`, `revise`, `discuss`, and those that its protocol asks for."""
+    """Templates by name: `prompt`, `revise`, `discuss`, and those that its protocol uses."""
     harness: Harness
     parse: Parser
     model: Model
@@ -39,10 +39,10 @@ class RunningAgent:
     def observe(
         self, template: str, otherwise: str | None, *, first: bool, **fields: Any
     ) -> list[Message]:
-        """The messages that the template of that name adds to the agent's history.
+        """Return the messages that the template of that name adds to the agent's history.
 
         Raises:
-            RecipeError: the agent has no such template, and the protocol brings none.
+            RecipeError: neither the agent nor the protocol has such a template.
             AgentError: the template fails.
         """
         content = self._template(template, otherwise).render(agent=self.name, **fields)
@@ -66,11 +66,11 @@ class RunningAgent:
 def make_agents(
     recipe: Recipe, models: Mapping[str, Model], tools: Toolboxes
 ) -> dict[str, RunningAgent]:
-    """Agents by name, in the team's order.
+    """Return the agents by name, in the team's order.
 
     Raises:
-        RecipeError: a template that does not parse, an unknown parser, or sampling settings that
-            an agent's model cannot follow.
+        RecipeError: a template does not parse, a parser is unknown, or an agent's model does not
+            support its sampling settings.
     """
     is_game = recipe.task is not None and recipe.task.environment is not None
     complete = _in_game if is_game else _at_task
@@ -86,7 +86,8 @@ def _at_task(spec: AgentSpec) -> AgentSpec:
 
 
 def _in_game(spec: AgentSpec) -> AgentSpec:
-    """In an environment every turn brings an observation of its own, and nothing is revised."""
+    """Return templates for an environment, where every turn has its own observation and none
+    revises."""
     prompt = OBSERVATION if spec.prompt is None else spec.prompt
     revise = prompt if spec.revise == REVISE else spec.revise
     return spec.model_copy(update={"prompt": prompt, "revise": revise})
@@ -124,12 +125,12 @@ def _make_agent(
 
 
 def prefix_of(name: str, spec: AgentSpec) -> Template:
-    """How every response of an agent begins, blanks and line ends included."""
+    """Return the template of an agent's forced beginning, with blanks and line ends kept."""
     return Template(spec.prefix, f"team.agents.{name}.prefix", as_written=True)
 
 
 def _check_continues(agent: str, model: Model) -> None:
-    """Raise RecipeError for a model that cannot be given the beginning of its answer."""
+    """Raise RecipeError for a model that does not accept the beginning of its answer."""
     offered = model.capabilities if isinstance(model, HasCapabilities) else Capabilities()
     if not (offered.continues or not offered.generates):
         raise RecipeError(
@@ -162,6 +163,6 @@ def make_request(
 
 
 def _seed_of(seed: int, call: Call) -> int:
-    """A seed of its own for every decision, the same in every run with the same `seed`."""
+    """Return a separate seed for every decision, the same in every run with the same `seed`."""
     step = (call.step,) if call.step else ()
     return seed_of(seed, call.task, call.sample, call.turn, call.round, call.agent, *step)

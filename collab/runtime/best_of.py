@@ -1,6 +1,6 @@
-"""The best joint artefact that can be made of answers that were given side by side.
+"""Finds the best joint artefact among combinations of independent answers.
 
-G samples of n agents that saw nothing of each other make G^n joint artefacts for the price of G.
+G samples of n agents that saw nothing of each other give G^n joint artefacts for the price of G.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collab.runtime.rehearsal import rehearsed
 from collab.runtime.session import Session
 
 MOST_COMBINATIONS = 4096
-"""The most joint artefacts of one problem that are scored."""
+"""Most joint artefacts per problem that are scored."""
 
 
 class BestOf(Record):
@@ -29,23 +29,23 @@ class BestOf(Record):
     type: Literal["best_of"] = "best_of"
     task: str
     made_of: dict[str, int]
-    """By agent: the sample that its answer was given in."""
+    """Sample of each agent's answer."""
     played: bool
-    """Whether these answers were given together; if not, the joint artefact was never played."""
+    """Whether these answers belong to one sample; if not, the joint artefact was never played."""
     artefacts: dict[str, str]
     joint: str
     score: Score
     samples: int
-    """Episodes whose answers took part."""
+    """Number of episodes whose answers were combined."""
     scored: int
-    """Combinations that have a score, the played ones included."""
+    """Number of combinations with a score, including played ones."""
     best_played: float
-    """The largest reward of an episode."""
+    """Largest reward of an episode."""
     failures: tuple[Failure, ...] = ()
-    """Why combinations have none."""
+    """Reasons why combinations have no score."""
 
     def told(self) -> str:
-        """In a line for people."""
+        """Describe the result in a line for people."""
         made_of = ", ".join(f"{agent} of sample {n}" for agent, n in self.made_of.items())
         how = "as it was played" if self.played else "which were never played together"
         return (
@@ -56,7 +56,7 @@ class BestOf(Record):
 
 
 def check_best_of(recipe: Recipe, samples: int) -> None:
-    """Raise RecipeError where answers cannot be joined anew, with the remedy."""
+    """Raise RecipeError, with the remedy, if answers cannot be recombined."""
     turn = rehearsed(recipe)
     dependence = dependence_planned(turn)
     remedy = "; leave --best-of out, or give the samples with --samples"
@@ -84,9 +84,10 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
 async def best_of(
     recipe: Recipe, problems: Sequence[Problem], episodes: Sequence[Episode]
 ) -> list[BestOf]:
-    """The best of each problem that has an episode without a failure; no model is asked.
+    """Return the best combination for each problem with an episode without a failure; no model is
+    asked.
 
-    Of equal ones that which was played, or else the first, is the best.
+    Among equal ones, the one that was played is the best, or else the first.
     """
     silent = dict.fromkeys(recipe.team.agents, EchoModel())
     by_task: dict[str, list[Episode]] = {problem.address: [] for problem in problems}

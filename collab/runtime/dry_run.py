@@ -1,7 +1,7 @@
-"""A team played on a model that echoes: what its agents would be asked, and what cannot work.
+"""Plays a team on a model that echoes, to find its prompts and its mistakes.
 
-Every prompt is rendered as in a real turn, with others' answers and feedback in their places, so
-that whoever plans need not know the protocol.
+Every prompt is rendered as in a real turn, with others' answers and feedback filled in. So a plan
+needs no knowledge of the protocol.
 """
 
 from __future__ import annotations
@@ -47,17 +47,18 @@ from collab.tools import open_tools, uncalled
 from collab.wording import counted
 
 CHARACTERS_A_TOKEN = 3.5
-"""Of text, where no tokenizer is at hand; few rather than many, so that counts err upward."""
+"""Characters per token where no tokenizer is available; a low estimate, so that counts err
+upward."""
 
 MOST_CHARACTERS = 500_000
-"""Of an answer that stands in for a model's longest one."""
+"""Most characters of an answer that stands in for a model's longest one."""
 
 FEEDBACK_CHARACTERS = 2000
-"""Of what a source tells an agent, besides an expert."""
+"""Characters of an agent's feedback from a source, except the expert."""
 
 
 class FullEcho(EchoModel):
-    """Says what it was asked again and again, up to the longest answer; remembers all requests."""
+    """Repeats its prompt up to the longest answer, and records all requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +82,7 @@ def _lengthened(text: str, request: Request) -> str:
 
 
 class FeedbackStandIn:
-    """Feedback without its source."""
+    """Placeholder feedback without its source."""
 
     def __init__(self, spec: FeedbackSpec) -> None:
         self.name = spec.source
@@ -94,11 +95,11 @@ class FeedbackStandIn:
         return {a: Feedback(source=self.name, text=self._text) for a in outcome.agents}
 
     async def aclose(self) -> None:
-        """Holds nothing."""
+        """Do nothing: it holds no resources."""
 
 
 MOST_PROBLEMS = 64
-"""The longest of more problems stand for all of them."""
+"""Largest number of problems to play; among more, the longest are used."""
 
 
 @dataclass(frozen=True)
@@ -106,16 +107,16 @@ class DryRun:
     """The requests of a dry run, and its warnings."""
 
     requests: tuple[Request, ...]
-    """In the order of problems and of turns. Answers in them are of full length."""
+    """Requests in the order of problems and turns. Answers in them have full length."""
     warnings: tuple[str, ...] = ()
 
 
 def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
-    """Play the recipe's team on the problems, with an echo for every model; nothing is run.
+    """Play the recipe's team on the problems, with an echo for every model; no code is run.
 
     Raises:
-        RecipeError: a template or protocol fails, a feedback source can tell nothing of a problem,
-            an adapter is not there, or no problem fits into a model's context.
+        RecipeError: a template or protocol fails, a feedback source does not support a problem, an
+            adapter is missing, or no problem fits into a model's context.
     """
     _check_adapters(recipe)
     for problem in problems if recipe.team.turns > 1 else ():
@@ -129,13 +130,14 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
 
 
 def is_first(request: Request) -> bool:
-    """True if a request holds no answer of any agent: all of its samples are asked the same."""
+    """Return True if a request holds no agent's answer, so that all samples have the same
+    prompt."""
     call = request.call
     return call.turn == call.round == call.step == 0
 
 
 def most_new_tokens(requests: Sequence[Request]) -> int:
-    """New tokens of one episode of each agent's longest answers, at most."""
+    """Return the most new tokens of one episode, with each agent's longest answers."""
     tasks: Counter[str] = Counter()
     for request in requests:
         tasks[request.call.task] += request.sampling.max_new_tokens
@@ -143,7 +145,7 @@ def most_new_tokens(requests: Sequence[Request]) -> int:
 
 
 def most_calls(requests: Sequence[Request]) -> int:
-    """Responses of one episode, at most."""
+    """Return the most responses of one episode."""
     return max(Counter(request.call.task for request in requests).values(), default=0)
 
 
@@ -153,7 +155,7 @@ def characters(request: Request) -> int:
 
 
 async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Request], list[str]]:
-    """All requests, and a warning for each template that was not asked for."""
+    """Return all requests, and a warning for each template that was not used."""
     recipe = recipe.model_copy(update={"budget": BudgetSpec()})
     model, seen = FullEcho(), _Seen()
     tools = uncalled(await open_tools(recipe.team, Sandbox(recipe.sandbox)))
@@ -182,11 +184,11 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
 
 
 _TOLD = (RecipeError.__name__, EnvironmentFailed.__name__)
-"""Failures that are not the echo's."""
+"""Failures that the echo does not cause."""
 
 
 def _ignore(event: Event) -> None:
-    """Nobody watches."""
+    """Ignore an event."""
 
 
 @dataclass
@@ -194,9 +196,9 @@ class _Seen:
     """Errors and templates seen while the team was played."""
 
     errors: list[AgentError] = field(default_factory=list)
-    """Of templates."""
+    """Errors of templates."""
     rendered: set[str] = field(default_factory=set)
-    """The places of templates that were asked for."""
+    """Places of templates that were used."""
     cut_short: bool = False
 
 
@@ -216,7 +218,7 @@ class _Watched:
 
 
 def _played_by(agent: RunningAgent, seen: _Seen) -> RunningAgent:
-    """The agent with its own templates, but for what else would run the user's functions."""
+    """Return the agent with its own templates, but without other functions of the user."""
     templates: dict[str, Any] = {
         name: _Watched(template, seen) for name, template in agent.templates.items()
     }
@@ -225,7 +227,7 @@ def _played_by(agent: RunningAgent, seen: _Seen) -> RunningAgent:
 
 
 def _longest(problems: Sequence[Problem]) -> list[int]:
-    """The first problem of each set of fields, and the longest ones, in their order."""
+    """Return the first problem of each set of fields, and the longest ones, in order."""
 
     def length(number: int) -> int:
         return sum(len(str(value)) for value in problems[number].public.values())
@@ -248,7 +250,7 @@ def _check_adapters(recipe: Recipe) -> None:
 
 
 def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
-    """Templates of the user's that the protocol never asks for; `revise` waits for more turns."""
+    """Warn of the user's templates that the protocol never uses; `revise` may need more turns."""
     places = [
         f"team.agents.{name}.{key}"
         for name, agent in recipe.team.agents.items()
@@ -265,7 +267,8 @@ def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
 
 
 def _unused_feedback(team: TeamSpec) -> list[str]:
-    """Feedback of the user's without a later turn; shipped teams offer theirs for more turns."""
+    """Warn of the user's feedback without a later turn; shipped teams offer theirs for more
+    turns."""
     shipped = library.shipped() / library.FOLDERS["team"] / f"{team.name}.yaml"
     if team.turns > 1 or not team.feedback:
         return []

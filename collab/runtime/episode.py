@@ -1,4 +1,4 @@
-"""One episode of the Dec-POMDP: observations, joint action, joint reward, feedback, again."""
+"""One episode of the Dec-POMDP: observations, joint action, joint reward, feedback, and so on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from collab.runtime.turn import Turn
 
 @dataclass
 class _TurnState:
-    """A turn under way."""
+    """A turn in progress."""
 
     index: int
     decisions: list[Decision] = field(default_factory=list)
@@ -59,25 +59,25 @@ class _TurnState:
 
 @dataclass(frozen=True)
 class Start:
-    """Where an episode begins: at its problem, or after turns that were played already."""
+    """The start of an episode: at its problem, or after turns that were already played."""
 
     problem: Problem
     group: int = 0
     sample: int = 0
     turns: tuple[TurnRecord, ...] = ()
     given: tuple[Decision, ...] = ()
-    """Decisions of the first turn that is played, which are taken as they are in place of asking
-    their agents; from another episode of the same task and the same turns before."""
+    """Fixed decisions of the first turn, whose agents are not asked; from another episode of the
+    same task with the same earlier turns."""
     silent: tuple[str, ...] = ()
     """Agents that are not asked, and answer with an empty text."""
     further: Further = ""
-    """As `Episode.further`."""
+    """Value of `Episode.further` for the episode."""
     until: int | None = None
-    """Stop after so many turns, feedback included, as if there were more to come."""
+    """Stop after so many turns, feedback included, as if more followed."""
 
 
 class EpisodeRun:
-    """Plays one episode; `play` never raises but for cancellation."""
+    """Plays one episode; `play` raises only on cancellation."""
 
     def __init__(self, context: RolloutContext, start: Start, seed: int) -> None:
         self.context, self.problem, self.seed = context, start.problem, seed
@@ -145,15 +145,15 @@ class EpisodeRun:
                 return
 
     def _is_over(self, turn: _TurnState) -> bool:
-        """True if nothing is left to play: the game has ended, or else the task is solved."""
+        """Return True if nothing is left to play: the game has ended, or the task is solved."""
         if self._game is not None:
             return self._game.ended
         solved = bool(turn.score and turn.score.solved)
         return solved and self.context.recipe.team.when_solved != "continue"
 
     async def _act(self, state: _TurnState, told: TurnFeedback) -> None:
-        """Play the protocol, then join what the agents made; in a game, its step comes with the
-        score."""
+        """Play the protocol, then join the agents' artefacts; a game makes its step during
+        scoring."""
         context = self.context
         agents = tuple(context.agents)
         if self._game is not None:
@@ -236,7 +236,7 @@ class EpisodeRun:
         )
 
     def _horizon(self) -> int:
-        """The turns that could have been played: none after the end of a game."""
+        """Return the turns that could have been played: none after the end of a game."""
         if self._game is not None and self._game.ended and self._turns:
             return len(self._turns)
         return self.context.recipe.team.turns

@@ -1,4 +1,4 @@
-"""The typed stream of what happens in a run; console, JSON, record and trainer read it."""
+"""The typed stream of a run's events; console, JSON, record and trainer read it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RunStarted(Record):
     team: str
     agents: tuple[str, ...]
     models: dict[str, str]
-    """By agent."""
+    """Model of each agent."""
     tasks: tuple[str, ...]
     samples: int
     turns: int
@@ -35,7 +35,7 @@ class EpisodeStarted(Record):
 
 
 class AgentActing(Record):
-    """An agent's request was handed to its model."""
+    """An agent's request was passed to its model."""
 
     type: Literal["agent.acting"] = "agent.acting"
     episode: str
@@ -45,14 +45,14 @@ class AgentActing(Record):
 
 
 class AgentProgress(Record):
-    """A response is being generated. Only sent to those who ask for it."""
+    """A response is being generated. Only sent to listeners that ask for it."""
 
     type: Literal["agent.progress"] = "agent.progress"
     episode: str
     agent: str
     new_tokens: int
     text: str
-    """What was added, where the engine knows it."""
+    """New text, if the engine reports it."""
 
 
 class AgentActed(Record):

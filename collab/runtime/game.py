@@ -1,4 +1,4 @@
-"""A game as a team plays it: agents in place of seats, and a score for each turn."""
+"""A game played by a team: agents in the seats, and a score for each turn."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from collab.records import PartScore, Problem, Score, Turn
 from collab.stats import mean
 
 SECONDS = 60.0
-"""The limit of one step of an environment of one's own."""
+"""Time limit for one step of a user's environment, in seconds."""
 
 
 class Game:
     """One game that a team plays.
 
     Raises:
-        RecipeError: on construction: the environment does not take the problem's fields, or its
-            seats are not those of the team.
-        EnvironmentFailed: from every method, where the environment fails.
+        RecipeError: on construction: the environment does not accept the problem's fields, or its
+            seats do not match the team.
+        EnvironmentFailed: from every method, if the environment fails.
     """
 
     def __init__(
         self, spec: TaskSpec, make: Make, problem: Problem, agents: Sequence[str], turns: int
     ) -> None:
-        """`agents` are the team's, in its order; `turns` the most that it plays."""
+        """Start a game; `agents` are the team's, in order, and `turns` the most that it plays."""
         assert spec.environment is not None, "an environment's task names it"
         name = spec.environment.use
         self._what, self._own = f"environment '{name}'", name not in BUILT_IN
@@ -45,7 +45,7 @@ class Game:
 
     @property
     def acting(self) -> tuple[str, ...]:
-        """The agents that are to act, in the team's order."""
+        """Agents that must act now, in the team's order."""
         acting = [self._seats[seat] for seat in self._now.observations]
         return tuple(agent for agent in self._team if agent in acting)
 
@@ -64,7 +64,7 @@ class Game:
         return self._now.ended
 
     async def begin(self, played: Sequence[Turn] = ()) -> None:
-        """Begin the game, and play the turns again that were played before."""
+        """Begin the game, and replay the turns that were already played."""
         self._now = await self._asked(self.environment.reset, Random(self._random))
         if self.ended:
             raise EnvironmentFailed(f"{self._what}: reset gave no observation, so no seat can act")
@@ -72,10 +72,10 @@ class Game:
             await self.step(turn.artefacts)
 
     async def step(self, artefacts: Mapping[str, str]) -> tuple[Score, str]:
-        """Take a step with the agents' artefacts; return the turn's score and the state as text.
+        """Take a step with the agents' artefacts; returns the turn's score and the state as text.
 
         Raises:
-            EnvironmentFailed: also where an agent that was to act has not acted.
+            EnvironmentFailed: the environment fails, or an agent that had to act has not acted.
         """
         actions = self._actions(artefacts)
         self._now = await self._asked(self.environment.step, actions)
@@ -136,20 +136,21 @@ class Game:
 
 
 def options_of(spec: TaskSpec, problem: Problem) -> dict[str, Any]:
-    """The fields of a problem that are options of the environment: all but its name and seed."""
+    """Return the fields of a problem that are options of the environment: all but its name and
+    seed."""
     fields = {**problem.public, **problem.hidden}
     return {key: value for key, value in fields.items() if key not in (spec.id_field, SEED)}
 
 
 Games = Callable[[Problem], Game]
-"""From a problem to a game of it."""
+"""Makes the game of a problem."""
 
 
 def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
-    """How the recipe's problems become games; None where its task is no environment.
+    """Return the maker of games for the recipe's problems; None if its task is no environment.
 
     Raises:
-        RecipeError: there is no such environment, or the team has feedback beside it.
+        RecipeError: there is no such environment, or the team has feedback as well.
     """
     spec, team = recipe.task, recipe.team
     if spec is None or spec.environment is None:
@@ -167,7 +168,7 @@ async def score_anew(game: Game, artefacts: Mapping[str, str], turns: int) -> Sc
     """Score a joint action that was not played, in a game of one turn.
 
     Raises:
-        RecipeError: the team plays several turns, so that it depends on those before.
+        RecipeError: the team plays several turns, so the score depends on earlier ones.
     """
     if turns > 1:
         raise RecipeError(

@@ -1,8 +1,8 @@
-"""Which responses of a turn depend on which: what may be swapped for another without a bias.
+"""Determines which responses of a turn depend on each other, and so which may be exchanged.
 
-Given what came before the turn, an agent's response depends on the answers that the agent was
-shown, and on what those depend on. Agents that act more than once in a turn depend on themselves:
-where another one answered to the first response, the whole of an agent's answers does too.
+Given the earlier turns, an agent's response depends on the answers that the agent saw, and on the
+answers behind those. Agents that act more than once in a turn depend on themselves: if another
+agent answered the first response, all of the agent's answers depend on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collab.records import Turn
 from collab.runtime.rehearsal import Rehearsed
 
 Act = tuple[str, int, tuple[str, ...]]
-"""An agent, the round in which it acts, and the agents whose answers it is shown."""
+"""An agent, the round in which it acts, and the agents whose answers it sees."""
 
 
 @dataclass(frozen=True)
@@ -24,25 +24,26 @@ class Dependence:
     followers: Mapping[str, frozenset[str]]
 
     def descendants(self, agent: str) -> frozenset[str]:
-        """The agents, `agent` left out, one of whose answers depends on one of its answers."""
+        """Return the agents, except `agent`, with an answer that depends on one of its answers."""
         return self.followers.get(agent, frozenset()) - {agent}
 
     def ancestors(self, agent: str) -> frozenset[str]:
-        """The agents on whose answers one of the agent's answers depends."""
+        """Return the agents on whose answers one of the agent's answers depends."""
         return frozenset(name for name in self.followers if agent in self.followers[name]) - {agent}
 
     def is_alone(self, agent: str, team: Iterable[str]) -> bool:
-        """True if the agent's answers depend on nobody's of `team`, and nobody's on them."""
+        """Return True if the agent's answers are independent of those of all others in `team`, both
+        ways."""
         return not (self.descendants(agent) | self.ancestors(agent)).intersection(team)
 
 
 def dependence_of(turn: Turn) -> Dependence:
-    """Read off the record, which says for each decision whose answers were shown."""
+    """Derive the dependence from the record, which lists the answers shown for each decision."""
     return dependence([(d.agent, d.round, d.saw) for d in turn.decisions])
 
 
 def dependence_planned(turn: Rehearsed) -> Dependence:
-    """Read off a turn that was rehearsed, before anything is played."""
+    """Derive the dependence from a rehearsed turn, before anything is played."""
     return dependence(
         [
             (agent, round_.number, tuple(round_.others.get(agent, ())))

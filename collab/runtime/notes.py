@@ -1,4 +1,4 @@
-"""Notes on a team beside its numbers: unused settings, and how tools are called."""
+"""Notes on a team besides its numbers: unused settings, and the form of its tool calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collab.runs.about import now
 
 
 def unused(recipe: Recipe, model: str | None) -> list[str]:
-    """Name the settings that have no effect, a sentence each; `model` is the value of `--model`."""
+    """Name the settings without effect, one sentence each; `model` is the value of `--model`."""
     notes = []
     agents = recipe.team.agents
     bare = [n for n, a in agents.items() if a.adapter and local_weights(recipe.model_of(n)) is None]
@@ -34,17 +34,17 @@ def unused(recipe: Recipe, model: str | None) -> list[str]:
 
 
 def begun_by(recipe: Recipe) -> dict[str, Any]:
-    """The start of a run for `run.json`: time, command, functions that were given in Python."""
+    """Return the start of a run for `run.json`: time, command, functions passed from Python."""
     functions = of_python_in(recipe)
     given = {"given_in_python": [*functions]} if functions else {}
     return {"started": now(), "command": sys.argv[:], **given}
 
 
 def tools_told(recipe: Recipe) -> dict[str, str]:
-    """How each agent with tools is told of them, and calls them.
+    """Return the form in which each agent with tools sees and calls them.
 
-    `template`: by its model's chat template, which knows tools. `text`: in its messages. `service`:
-    as the service has it. An agent whose model is not at hand is left out.
+    `template`: by its model's chat template, which supports tools. `text`: in its messages.
+    `service`: by the service's own interface. Agents without a locally available model are omitted.
     """
     forms = {}
     for name, agent in recipe.team.agents.items():

@@ -1,4 +1,4 @@
-"""From addresses to problems, and the recipe that goes with their suite."""
+"""Looks up problems by address, and the recipe with their suite."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from collab.wording import option
 def find_problems(
     recipe: Recipe, addresses: Sequence[str], *, trust: Consent = False
 ) -> tuple[Recipe, list[Problem]]:
-    """The problems at `addresses`, each once, and the recipe with their suite in its key `task`.
+    """Return the problems at `addresses`, each once, and the recipe with their suite as `task`.
 
-    The suite is the one that was read: a dataset on the hub is named with its commit id.
-    No address at all selects all of the recipe's suite; `trust` is asked for another suite's.
+    The suite is the one that was read: a dataset on the hub is named with its commit id. Without an
+    address, the recipe's whole suite is selected; `trust` is asked about another suite.
 
     Raises:
-        RecipeError: addresses of different suites, no suite at all, or a feedback source that can
-            tell nothing of a problem.
-        Untrusted: a suite from elsewhere would run code, and there is no yes.
-        TaskError: a problem that is not in the suite.
+        RecipeError: the addresses have different suites, there is no suite, or a feedback source
+            does not support a problem.
+        Untrusted: a suite from elsewhere would run code, and is not approved.
+        TaskError: a problem is not in the suite.
     """
     spec, selections = _one_suite(recipe, addresses, trust)
     suite = open_suite(spec)
@@ -40,11 +40,11 @@ def find_problems(
 
 
 def flat_addresses(addresses: Sequence[Any]) -> list[str]:
-    """Addresses and lists of addresses as one list.
+    """Flatten addresses and lists of addresses to one list.
 
     Raises:
-        RecipeError: something else than text, or a list without an address, which would otherwise
-            select all of the recipe's suite.
+        RecipeError: an item is not text, or a list has no address, which would otherwise select the
+            recipe's whole suite.
     """
     flat: list[str] = []
     for item in addresses:
@@ -82,7 +82,7 @@ def _one_suite(
 
 
 def _names(suite: str, spec: TaskSpec) -> bool:
-    """True if an address's suite is the recipe's own, by its name or by its file."""
+    """Return True if an address's suite is the recipe's own, by its name or by its file."""
     path, data = Path(suite), spec.source.path
     if path.suffix in (".yaml", ".yml"):
         return spec.name in (as_name(path.stem), documents.read_mapping(path).get("name"))

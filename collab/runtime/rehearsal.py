@@ -1,4 +1,4 @@
-"""Play a protocol without a model, to learn who acts when."""
+"""Plays a protocol without a model, to learn the order in which agents act."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collab.runtime.turn import Round, Turn
 from collab.runtime.waiting import wait_for
 
 MOST_ROUNDS = 1000
-"""A protocol that lets agents act more often within a turn is taken for one without an end."""
+"""Most rounds of a turn; a protocol with more of them counts as endless."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Rehearsed:
 
     rounds: tuple[Round, ...]
     joined: tuple[str, ...]
-    """Whose answers made the joint artefact."""
+    """Agents whose answers made the joint artefact."""
     is_chosen: bool
-    """The protocol chose them; in another turn it may choose others."""
+    """Whether the protocol chose them; in another turn it may choose others."""
 
 
 async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
@@ -59,16 +59,16 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
 
 
 def rehearsed(recipe: Recipe) -> Rehearsed:
-    """A turn of a recipe's team; raises RecipeError as `rehearse` does."""
+    """Rehearse a turn of a recipe's team; raises RecipeError as `rehearse` does."""
     return wait_for(rehearse(protocol_for(recipe.team.protocol), recipe.team))
 
 
 SHOWN = 12
-"""Rounds of a turn that a plan names."""
+"""Rounds of a turn that a plan lists."""
 
 
 def rounds_told(turn: Rehearsed, turns: int) -> list[str]:
-    """Who acts when in a turn, a line per round."""
+    """Describe the order of agents in a turn, one line per round."""
     lines = ["each turn:" if turns > 1 else "the turn:"]
     for round_ in turn.rounds[:SHOWN]:
         agents = ", ".join(round_.agents)
@@ -82,7 +82,7 @@ def rounds_told(turn: Rehearsed, turns: int) -> list[str]:
 
 
 class RehearsedGame(Game):
-    """A game in which those who act make a legal move, where it can tell one, to play it long."""
+    """A game whose agents make a legal move if it can name one, so that the game lasts long."""
 
     def _actions(self, artefacts: Mapping[str, str]) -> dict[str, str]:
         legal = self.environment.moves()
@@ -91,7 +91,7 @@ class RehearsedGame(Game):
 
 
 def cut_off(games: Games | None, problems: Iterable[Problem], turns: int) -> list[str]:
-    """A warning where games last longer than the team plays; raises RecipeError as `Game` does."""
+    """Warn if games last longer than the team plays; raises RecipeError as `Game` does."""
     longest = (
         max((games(problem).environment.turns for problem in problems), default=0) if games else 0
     )

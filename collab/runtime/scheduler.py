@@ -1,11 +1,11 @@
-"""Which requests go to a model together.
+"""Groups requests to a model into batches.
 
-Requests for a `continuous` engine are dispatched at once. Those for a `static` one wait until
-no episode can add another, so that all agents of all episodes share one padded batch: an
-episode's lane is *busy* while it works and idle while it waits here, and a batch leaves when
-none is busy and no other batch is being answered. What a batch holds therefore depends on the
-episodes alone, not on timing, and the same seed gives the same tokens. An episode goes on as soon
-as it has its own answers: it is judged and recorded while the rest of the batch is generated.
+Requests for a `continuous` engine are dispatched at once. Requests for a `static` one wait until no
+episode can add another, so that all agents of all episodes share one padded batch. An episode's
+lane is *busy* while it works and idle while it waits here. A batch is dispatched when no lane is
+busy and no other batch is being answered. The content of a batch therefore depends on the episodes
+alone, not on timing, and the same seed gives the same tokens. An episode continues as soon as it
+has its own answers: it is judged and recorded while the rest of the batch is generated.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ class _Wait:
     missing: int
 
     def wants(self, position: int) -> bool:
-        """True if an action is not here yet, and somebody waits for it, who was not cancelled."""
+        """True if an action is missing that a caller still waits for, without having been
+        cancelled."""
         return self.missing > 0 and not self.done.done() and self.actions[position] is None
 
 
 _Entry = tuple[Request, _Wait, int]
-"""A request, who waits for its action, and the action's position in that wait."""
+"""A request, its waiting caller, and the position of its action there."""
 
 
 class Scheduler:
-    """Serves `lanes` lanes, in each of which one episode after another is played."""
+    """Serves `lanes` lanes, each of which plays one episode after another."""
 
     def __init__(self, lanes: int, progress: Progress | None = None) -> None:
         self._progress = progress
@@ -49,16 +50,16 @@ class Scheduler:
         self._flights: dict[asyncio.Task[None], list[_Entry]] = {}
 
     def enter(self) -> None:
-        """Add a lane, whose episode may ask before the next batch leaves."""
+        """Add a lane, whose episode may send requests before the next batch is dispatched."""
         self._busy += 1
 
     def leave(self) -> None:
-        """A lane has played its last episode."""
+        """Remove a lane that has played its last episode."""
         self._busy -= 1
         self._dispatch_static()
 
     async def act(self, requests: Sequence[tuple[Model, Request]]) -> list[Action]:
-        """One action for each request, in order; a model's trouble is a failed action."""
+        """Return one action per request, in order; a model's error becomes a failed action."""
         loop = asyncio.get_running_loop()
         wait = _Wait(loop.create_future(), [None] * len(requests), len(requests))
         for position, (model, request) in enumerate(requests):
@@ -76,9 +77,9 @@ class Scheduler:
             raise
 
     async def together(self, branches: Sequence[Coroutine[Any, Any, None]]) -> None:
-        """Run the parts of one lane at the same time; each may wait for actions of its own.
+        """Run the parts of one lane at the same time; each may wait for its own actions.
 
-        When one of them raises, the others are cancelled and the error goes on.
+        If one of them raises, the others are cancelled and the error is raised.
         """
         running = len(branches)
         self._busy += running - 1
@@ -101,7 +102,7 @@ class Scheduler:
             raise errors.exceptions[0] from None
 
     async def aclose(self) -> None:
-        """Cancel what is in flight and wait until the engines have stopped."""
+        """Cancel requests in flight and wait until the engines have stopped."""
         for flight in self._flights:
             _cancel(flight)
         await asyncio.gather(*self._flights, return_exceptions=True)
@@ -175,7 +176,7 @@ class Scheduler:
 
 
 def _place(entry: tuple[Request, _Wait, int]) -> tuple[str, int, int, int, int]:
-    """The same order in every run, however the waits came in."""
+    """Return a sort key that is the same in every run, whatever the timing of the waits."""
     call, position = entry[0].call, entry[2]
     return (call.task, call.sample, call.turn, call.round, position)
 

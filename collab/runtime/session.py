@@ -34,14 +34,15 @@ from collab.telemetry import Attributes, Operation, traced_episode
 from collab.tools import ToolServers, open_tools
 
 LANES = 32
-"""Default if neither the recipe nor the engine sets a number."""
+"""Default number of lanes if neither the recipe nor the engine sets one."""
 
 VLLM_LANES = 256
-"""For each engine or server of vLLM, which computes so many responses side by side at least."""
+"""Default lanes per engine or server of vLLM, which computes at least so many responses at once."""
 
 
 def lanes_of(recipe: Recipe) -> int:
-    """Episodes at the same time: as the recipe says, else enough to fill its engines."""
+    """Return the number of concurrent episodes: the recipe's, or enough to keep its engines
+    busy."""
     if recipe.concurrency is not None:
         return recipe.concurrency
     models = map(recipe.model_of, recipe.team.agents)
@@ -50,16 +51,16 @@ def lanes_of(recipe: Recipe) -> int:
 
 
 Adjust = Callable[[Sampling], Sampling]
-"""Makes the sampling settings of some episodes of an agent's own."""
+"""Returns adjusted sampling settings for some episodes, given an agent's own."""
 
 
 class Session:
-    """Opens what a recipe names; rolls out episodes of problems; closes everything.
+    """Opens everything that a recipe names; rolls out episodes of problems; closes everything.
 
     Raises:
         RecipeError, ModelUnavailable, SandboxUnavailable, ToolUnavailable: on entry, before any
             work is done.
-        ModelError: on a clean exit, when a script was not used up.
+        ModelError: on a clean exit, if a script was not used up.
     """
 
     def __init__(
@@ -72,12 +73,12 @@ class Session:
         serve: bool = True,
         within: Operation | None = None,
     ) -> None:
-        """`models` answer for the agents they name, in place of the recipe's; they stay open.
+        """Set up a session; `models` replace the recipe's for the agents they name, and stay open.
 
-        So do those of a `pool`, which is the caller's: several sessions share them.
-        `loading` is told of models that are fetched, on the thread that does it. Without `serve`
-        no MCP server is started, and agents have none of their tools: to look, not to play.
-        The spans of episodes stand below that of `within`, or else below the current one.
+        Models of a `pool` stay open, too, since several sessions may share them. `loading` is
+        called for models being downloaded, on the downloading thread. Without `serve`, no MCP
+        server is started, and agents have none of their tools: for inspection, not for play. The
+        spans of episodes are children of `within`, or else of the current span.
         """
         self.recipe = recipe
         self.sandbox = Sandbox(recipe.sandbox)
@@ -94,7 +95,7 @@ class Session:
         self._within = within
 
     async def open(self) -> Session:
-        """Open everything; `aclose` closes it, without asking whether a script was used up."""
+        """Open everything; `aclose` closes it, without checking whether a script was used up."""
         try:
             for name in self.recipe.team.agents:
                 if name not in self.models:
@@ -154,7 +155,7 @@ class Session:
     async def rollout(
         self, problems: Sequence[Problem], *, samples: int = 1, seed: int = 0
     ) -> list[Episode]:
-        """`samples` episodes of each problem, ordered by problem, then sample."""
+        """Play `samples` episodes of each problem, ordered by problem, then sample."""
         episodes = [
             event.episode
             async for event in self.stream(problems, samples=samples, seed=seed)
@@ -170,7 +171,7 @@ class Session:
         seed: int = 0,
         progress: bool = False,
     ) -> AsyncGenerator[Event, None]:
-        """The events of a rollout as they happen; to be left as `play` is."""
+        """Yield the events of a rollout as they happen; close it as for `play`."""
         starts = [
             Start(problem, group=number, sample=sample)
             for number, problem in enumerate(problems)
@@ -188,12 +189,10 @@ class Session:
         progress: bool = False,
         adjust: Adjust | None = None,
     ) -> AsyncGenerator[Event]:
-        """The events of one episode from each start, as they happen.
+        """Yield the events of one episode from each start, as they happen.
 
-        `adjust` changes every agent's sampling settings, in these episodes alone.
-
-        Leaving the iteration early cancels the episodes that are still under way and waits
-        until their engines have stopped.
+        `adjust` changes every agent's sampling settings, in these episodes alone. Leaving the
+        iteration early cancels the episodes in progress and waits until their engines have stopped.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         work = asyncio.create_task(
@@ -211,11 +210,12 @@ class Session:
                 await work
 
     async def score(self, problem: Problem, artefacts: Mapping[str, str]) -> Score:
-        """The joint reward of a joint action, given by each agent's artefact.
+        """Return the joint reward of a joint action, given by each agent's artefact.
 
         Raises:
             RecipeError: the recipe has no suite, or it is an environment of several turns.
-            AgentError: the join failed. RewardError, SandboxError: as `Scorer.score`.
+            AgentError: the join failed.
+            RewardError, SandboxError: see `Scorer.score`.
         """
         if self._games is not None:
             return await score_anew(self._games(problem), artefacts, self.recipe.team.turns)

@@ -1,4 +1,4 @@
-"""A run in numbers."""
+"""Summarises a run in numbers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ CUT, FEW = 0.25, 4
 
 
 def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
-    """Counts, mean rewards and returns, and the cost of a run; per agent where that tells more.
+    """Return counts, mean rewards and returns, and the cost of a run; per agent if informative.
 
-    A reward is the last turn's, a return the sum over all turns; each with its largest.
-    `solvable` are the episodes whose reward says whether the task is solved.
+    A reward is the last turn's, a return the sum over all turns; each comes with its largest
+    possible value. `solvable` are the episodes whose reward says whether the task is solved.
     """
     scored = [episode for episode in episodes if episode.failure is None]
     rewards = [episode.reward for episode in scored if episode.reward is not None]
@@ -48,7 +48,7 @@ def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
 
 
 def warnings_of(episodes: Sequence[Episode]) -> list[str]:
-    """Agents with many truncated responses, and feedback that failed, in words."""
+    """Warn of agents with many truncated responses, and of failed feedback."""
     return [*_truncated(episodes), *lost_feedback(episodes)]
 
 
@@ -62,7 +62,7 @@ def _truncated(episodes: Sequence[Episode]) -> Iterator[str]:
 
 
 def truncated(agent: str, share: float) -> str:
-    """The warning for an agent with this share of truncated responses."""
+    """Return the warning for an agent with this share of truncated responses."""
     return (
         f"{share:.0%} of the responses of {agent} are truncated at their limit; raise its"
         " max_new_tokens"
@@ -70,7 +70,7 @@ def truncated(agent: str, share: float) -> str:
 
 
 def lost_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
-    """How many turns went on without some feedback, and why the first did."""
+    """Yield a warning if turns continued without some feedback, with the first reason."""
     turns = [t for episode in episodes for t in episode.turns if t.feedback or t.failures]
     lost = [turn.failures[0] for turn in turns if turn.failures]
     if lost:
@@ -79,7 +79,7 @@ def lost_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
 
 
 def by_agent(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
-    """Tokens and money that each agent took, and each feedback source that asks a model."""
+    """Return tokens and money per agent, and per feedback source that asks a model."""
     used: dict[str, list[Usage]] = {}
     for episode in episodes:
         for turn in episode.turns:
@@ -126,7 +126,7 @@ class Rollout:
 
     @cached_property
     def groups(self) -> dict[str, tuple[Episode, ...]]:
-        """Episodes by problem address."""
+        """Map each problem address to its episodes."""
         groups: dict[str, tuple[Episode, ...]] = {}
         for episode in self.episodes:
             groups[episode.task] = (*groups.get(episode.task, ()), episode)
@@ -142,7 +142,7 @@ class Rollout:
         return f"<Rollout: {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:
-        """A row for each of the first episodes, for notebooks."""
+        """Return a table of the first episodes, for notebooks."""
         shown = "".join(_row(episode) for episode in self.episodes[:_SHOWN])
         return f"<p>{escape(repr(self)[1:-1])}</p><table>{_HEAD}{shown}</table>"
 

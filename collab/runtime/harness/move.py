@@ -1,4 +1,4 @@
-"""One agent acting once in a turn: the responses it gives, and what it observes between them."""
+"""One agent's move in a turn: its responses, and its observations between them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collab.records import Action, Failure, Message
 from collab.tools import Tool
 
 Generate = Callable[[int, Sequence[Message], bool], Awaitable[Action]]
-"""From the number of the response within the move, all that the agent has observed and said, and
-whether it may call tools, to the response."""
+"""Generates a response, given its number within the move, the messages so far, and whether it may
+call tools."""
 
 
 class ActionFailed(Exception):
@@ -24,7 +24,7 @@ class ActionFailed(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """One response within a move, and the messages that it was given on."""
+    """One response within a move, and the messages that led to it."""
 
     observation: tuple[Message, ...]
     action: Action
@@ -33,8 +33,8 @@ class Step:
 class Move:
     """The input of a harness: the agent's history, its model and its tools.
 
-    Each response is one decision of its own in the record. Only tokens that the model drew are
-    trained; what the harness says in between carries no gradient.
+    Each response is a separate decision in the record. Only tokens that the model sampled are
+    trained; the harness's own messages carry no gradient.
     """
 
     def __init__(
@@ -45,24 +45,24 @@ class Move:
         ask: Generate,
         tools: Mapping[str, Tool] | None = None,
     ) -> None:
-        """`history` is what came before this move, `observed` what begins it."""
+        """Start a move; `history` precedes it, `observed` begins it."""
         self.agent = agent
         self.tools: Mapping[str, Tool] = tools or {}
-        """By name: what the agent may call."""
+        """Tools that the agent may call, by name."""
         self.steps: list[Step] = []
-        """The responses so far."""
+        """Responses so far."""
         self._history = list(history)
         self._pending = list(observed)
         self._ask = ask
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """All that the agent has observed and said."""
+        """Messages that the agent has observed and written so far."""
         return (*self._history, *self._pending)
 
     @property
     def answer(self) -> str:
-        """The text of the last response, without calls of tools that nobody makes any more."""
+        """Text of the last response, without tool calls that remain unanswered."""
         action = self.steps[-1].action
         is_call = bool(action.tool_calls) or bool(self.unreadable(action))
         return before_calls(action.text) if is_call else action.text
@@ -77,21 +77,21 @@ class Move:
         return ""
 
     def observe(self, *messages: Message) -> None:
-        """Tell the agent something before its next response."""
+        """Add an observation before the agent's next response."""
         self._pending.extend(messages)
 
     def say_nothing(self) -> None:
-        """Answer with an empty text, of which the agent's model knows nothing."""
+        """Answer with an empty text, which the agent's model does not see."""
         self.steps.append(Step(tuple(self._pending), Action(text="")))
 
     async def generate(self, *, may_call: bool = True) -> Action:
-        """Ask the agent's model for one response to all that it has observed.
+        """Generate one response of the agent's model to all of its observations.
 
-        The response's `tool_calls` are the calls that it asks for; without `may_call` it is to
-        answer now. None of them is made here.
+        The response's `tool_calls` are the calls that it asks for; without `may_call` it must
+        answer now. The calls are not executed here.
 
         Raises:
-            ActionFailed: the model gave no answer; a harness lets it pass.
+            ActionFailed: the model gave no answer; a harness does not catch it.
         """
         observation = tuple(self._pending)
         action = await self._ask(len(self.steps), self.messages, may_call)

@@ -12,7 +12,7 @@ from collab.runtime.harness.move import Move
 
 LIMIT = "You have made all of your {calls} calls of tools. Give your answer now."
 EQUAL = 2
-"""Failures of one call, after which the agent is asked for its answer."""
+"""Number of failures of the same call after which the agent must answer."""
 REPEATED = "The same call failed {times} times. Give your answer now."
 
 
@@ -26,11 +26,11 @@ async def tools(
     """Let the agent call its tools until it answers without a call.
 
     Args:
-        move: what the agent does when it is its turn.
-        calls: the most calls, after which the agent is asked for its answer; a call that cannot
-            be read counts as one. A call that fails twice is the last one, too.
-        seconds: the longest that one call may take.
-        characters: the longest result that is told; of a longer one, its beginning.
+        move: the agent's move.
+        calls: the most calls, after which the agent must answer; an unreadable call counts as one.
+            A call that fails twice ends the calls, too.
+        seconds: time limit of one call.
+        characters: longest result passed to the agent; a longer one is truncated.
     """
     left, failures = calls, Counter[str]()
     while left > 0 and max(failures.values(), default=0) < EQUAL:
@@ -54,7 +54,7 @@ async def tools(
 
 
 def _unreadable(move: Move, action: Action) -> str:
-    """The answer to a call that cannot be read; empty if there is none."""
+    """Return the answer to a call that cannot be read; empty if there is none."""
     trouble = move.unreadable(action)
     if trouble and action.finish_reason == "length":
         tokens = len(action.token_ids) or action.usage.new_tokens

@@ -1,4 +1,4 @@
-"""Debate: all answer, answer each other's answers for some rounds, and one answer is taken.
+"""Debate: all agents answer, rebut each other for some rounds, and one answer is chosen.
 
 After Du et al. (arXiv 2305.14325), with an optional moderator (Liang et al., arXiv 2305.19118).
 """
@@ -31,9 +31,9 @@ async def debate(
 
     Args:
         rebuttals: rounds in which each debater sees the others' latest answers.
-        moderator: an agent that sees all last answers and gives the one that counts.
-        decide: without a moderator, `vote` takes the answer that most debaters gave (the first
-            of them where several have as many), `join` joins all last answers.
+        moderator: an agent that sees all last answers and gives the final one.
+        decide: without a moderator, `vote` takes the answer that most debaters gave (the first of
+            them in a tie), `join` joins all last answers.
     """
     debaters = [agent for agent in turn.agents if agent != moderator]
     if len(debaters) < 2:
@@ -51,6 +51,6 @@ async def debate(
 
 
 def _majority(turn: Turn, debaters: Sequence[str]) -> str:
-    """The first debater whose answer is the most frequent one."""
+    """Return the first debater whose answer is the most frequent one."""
     votes = Counter(turn.artefacts[agent].strip() for agent in debaters)
     return max(debaters, key=lambda agent: votes[turn.artefacts[agent].strip()])

@@ -1,7 +1,7 @@
-"""A standard operating procedure: roles hand on documents over a shared board.
+"""A standard operating procedure: roles exchange documents over a shared board.
 
-After MetaGPT (arXiv 2308.00352): each role writes one kind of document and subscribes to the
-kinds that it needs. A role acts as soon as all of these are on the board; roles that become ready
+After MetaGPT (arXiv 2308.00352): each role writes one kind of document and subscribes to the kinds
+that it needs. A role acts as soon as all of these are on the board; roles that become ready
 together act at the same time.
 """
 
@@ -14,12 +14,12 @@ from collab.runtime.turn import Turn
 async def pipeline(
     turn: Turn, *, reads: dict[str, list[str]], writes: dict[str, str] | None = None
 ) -> None:
-    """Play the roles in the order that their documents ask for.
+    """Play the roles in the order that their documents require.
 
     Templates see `documents`, a mapping from kind to text, of the kinds that the role reads.
 
     Args:
-        reads: by agent: the kinds of documents that it needs; an agent not named needs none.
+        reads: by agent: the kinds of documents that it needs; an agent without an entry needs none.
         writes: by agent: the kind of document that its answer is; default: the agent's name.
     """
     kinds = {agent: (writes or {}).get(agent, agent) for agent in turn.agents}
