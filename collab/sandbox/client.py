@@ -1,4 +1,4 @@
-"""The caller's side of one supervisor: a child process that is asked one thing at a time."""
+"""The caller's side of one supervisor: a child process that answers one request at a time."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from collab.sandbox.jail import wire
 ANSWER_BYTES = 1 << 26
 END_SECONDS = 2.0
 _ALONE = ("-P", "-s", "-S")
-"""As `-I`, which would also keep the interpreter from reading `PYTHONHASHSEED`."""
+"""Flags like `-I`, which itself would also make the interpreter ignore `PYTHONHASHSEED`."""
 _ROOM = str(Path(__file__).parent)
 _BOOT = "import sys; sys.path.append(sys.argv[1]); "
 _MAIN = "from jail.supervisor import main; main(int(sys.argv[2]), sys.argv[3])"
 
 
 def interpreter(main: str, *arguments: str) -> list[str]:
-    """The command of a bare interpreter that runs `main` with the supervisor's modules at hand.
+    """Return the command of a bare interpreter that runs `main` with the supervisor's modules.
 
-    Without the caller's settings, site packages and folder; `sys.argv[2:]` are `arguments`.
+    It excludes the caller's settings, site packages and folder; `sys.argv[2:]` are `arguments`.
     """
     return [sys.executable, *_ALONE, "-c", f"{_BOOT}{main}", _ROOM, *arguments]
 
 
 def bare_environment() -> dict[str, str]:
-    """Where the interpreter finds its shared libraries, and one seed for hashes; nothing else.
+    """Return an environment with only the path of shared libraries and a fixed hash seed.
 
-    The order of a set of strings hangs on that seed, and with it what a program answers: with one
-    for all supervisors, the same program gets the same verdict from each of them.
+    The order of a set of strings depends on that seed, and so does a program's answer. With one
+    seed for all supervisors, each of them gives the same program the same verdict.
     """
     libraries = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     return {"PYTHONHASHSEED": "0", **libraries}
 
 
 class JailClient:
-    """A running supervisor. Blocking; for one thread at a time, but for `end`."""
+    """A running supervisor. Calls block; use it from one thread at a time, except for `end`."""
 
     def __init__(self, isolation: str) -> None:
         try:
@@ -67,7 +67,7 @@ class JailClient:
         return self._process.poll() is None
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """One trial. Raises SandboxError when the supervisor is gone."""
+        """Run one trial. Raises SandboxError if the supervisor has ended."""
         assert self._process.stdin is not None
         try:
             wire.send(self._process.stdin.fileno(), request)
@@ -83,12 +83,12 @@ class JailClient:
         return answer
 
     def stop(self) -> None:
-        """Ask the supervisor to end itself and all below it; `end` waits for it."""
+        """Ask the supervisor to end itself and all its processes; `end` waits for it."""
         with suppress(ProcessLookupError):
             self._process.terminate()
 
     def end(self) -> None:
-        """Stop the supervisor and wait until every process below it is gone."""
+        """Stop the supervisor and wait until all its processes have ended."""
         self.stop()
         try:
             self._process.wait(END_SECONDS)

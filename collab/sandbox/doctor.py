@@ -1,4 +1,4 @@
-"""Attacking the sandbox's layers on this machine, each alone, to tell which of them hold."""
+"""Attacks each of the sandbox's layers on this machine separately, to check whether it holds."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _TRIAL = Trial(
 
 
 class LayerReport(Record):
-    """Whether one layer held."""
+    """The result of one layer: whether it held."""
 
     name: str
     holds: bool
     detail: str
     remedy: str
-    """What to do where it does not hold; empty where it does."""
+    """Remedy if the layer does not hold; empty if it does."""
 
 
 async def examine() -> list[LayerReport]:
@@ -44,9 +44,9 @@ async def examine() -> list[LayerReport]:
 
 
 def probe(layer: str, *, on: bool) -> dict[str, Any]:
-    """What the probes of `layer` came to: `broke` and `held` by name, or `refused`.
+    """Run the probes of `layer`; returns `broke` and `held` by name, or `refused`.
 
-    Raises SandboxError when the probes themselves fail.
+    Raises SandboxError if the probes themselves fail.
     """
     bare = layer == "environment" and on
     environment = bare_environment() if bare else {**_given_to_no_python(), CANARY: "secret"}
@@ -65,7 +65,8 @@ def probe(layer: str, *, on: bool) -> dict[str, Any]:
 
 
 def _given_to_no_python() -> dict[str, str]:
-    """The caller's environment without what would change the interpreter of the probes."""
+    """Return the caller's environment without variables that would change the probes'
+    interpreter."""
     return {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
 
 

@@ -25,7 +25,7 @@ def parse_program(text: str) -> None:
 
 
 def program_parses(text: str) -> bool:
-    """Whether a program, or each of its files, parses."""
+    """Return True if a program, or each of its files, parses."""
     try:
         parse_program(text)
     except SyntaxError:

@@ -13,7 +13,7 @@ from collab.sandbox.verdict import Trial, Verdict
 
 UNSAFE_HINT = "or run without isolation by choice: --sandbox unsafe"
 _OF_THE_EXECUTOR = {"isolation", "workers", "executor", "address"}
-"""Settings that are no limits of a program."""
+"""Settings that are not limits of a program."""
 
 
 class Sandbox:
@@ -35,18 +35,18 @@ class Sandbox:
     async def check(self, trial: Trial) -> Verdict:
         """Run one trial.
 
-        Raises SandboxUnavailable where the program cannot be isolated, and SandboxError for
-        other trouble of ours, such as a test that does not parse. What the program does is never
-        an error but a verdict.
+        Raises SandboxUnavailable if the program cannot be isolated, and SandboxError for other
+        failures of the sandbox, such as a test that does not parse. A program's own behaviour is
+        never an error but a verdict.
         """
         return self._verdict(await self._own_executor().run(self._job(trial)))
 
     def close(self) -> None:
-        """End every process of the sandbox; trials that are running raise SandboxError."""
+        """End every process of the sandbox; running trials raise SandboxError."""
         self._own_executor().close()
 
     async def aclose(self) -> None:
-        """As `close`, without blocking the event loop."""
+        """Close the sandbox without blocking the event loop."""
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
     async def __aenter__(self) -> Sandbox:

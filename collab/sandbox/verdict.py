@@ -1,4 +1,4 @@
-"""What the sandbox is asked, and what it answers."""
+"""Trials and verdicts: the sandbox's input and output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _any_string(value: Any) -> str:
 
 
 Source = Annotated[str, PlainValidator(_any_string, json_schema_input_type=str)]
-"""Source code as a model wrote it: lone surrogates and NUL included."""
+"""Source code as a model wrote it, including lone surrogates and NUL."""
 
 
 Values = Literal[
@@ -50,30 +50,30 @@ class Treatment(Record):
     values: Values
     seed: int = 0
     lines: tuple[int, int] | None = None
-    """The first and the last line, from 1, where the function is defined; None: anywhere.
+    """First and last line, from 1, of the function's definition; None: anywhere.
 
     Another function of the same name keeps its own values.
     """
     moved: bool = False
-    """Make objects of many sizes first, so that those of the program have other addresses."""
+    """Allocate objects of many sizes first, so that those of the program have other addresses."""
 
 
 class Trial(Record):
-    """An untrusted program and the trusted test that it is to pass."""
+    """An untrusted program and the trusted test that it must pass."""
 
     program: Source
-    """Untrusted, and complete: the prompt's imports and helpers stand in it."""
+    """Untrusted program, complete with the prompt's imports and helpers."""
     entry_point: str
-    """The function that the test is about."""
+    """Function that the test is about."""
     test: str
     """Trusted source that defines `check(candidate)`, as HumanEval's does.
 
-    Arguments and answers are plain data and cross as copies: a program cannot change what a test
-    compares with. A test of a function does not see that it changed its argument in place; a test
-    of a class (`entry_point: class NAME`) sees what a method did to its arguments.
+    Arguments and answers are plain data and are copied: a program cannot change the values that a
+    test compares with. A test of a function does not see in-place changes of its argument; a test
+    of a class (`entry_point: class NAME`) sees a method's changes to its arguments.
     """
     prelude: str = ""
-    """Trusted source that the test's own side needs: the prompt's imports and helpers."""
+    """Trusted source that the test itself needs: the prompt's imports and helpers."""
     treatment: Treatment | None = None
 
 
@@ -81,19 +81,19 @@ class Check(Record):
     """One assert, evaluated once."""
 
     line: int
-    """1-based, in the test."""
+    """Line in the test, from 1."""
     source: str
     held: bool
     expected: str | None = None
-    """For `==`: a short text of the side that does not call the candidate."""
+    """Short text, for `==`, of the side that does not call the candidate."""
     got: str | None = None
     error: str | None = None
     answer: str | None = None
-    """A digest of what the program answered for this check; None without an answer."""
+    """Digest of the program's answers for this check; None without an answer."""
 
 
 class Verdict(Record):
-    """What became of a trial.
+    """The outcome of a trial.
 
     `flags` are signs of a program that attacks its sandbox, or of a limit that it reached:
 
@@ -108,18 +108,20 @@ class Verdict(Record):
     """
 
     passed: bool
-    """It loaded, the test ran to its end, and all checks held, at least one that depends on it."""
+    """Whether it loaded, the test ran to its end, and all checks held, at least one of them
+    telling."""
     tests: Tests
     checks: tuple[Check, ...]
-    """The first 1,000 evaluations of asserts that say something about the program.
+    """The first 1,000 evaluations of asserts that depend on the program.
 
-    `tests` counts what the test holds: an assert in a loop whose length the program decides is one.
+    `tests` counts the test's own checks: an assert in a loop whose length the program decides is
+    one.
     """
     loaded: bool
     error: str | None = None
-    """Why the program did not load, or why the trial ended early."""
+    """Reason why the program did not load, or why the trial ended early."""
     returned: str | None = None
-    """What the test's `check` returned, where that is text."""
+    """Return value of the test's `check`, if it is text."""
     flags: tuple[str, ...] = ()
     isolation: str
     """`sealed` or `unsafe`."""

@@ -188,7 +188,7 @@ def _check_links(run: Path) -> None:
 
 
 def _places(data: Any, above: str) -> list[tuple[str, str]]:
-    """Yield keys of the recipe that hold the whole path of an existing file or folder."""
+    """Return keys of the recipe that hold the whole path of an existing file or folder."""
     if isinstance(data, dict):
         items = [(f"{above}.{k}" if above else str(k), v) for k, v in data.items()]
     elif isinstance(data, list):

@@ -109,7 +109,7 @@ def _source(root: Path, place: Path) -> SourceFile:
 
 
 def _names(source: SourceFile) -> Iterator[str]:
-    """Return the top-level names that a file imports, also within functions."""
+    """Yield the top-level names that a file imports, also within functions."""
     for node in ast.walk(_tree(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

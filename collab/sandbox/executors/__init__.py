@@ -1,4 +1,4 @@
-"""Where trials run: on this machine, or on the nodes of a cluster; one interface for both."""
+"""Executors of trials, on this machine or on the nodes of a cluster, with one interface."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["Executor", "Job", "Result", "judging", "open_executor"]
 
 
 def open_executor(spec: SandboxSpec) -> Executor:
-    """The executor that `spec` names; no process starts before its first job.
+    """Return the executor that `spec` names; no process starts before its first job.
 
-    Raises SandboxUnavailable where it takes a package that is not installed.
+    Raises SandboxUnavailable if a package that it needs is not installed.
     """
     if spec.executor == "ray":
         from collab.sandbox.executors.on_ray import RayExecutor
@@ -23,7 +23,7 @@ def open_executor(spec: SandboxSpec) -> Executor:
 
 
 def judging(spec: SandboxSpec) -> str:
-    """How many programs are judged at the same time, and where."""
+    """Describe how many programs are judged at the same time, and where."""
     if spec.executor == "ray":
         many = counted(spec.workers, "program") if spec.workers else "a program for each processor"
         return f"{many} at a time, on the ray cluster {spec.address}"

@@ -1,4 +1,4 @@
-"""Trials on this machine: each in a supervisor of a small pool.
+"""Runs trials on this machine, each in a supervisor of a small pool.
 
 Threads wait for the supervisors, so the event loop never does.
 """
@@ -16,7 +16,8 @@ from collab.sandbox.executors.base import Job, Result
 
 
 class LocalExecutor:
-    """At most `workers` jobs at the same time, each in a process of its own; 0: one a processor."""
+    """Runs at most `workers` jobs at the same time, each in its own process; 0: one per
+    processor."""
 
     def __init__(self, isolation: str, workers: int = 0) -> None:
         self._isolation, self._workers = isolation, workers or processors()
@@ -138,7 +139,7 @@ def _closed() -> SandboxError:
 
 
 def processors() -> int:
-    """Those that this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Trials on the nodes of a ray cluster, by way of a process that alone imports ray."""
+"""Runs trials on the nodes of a ray cluster, through a separate process that imports ray."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MODULE = "collab.sandbox.executors.ray_driver"
 
 
 class RayExecutor:
-    """At most `workers` jobs at the same time; 0: one for each processor of the cluster.
+    """Runs at most `workers` jobs at the same time; 0: one per processor of the cluster.
 
     Raises:
         SandboxUnavailable: ray is not installed.
@@ -66,7 +66,7 @@ class RayExecutor:
             driver.end()
 
     def _running(self, times_closed: int) -> _Driver:
-        """The process for a job that came when the executor had been closed so many times."""
+        """Return the process for a job that arrived after so many calls of `close`."""
         with self._lock:
             if self._times_closed != times_closed:  # nobody would end what starts now
                 raise SandboxError(
@@ -80,7 +80,7 @@ class RayExecutor:
 
 
 class _Driver:
-    """The process, and what is expected of it; a thread takes what comes."""
+    """The driver process, and its pending results; a thread receives them."""
 
     def __init__(self, settings: tuple[str, ...]) -> None:
         address, isolation, workers = settings
@@ -97,7 +97,7 @@ class _Driver:
         self._lock, self._sending = threading.Lock(), threading.Lock()
         self._told = ""
         self._is_over = False
-        """No result comes any more."""
+        """Whether no more results will arrive."""
         self._thread = threading.Thread(target=self._receive, name="sandbox on ray", daemon=True)
         self._thread.start()
 
@@ -106,7 +106,7 @@ class _Driver:
         return self._process.poll() is None and self._thread.is_alive()
 
     def expect(self) -> tuple[int, Future[Result]]:
-        """A number for the next job, and what its result will be."""
+        """Return a number for the next job, and the future of its result."""
         number, waiting = next(self._numbers), Future[Result]()
         with self._lock:
             self._expected[number] = waiting
@@ -116,13 +116,13 @@ class _Driver:
         return number, waiting
 
     def send(self, request: dict[str, Any]) -> None:
-        """Hand a request over; where nobody takes it, what is expected fails by itself."""
+        """Send a request; if no process receives it, its pending result fails by itself."""
         assert self._process.stdin is not None
         with self._sending, suppress(wire.Closed, ValueError):
             wire.send(self._process.stdin.fileno(), request)
 
     def end(self) -> None:
-        """Have the process leave its cluster, and wait until it is gone."""
+        """Let the process leave its cluster, and wait until it has ended."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

@@ -1,7 +1,7 @@
-"""The process that speaks to a ray cluster: jobs come in as frames, and results go out.
+"""The process that connects to a ray cluster: jobs come in as frames, and results go out.
 
-It is a process of its own because a driver of ray prints where it likes, takes over signals, and
-ends at once when its cluster does; none of that may happen to a run.
+It is a separate process because a ray driver prints at will, takes over signals, and ends at once
+when its cluster does. None of that may happen to a run.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from collab.sandbox.executors.node import judge, sandbox_code
 from collab.sandbox.jail import wire
 
 TRIES = 3
-"""How often a job is begun, where the nodes that have it are lost."""
+"""Attempts at a job whose nodes are lost."""
 PATIENCE = 600.0
-"""Seconds beyond a program's own limit after which a node has not answered."""
+"""Seconds beyond a program's own limit after which a node counts as silent."""
 GREETING_SECONDS, CONNECT_SECONDS = 5.0, 60.0
-"""For the cluster's address to answer at all, and for ray to be part of the cluster."""
+"""Time limits for the cluster's address to answer, and for ray to join the cluster."""
 FRAME_BYTES = 1 << 28
 _POLL_SECONDS = 1.0
 
 
 def main(caller: int, address: str, isolation: str, workers: int) -> None:
-    """Serve jobs on the standard streams for the process `caller`, until it is gone."""
+    """Serve jobs on the standard streams for the process `caller`, until it has ended."""
     replies = os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
@@ -61,7 +61,7 @@ def main(caller: int, address: str, isolation: str, workers: int) -> None:
 
 
 def _give_up(refuse: Callable[[str], None]) -> None:
-    """End a process that still waits for its cluster; ray itself would wait for ever."""
+    """End a process that still waits for its cluster; ray itself would wait forever."""
     refuse(f"it has not answered within {CONNECT_SECONDS:g} s")
     os._exit(1)
 
@@ -88,7 +88,7 @@ def _unreachable(address: str, why: str) -> str:
 
 
 class Driver:
-    """Sends jobs to nodes, `workers` at the same time, and those of lost nodes once more."""
+    """Sends jobs to nodes, `workers` at the same time, and jobs of lost nodes again."""
 
     def __init__(self, replies: int, isolation: str, workers: int) -> None:
         self._replies, self._isolation = replies, isolation
@@ -97,7 +97,7 @@ class Driver:
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def serve(self, caller: int) -> None:
-        """Take requests until the caller is gone."""
+        """Serve requests until the caller has ended."""
         requests: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         reading = asyncio.create_task(
             asyncio.to_thread(_read, requests, asyncio.get_running_loop())
@@ -175,7 +175,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _read(requests: asyncio.Queue[dict[str, Any] | None], loop: asyncio.AbstractEventLoop) -> None:
-    """Hand on what the caller sends; None at the end. Runs in a thread."""
+    """Pass the caller's requests on; None at the end. Runs in a thread."""
     reader = wire.Reader(0, FRAME_BYTES)
     while True:
         try:
@@ -189,7 +189,7 @@ def _read(requests: asyncio.Queue[dict[str, Any] | None], loop: asyncio.Abstract
 
 
 async def _gone(caller: int) -> None:
-    """Return when the caller is gone; its pipe may be held open by a fork."""
+    """Return once the caller has ended; a fork may keep its pipe open."""
     while os.getppid() == caller:
         await asyncio.sleep(_POLL_SECONDS)
 

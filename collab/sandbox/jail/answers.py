@@ -1,4 +1,4 @@
-"""What a program answered since the last check, as a short text to compare with."""
+"""A short text of a program's answers since the last check, for comparison."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ class Answers:
         self._all = True
 
     def note(self, answer: dict[str, Any]) -> None:
-        """Take one frame of the worker's."""
+        """Record one frame of the worker."""
         self._all = self._all and "value" in answer
         if "value" in answer:
             self._seen.append(_canonical(answer["value"]))
 
     def taken(self) -> str | None:
-        """A digest of the values since the last call; None where there was none, or an error."""
+        """Return a digest of the values since the last call; None if there was none, or an
+        error."""
         seen, complete = self._seen, self._all
         self._seen, self._all = [], True
         if not seen or not complete:
@@ -32,7 +33,7 @@ class Answers:
 
 
 def _canonical(tree: Any) -> str:
-    """A text that is the same for equal values: sets and dictionaries have no order."""
+    """Return a text that is the same for equal values: sets and dictionaries have no order."""
     try:
         return json.dumps(_unordered(tree))
     except RecursionError:
@@ -40,9 +41,10 @@ def _canonical(tree: Any) -> str:
 
 
 def _unordered(tree: Any) -> Any:
-    """The tree with digests, sorted, for what stands in a set or dictionary.
+    """Return the tree with digests, sorted, for the content of a set or dictionary.
 
-    A digest is as short at every depth, where a text within a text is quoted once more at each.
+    A digest is equally short at every depth, while a text within a text would be quoted again at
+    each.
     """
     if isinstance(tree, list):
         return list(map(_unordered, tree))

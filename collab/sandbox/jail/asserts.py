@@ -27,13 +27,13 @@ _BRANCHES = (ast.If, ast.Try, ast.TryStar, ast.Match)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
-"""Where statements stand within a statement; no expression holds an assert."""
+"""Fields of a statement that hold statements; no expression holds an assert."""
 _LOAD = ast.Load()
 _Node = TypeVar("_Node", bound=ast.AST)
 
 
 class BadTest(Exception):
-    """A test that cannot be run as one: our trouble, never the program's."""
+    """A test that cannot be run as one; this is the sandbox's failure, never the program's."""
 
 
 @dataclass(frozen=True)
@@ -43,27 +43,27 @@ class Assertion:
     line: int
     source: str
     message: str | None
-    """The assert's message where it is a plain string."""
+    """Message of the assert if it is a plain string."""
     elsewhere: bool
-    """It stands in another function than check, which need not be called."""
+    """Whether it is in another function than check, which may not be called."""
     branched: bool
-    """It stands below if, try or match, and need not be reached."""
+    """Whether it is below if, try or match, and may not be reached."""
     looped: bool
-    """It stands below a loop."""
+    """Whether it is below a loop."""
     telling: bool
-    """It can depend on the candidate; one that cannot gives no marks."""
+    """Whether it can depend on the candidate; one that cannot gives no marks."""
     optional: bool = False
-    """Not to reach it is right: it is false in itself, such as `assert False`, or it stands where
-    one assert takes the place of another that failed."""
+    """Whether a correct program may skip it: it is false in itself, such as `assert False`, or one
+    assert replaces another that failed."""
 
     @property
     def required(self) -> bool:
-        """Whether a test that ran to its end has reached it."""
+        """True if a test that ran to its end must have reached it."""
         return not (self.elsewhere or self.branched)
 
     @property
     def repeats(self) -> bool:
-        """Whether the syntax tree leaves open how often it is evaluated."""
+        """True if the syntax tree leaves the number of evaluations open."""
         return self.elsewhere or self.looped
 
 
@@ -74,7 +74,7 @@ class CountedTest:
 
 
 def instrument(test: str, entry_point: str, prelude: str = "") -> CountedTest:
-    """`test` with counted asserts. Raises BadTest."""
+    """Return `test` with counted asserts. Raises BadTest."""
     try:
         tree = ast.parse(test, "test.py")
         return _instrument(test, tree, entry_point, prelude)
@@ -95,7 +95,7 @@ def _instrument(test: str, tree: ast.Module, entry_point: str, prelude: str) -> 
 
 
 def _telling(tree: ast.Module, candidates: set[str], prelude: str) -> frozenset[ast.Assert]:
-    """The asserts that can depend on a candidate."""
+    """Return the asserts that can depend on a candidate."""
     statements = list(_statements(tree))
     asserts = [node for node in statements if isinstance(node, ast.Assert)]
     calling = frozenset(node for node in asserts if _calls(node.test, candidates))
@@ -109,7 +109,7 @@ def _telling(tree: ast.Module, candidates: set[str], prelude: str) -> frozenset[
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """The statements below `node`, at every depth."""
+    """Yield the statements below `node`, at every depth."""
     for below in _below(node):
         yield below
         yield from _statements(below)
@@ -123,7 +123,7 @@ def _below(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _calls(node: ast.expr, candidates: set[str]) -> bool:
-    """Whether the expression itself calls a candidate."""
+    """Return True if the expression itself calls a candidate."""
     calls = (n.func for n in ast.walk(node) if isinstance(n, ast.Call))
     return any(isinstance(function, ast.Name) and function.id in candidates for function in calls)
 
@@ -227,13 +227,13 @@ class _Counter(ast.NodeTransformer):
         return at.method("true", at.constant(number), test, strict)
 
     def _asks(self, node: ast.expr) -> bool:
-        """Whether the expression names the candidate."""
+        """Return True if the expression names the candidate."""
         names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
         return not self._candidates.isdisjoint(names)
 
 
 class _Place:
-    """Makes nodes that stand where `node` stands."""
+    """Makes nodes at the position of `node`."""
 
     def __init__(self, node: ast.stmt) -> None:
         self._place = {name: getattr(node, name) for name in node._attributes}
@@ -251,7 +251,7 @@ class _Place:
         return self.make(ast.Expr, value)
 
     def method(self, name: str, *arguments: ast.expr) -> ast.Call:
-        """A call of the test runner."""
+        """Make a call of the test runner."""
         method = self.make(ast.Attribute, self.name(REFEREE), name, _LOAD)
         return self.make(ast.Call, method, list(arguments), [])
 

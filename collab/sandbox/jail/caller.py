@@ -1,4 +1,4 @@
-"""The process that a supervisor serves, and what the supervisor waits for."""
+"""The process that a supervisor serves, and the events that the supervisor waits for."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _DRAINED_BYTES = 1 << 16
 
 
 class Caller:
-    """The process that started the supervisor; when it is gone the supervisor goes too."""
+    """The process that started the supervisor; when it ends, the supervisor ends too."""
 
     def __init__(self, pid: int, requests: int) -> None:
         self._pid = pid
         self.signs = [requests]
-        """Descriptors that are ready when a request comes, or the caller is gone."""
+        """Descriptors that are ready when a request arrives, or the caller has ended."""
         if self.gone():
             sys.exit(0)
         # The pipe alone would not do: a fork of the caller's may hold its other end open.
@@ -28,7 +28,7 @@ class Caller:
         return os.getppid() != self._pid
 
     def wait_for_request(self) -> bool:
-        """Wait until something comes; False when the caller is gone."""
+        """Wait for a request; returns False if the caller has ended."""
         while not self._poll.poll(POLL_SECONDS * 1000):
             if self.gone():
                 return False
@@ -36,9 +36,9 @@ class Caller:
 
 
 class Events:
-    """What the supervisor waits for during one trial: `report` is the test runner's pipe.
+    """Events that the supervisor waits for during one trial; `report` is the test runner's pipe.
 
-    `printed` are pipes with what the processes of the trial print, which nobody is to see.
+    `printed` are pipes with the output of the trial's processes, which is discarded.
     """
 
     def __init__(self, caller: Caller, report: int, *printed: int) -> None:
@@ -47,10 +47,10 @@ class Events:
         self._poll = _poll(*caller.signs, report, *printed)
 
     def reported(self, seconds: float) -> bool:
-        """Wait for the test runner at most so long: whether its pipe is ready.
+        """Wait for the test runner at most so long; returns whether its pipe is ready.
 
-        Meanwhile what is printed is read off. Raises SystemExit when the caller is gone, or has
-        given the trial up.
+        Printed output is drained meanwhile. Raises SystemExit when the caller has ended, or has
+        cancelled the trial.
         """
         ready = {fd for fd, _ in self._poll.poll(max(0.0, min(seconds, POLL_SECONDS)) * 1000)}
         if not ready.isdisjoint(self._caller.signs) or (not ready and self._caller.gone()):
@@ -66,7 +66,7 @@ class Events:
             os.close(fd)
 
     def close(self) -> None:
-        """Let go of the trial's pipes."""
+        """Release the trial's pipes."""
         for fd in (self._report, *self._printed):
             os.close(fd)
 

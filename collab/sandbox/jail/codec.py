@@ -1,10 +1,9 @@
-"""Values that may cross between test_runner and worker, as trees that JSON can carry.
+"""Values that may be passed between test_runner and worker, as trees that JSON can hold.
 
-Exact types of Python's own only, numbers, texts, containers, dates and names of types: a subclass
-could answer every comparison with True. The decoder builds nothing but these, checks depth, and
-refuses what it does not know. It takes time in proportion to what it reads: a set or dict whose
-items share one hash would take the square of it, and a test that goes on with a huge integer for
-ever.
+Only exact built-in types pass: numbers, texts, containers, dates and names of types. A subclass
+could answer every comparison with True. The decoder builds nothing else, checks the depth, and
+refuses unknown types. Its time is proportional to the input. A set or dict whose items share one
+hash would take quadratic time, and a huge integer could keep a test busy forever; both are refused.
 
     None, bool, str, small int, float   themselves
     list                                [item, ...]
@@ -22,13 +21,14 @@ from typing import Any
 
 SMALL = 1 << 63
 LONGEST_RANGE = 1_000_000
-"""A range says in few bytes what a test may then spread out in memory."""
+"""Longest range: a range is short to send, but a test may expand it in memory."""
 LONGEST_INT = 1 << 17
-"""Bits, some 39,000 digits. A test may raise what it gets to a power, or write it out."""
+"""Largest integer in bits, some 39,000 digits. A test may raise a value to a power, or print it."""
 LARGEST_DECIMAL = 10_000
-"""Digits of a decimal number, before its point and behind it; to add two takes so many."""
+"""Most digits of a decimal number, before and after its point; adding two takes so many."""
 MOST_COLLIDING = 64
-"""Items of one set or dict that share a hash; of honest values (-1 and -2, powers of 2) few do."""
+"""Most items of one set or dict that share a hash; honest values (-1 and -2, powers of 2) rarely
+do."""
 TYPES: dict[str, type] = {
     kind.__name__: kind
     for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
@@ -38,7 +38,7 @@ DICTS: tuple[type, ...] = (dict, Counter, OrderedDict, defaultdict)
 
 
 class Foreign(Exception):
-    """A value of a type that does not cross; its argument is the type's name."""
+    """A value of a type that is not transferred; its argument is the type's name."""
 
 
 class TooDeep(Exception):
@@ -46,15 +46,15 @@ class TooDeep(Exception):
 
 
 class Undecodable(Exception):
-    """A tree that no encoder of ours wrote."""
+    """A tree that the encoder cannot have written."""
 
 
 class OverLimit(Undecodable):
-    """A value that a test could not go on with in bounded time."""
+    """A value with which a test could not finish in bounded time."""
 
 
 def encode(value: object, depth: int) -> Any:
-    """The tree of `value`, at most `depth` containers deep. Raises Foreign or TooDeep."""
+    """Encode `value` as a tree, at most `depth` containers deep. Raises Foreign or TooDeep."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value
@@ -69,7 +69,7 @@ def encode(value: object, depth: int) -> Any:
 
 
 def decode(tree: Any, depth: int, *, bounded: bool = True) -> Any:
-    """The value of `tree`, of exact built-in types. Raises Undecodable; if bounded, OverLimit."""
+    """Decode a tree to exact built-in types. Raises Undecodable; if bounded, OverLimit."""
     return _Decoder(bounded).value(tree, depth)
 
 
@@ -117,7 +117,7 @@ _ENCODERS: dict[type, Callable[[Any, int], Any]] = {
 
 
 class _Decoder:
-    """One value on its way in, within the limits of the whole of it."""
+    """Decodes one value, within limits for the whole of it."""
 
     def __init__(self, bounded: bool) -> None:
         self._bounded = bounded
@@ -151,7 +151,7 @@ class _Decoder:
         return [self.value(item, depth) for item in payload]
 
     def keys(self, payload: Any, depth: int) -> list[Any]:
-        """Items that are to be hashed."""
+        """Decode items that will be hashed."""
         keys = self.items(payload, depth)
         hashes = sorted(map(hash, keys))
         collide = any(map(int.__eq__, hashes, hashes[MOST_COLLIDING:]))
@@ -219,4 +219,4 @@ CROSSING: dict[str, type[Exception]] = {
     and issubclass(kind, Exception)
     and not issubclass(kind, (StopIteration, StopAsyncIteration, ExceptionGroup))
 }
-"""Exceptions that cross by name, so that a test which expects one sees it."""
+"""Exceptions that are transferred by name, so that a test which expects one sees it."""

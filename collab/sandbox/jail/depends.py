@@ -1,8 +1,8 @@
-"""Which asserts of a test can depend on the candidate at all.
+"""Finds the asserts of a test that can depend on the candidate.
 
-Names are followed through the whole test, regardless of order and scope: a name depends when it is
-ever made, or changed, from a call of the candidate, or where such a call decides whether it is.
-An assert that depends on none of these, such as `assert True`, says nothing about a program.
+Names are followed through the whole test, regardless of order and scope. A name depends on the
+candidate if it is ever created or changed from a call of it, or if such a call decides whether it
+is. An assert that depends on none of these, such as `assert True`, says nothing about a program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _NONE: Names = frozenset()
 
 
 def dependent(trees: Iterable[ast.AST], candidates: set[str]) -> frozenset[ast.Assert]:
-    """The asserts within `trees` that can depend on a function with a name in `candidates`."""
+    """Return the asserts within `trees` that can depend on a function with a name in
+    `candidates`."""
     trees = list(trees)
     flow = _Flow(candidates, dict(pair for tree in trees for pair in _functions(tree)))
     for tree in trees:
@@ -34,7 +35,7 @@ def dependent(trees: Iterable[ast.AST], candidates: set[str]) -> frozenset[ast.A
 
 
 class _Flow(ast.NodeVisitor):
-    """Collects, for every name, which names it hands on to."""
+    """Collects, for every name, the names that it flows into."""
 
     def __init__(self, candidates: set[str], functions: dict[str, set[str]]) -> None:
         self.asserts: dict[ast.Assert, Names] = {}
@@ -42,12 +43,12 @@ class _Flow(ast.NodeVisitor):
         self._hands_on: dict[str, set[str]] = defaultdict(set)
         self._idle: set[ast.AST] = set()
         self._deciding = _NONE
-        """Names that decide whether, or how often, what is visited now is run."""
+        """Names that decide whether, or how often, the current node is run."""
         self._guarding = _NONE
-        """Those of them that decide whether it is run at all."""
+        """Names that decide whether the current node is run at all."""
 
     def reached(self) -> set[str]:
-        """Every name that depends on a candidate."""
+        """Return every name that depends on a candidate."""
         open_ = [*self._candidates, *_OPAQUE]
         found = set(open_)
         while open_:
@@ -57,7 +58,7 @@ class _Flow(ast.NodeVisitor):
         return found
 
     def visit(self, node: ast.AST) -> None:
-        """Take what `node` says of names, then what stands below it."""
+        """Collect the flow of names in `node`, then in the nodes below it."""
         self._idle.update(_merely_looked_at(node, self._candidates))
         if isinstance(node, ast.Assert):
             self.asserts[node] = self._names(node.test) | self._guarding
@@ -96,7 +97,7 @@ class _Flow(ast.NodeVisitor):
             self._link(self._names(node), {node.name})
 
     def _call(self, node: ast.Call) -> None:
-        """Arguments reach parameters, and a call may change what it is given."""
+        """Let arguments flow into parameters; a call may also change its arguments."""
         callee = _callee(node)
         if callee in self._candidates:
             return  # what it is given are copies
@@ -117,7 +118,8 @@ class _Flow(ast.NodeVisitor):
         return isinstance(argument, ast.Lambda) or _base(argument) in self._functions
 
     def _decides(self, node: ast.AST) -> tuple[Names, Names]:
-        """What decides whether or how often parts of `node` are run, and whether at all."""
+        """Return the names that decide whether or how often parts of `node` run, and whether they
+        run at all."""
         match node:
             case ast.If(test=head) | ast.IfExp(test=head) | ast.Match(subject=head):
                 names = self._names(head)
@@ -149,7 +151,7 @@ class _Flow(ast.NodeVisitor):
             self._hands_on[source].update(targets)
 
     def _names(self, *nodes: ast.AST) -> Names:
-        """Names that `nodes` mention, without candidates that are merely looked at."""
+        """Return names that `nodes` mention, without candidates that are only inspected."""
         found: set[str] = set()
         idle: set[ast.AST] = set()
         for top in nodes:
@@ -161,7 +163,7 @@ class _Flow(ast.NodeVisitor):
 
 
 def _merely_looked_at(node: ast.AST, candidates: set[str]) -> Iterator[ast.Name]:
-    """Mentions of a candidate right below `node` that do not call it, nor hand it on."""
+    """Yield mentions of a candidate right below `node` that neither call it nor pass it on."""
     operands: list[ast.expr] = []
     match node:
         case ast.Assert(test=test) | ast.UnaryOp(op=ast.Not(), operand=test):
@@ -180,7 +182,7 @@ def _merely_looked_at(node: ast.AST, candidates: set[str]) -> Iterator[ast.Name]
 
 
 def _functions(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
-    """Functions that `tree` defines by name, and their parameters."""
+    """Yield functions that `tree` defines by name, and their parameters."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -190,7 +192,7 @@ def _functions(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
 
 
 def _callee(node: ast.Call) -> str:
-    """The name of the function or method that is called; "" where it has none."""
+    """Return the name of the function or method that is called; "" if it has none."""
     match node.func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -205,7 +207,7 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> se
 
 
 def _bases(target: ast.expr) -> Iterator[str]:
-    """The names that an assignment to `target` makes or changes."""
+    """Yield the names that an assignment to `target` creates or changes."""
     if isinstance(target, (ast.Tuple, ast.List)):
         for element in target.elts:
             yield from _bases(element)
@@ -214,7 +216,7 @@ def _bases(target: ast.expr) -> Iterator[str]:
 
 
 def _base(node: ast.expr) -> str:
-    """The name that `node` is, or is reached from; "" where there is none."""
+    """Return the name that `node` is, or is reached from; "" if there is none."""
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""

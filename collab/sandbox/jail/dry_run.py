@@ -1,8 +1,8 @@
-"""How often a test evaluates each of its asserts, whatever the candidate does.
+"""Counts how often a test evaluates each of its asserts, whatever the candidate does.
 
-The test runs twice without any program: a stand-in takes the candidate's place that goes along with
-whatever is asked of it, once as nothing (false, zero, empty) and once as something (true, two, of
-two items). Where both runs end and agree, the number is the test's own.
+The test runs twice without any program, with a stand-in for the candidate that accepts everything:
+once as nothing (false, zero, empty) and once as something (true, two, of two items). If both runs
+end and agree, the count is the test's own.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Runs = Callable[["Counting", "StandIn"], bool]
-"""Run the test with a test runner and a candidate; whether it ran to its end."""
+"""Runs the test with a test runner and a candidate; returns whether it ran to its end."""
 
 
 class Counting:
-    """A test runner that finds nothing wrong, and only counts."""
+    """A test runner that finds no fault, and only counts."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
@@ -79,7 +79,8 @@ for _name in _OPERATORS.split():
 
 
 def counted(run: Runs, asserts: int) -> list[int | None]:
-    """Evaluations of each of the test's `asserts`, with None where they are not the test's own."""
+    """Count the evaluations of each of the test's `asserts`; None if they depend on the
+    candidate."""
     found = []
     for something in (False, True):
         counting = Counting()

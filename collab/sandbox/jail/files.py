@@ -1,4 +1,4 @@
-"""A program of several files, as one text: each begins with a line `# file: NAME.py`."""
+"""A program of several files, as one text: each file begins with a line `# file: NAME.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 MAX_FILES = 32
 MAX_BYTES = 200_000
-"""Of all files together."""
+"""Largest size of all files together, in bytes."""
 MAX_NAME = 100
 
 MARK = re.compile(r"^# file: (.*)$", re.MULTILINE)
@@ -16,7 +16,7 @@ _NAME = re.compile(r"(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
 
 
 class BadFiles(SyntaxError):
-    """The files make no program: a name that is not allowed, one written twice, or too many."""
+    """The files are no program: a name is not allowed or used twice, or there are too many."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message, (None, line, None, None))
@@ -29,25 +29,25 @@ class File:
     name: str
     source: str
     line: int
-    """Where its first line stands in the whole text, counted from 1."""
+    """Line of the whole text, counted from 1, on which the file begins."""
 
     @property
     def module(self) -> str:
-        """What it is imported by: `shapes/area.py` by `shapes.area`."""
+        """Name by which the file is imported, e.g. `shapes.area` for `shapes/area.py`."""
         return self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def is_files(text: str) -> bool:
-    """Whether a text is a program of files, whose first line names one."""
+    """Return True if a text is a program of files, whose first line names one."""
     return MARK.match(text) is not None
 
 
 def split_files(text: str) -> tuple[File, ...]:
-    """The files of a text whose first line names one, in order.
+    """Return the files of a text whose first line names one, in order.
 
     Raises:
-        BadFiles: with the line, for a name that is no relative path of plain words to a `.py`, or
-            is a standard module's; for one written twice; and past the limits.
+        BadFiles: a name is no relative path of plain words to a `.py`, is a standard module's, or
+            is used twice, or a limit is exceeded; the message has the line.
     """
     marks = list(MARK.finditer(text))
     if len(marks) > MAX_FILES:
@@ -66,7 +66,7 @@ def split_files(text: str) -> tuple[File, ...]:
 
 
 def entry_file(files: tuple[File, ...]) -> File:
-    """The file whose function the tests call: `main.py`, or else the last one."""
+    """Return the file whose function the tests call: `main.py`, or else the last one."""
     return next((file for file in files if file.name == "main.py"), files[-1])
 
 

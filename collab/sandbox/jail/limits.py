@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Limits:
     seconds: float
-    """Wall time for loading the program and all of its tests."""
+    """Wall time for loading the program and running all of its tests."""
     cpu_seconds: float
     memory_mb: int
     """Address space beyond what the interpreter itself maps."""
@@ -19,11 +19,12 @@ class Limits:
 
     @property
     def argument_depth(self) -> int:
-        """Arguments stand in a list, and may wrap an answer that is as deep as answers may be."""
+        """Depth limit of arguments, which are in a list and may wrap an answer of the largest
+        depth."""
         return 2 * self.depth + 1
 
 
 NO_LIMITS = Limits(
     seconds=0, cpu_seconds=0, memory_mb=0, answer_bytes=0, depth=0, threads=0, disk_mb=1
 )
-"""Of a process that only forks others."""
+"""Limits of a process that only forks others."""

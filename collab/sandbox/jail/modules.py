@@ -1,4 +1,4 @@
-"""Imports between the files of a program, from memory: a jail has no files."""
+"""Imports between the files of a program, from memory, because a jail has no files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Modules(MetaPathFinder, Loader):
         self._packages = above | inits
 
     def install(self) -> None:
-        """Have `import` load them anew, whatever was loaded under these names before."""
+        """Make `import` load them again, whatever was loaded under these names earlier."""
         for name in (*self._codes, *self._packages):
             sys.modules.pop(name, None)
         if self not in sys.meta_path:

@@ -1,4 +1,4 @@
-"""What programs and tests may import: a jail holds no files, so these are in memory beforehand."""
+"""Preloads the modules that programs and tests may import, because a jail holds no files."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def preload() -> None:
 
 @contextmanager
 def _no_hooks_at_fork() -> Iterator[None]:
-    """Let no module ask for something to be done at a fork.
+    """Keep modules from registering hooks at a fork.
 
-    What they ask for keeps locks from other threads. A zygote has none, and each process would pay
-    for it by the copies of some 150 pages of memory.
+    Such hooks keep locks from other threads. A zygote has none, and each process would pay for them
+    by copying some 150 pages of memory.
     """
     register = os.register_at_fork
     os.register_at_fork = lambda **_: None
@@ -52,6 +52,6 @@ def _no_hooks_at_fork() -> Iterator[None]:
 
 
 def settle() -> None:
-    """Set memory in order for many forks."""
+    """Arrange memory for many forks."""
     gc.collect()
     gc.freeze()

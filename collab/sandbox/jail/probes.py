@@ -1,4 +1,4 @@
-"""Attacks on single layers. Each works where its layer is missing, and must fail where it is on."""
+"""Attacks on single layers. Each succeeds without its layer, and must fail with it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ct
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What stands outside the jail, for probes to reach for."""
+    """Targets outside the jail that probes try to reach."""
 
     pid: int
     port: int
@@ -45,7 +45,7 @@ class Probe:
     layer: str
     name: str
     attack: Callable[[Surroundings], object]
-    """Raises an exception, or is killed, where the layer holds."""
+    """Attack that raises an exception, or is killed, if the layer holds."""
 
 
 def _checked(result: int) -> None:
@@ -177,7 +177,7 @@ PROBES = (
 
 
 def main(layer: str, on: bool) -> None:
-    """Print, as JSON, what each probe of `layer` came to with the layer on, or off.
+    """Print, as JSON, the results of the probes of `layer` with the layer on, or off.
 
     `{"broke": [name, ...], "held": [name, ...]}`, or `{"refused": {...}}` of LayerUnavailable.
     """
@@ -202,7 +202,7 @@ def main(layer: str, on: bool) -> None:
 
 
 def _breaks(probe: Probe, jail: Jail, outside: Surroundings) -> bool:
-    """Whether the probe's attack works from within a jail of its own."""
+    """Return True if the probe's attack succeeds from within its own jail."""
     hear, say = os.pipe()
 
     def body(seal: Callable[[], None]) -> None:

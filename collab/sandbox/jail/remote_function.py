@@ -1,4 +1,4 @@
-"""The candidate as a test sees it: a function whose every call is asked of the worker."""
+"""The candidate as a test sees it: a function whose every call goes to the worker."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ ENVELOPE_BYTES = 4096
 
 
 class CandidateError(Exception):
-    """What the program raised, where that cannot be raised as itself; or why it gave no answer."""
+    """An exception of the program that cannot be raised as itself, or the reason for a missing
+    answer."""
 
 
 class NoAnswer(CandidateError):
-    """The program gave no value: it ended, or what it gave cannot cross."""
+    """The program returned no value: it ended, or its value cannot be transferred."""
 
 
 class Trouble(BaseException):
-    """Our own trouble; passes through `except Exception` in a test."""
+    """A failure of the sandbox itself; passes through `except Exception` in a test."""
 
 
 class Line:
-    """The two pipes to the worker. After its end every question is answered at once."""
+    """The two pipes to the worker. After its end, every request is answered at once."""
 
     def __init__(self, incoming: int, outgoing: int, limits: Limits, tell: Callable[..., None]):
         self._out = outgoing
@@ -43,7 +44,7 @@ class Line:
                 self.end("the worker ended", "worker_died")
 
     def receive(self) -> dict[str, Any]:
-        """The next frame; an empty one after the end."""
+        """Return the next frame; an empty one after the end."""
         if self.ended is not None:
             return {}
         try:
@@ -58,7 +59,7 @@ class Line:
         return frame
 
     def quiet(self) -> bool:
-        """Whether the worker has sent nothing that was not asked for."""
+        """True if the worker has sent nothing without a request."""
         return self._in.empty and not select.select([self._in.fd], [], [], 0)[0]
 
     def end(self, reason: str, flag: str) -> dict[str, Any]:
@@ -68,7 +69,7 @@ class Line:
 
 
 class RemoteFunction:
-    """The proxy that a test calls in place of the program's function."""
+    """The proxy that a test calls instead of the program's function."""
 
     def __init__(self, line: Line, limits: Limits, tell: Callable[..., None]) -> None:
         self._line, self._limits, self._tell = line, limits, tell
@@ -76,7 +77,7 @@ class RemoteFunction:
         self.answers = Answers()
 
     def ask(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> Any:
-        """One call. Raises what the program raised, or CandidateError."""
+        """Make one call. Raises the program's exception, or CandidateError."""
         if not self.asked:
             self.asked = True
             self._tell({"asked": True})

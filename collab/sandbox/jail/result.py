@@ -1,7 +1,7 @@
-"""What the supervisor writes down of a trial while the test runner reports.
+"""Records a trial in the supervisor while the test runner reports.
 
 The total of a test is its own, never the program's: it is known from the syntax tree, or was
-counted with a stand-in for the program (`dry_run`). What a trial did not reach has failed.
+counted with a stand-in for the program (`dry_run`). Checks that a trial did not reach have failed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from .asserts import Assertion
 
 KEPT_CHECKS = 1000
-"""A verdict lists so many checks; all are counted."""
+"""Most checks that a verdict lists; all are counted."""
 
 
 class TrialResult:
-    """The checks of one trial, and how it ended.
+    """The checks of one trial, and its ending.
 
-    `counts` are the evaluations of each assert, with None where they are not known beforehand.
+    `counts` are the evaluations of each assert, with None where they are not known in advance.
     """
 
     def __init__(self, counts: Sequence[int | None] = ()) -> None:
@@ -33,10 +33,10 @@ class TrialResult:
         self._checks: list[dict[str, Any]] = []
         self._flags: list[str] = []
         self.ready = False
-        """The worker is sealed and waits for the program."""
+        """Whether the worker is sealed and waits for the program."""
         self.loaded = False
         self.asked = False
-        """The test has called the program."""
+        """Whether the test has called the program."""
         self.done = False
         self.error: str | None = None
         self.returned: str | None = None
@@ -44,7 +44,7 @@ class TrialResult:
         self.refused: dict[str, str] | None = None
 
     def note(self, frame: dict[str, Any]) -> None:
-        """Take one frame of the test runner's."""
+        """Record one frame of the test runner."""
         frame = {k: _printable(v) if isinstance(v, str) else v for k, v in frame.items()}
         if "check" in frame:
             self._check(frame)
@@ -71,17 +71,17 @@ class TrialResult:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will be reported."""
+        """True if nothing more will be reported."""
         return self.done or self.trouble is not None or self.refused is not None
 
     def test_runner_ended(self) -> None:
-        """The test runner broke off: at what the program returned, as far as one can tell."""
+        """Note that the test runner broke off, presumably because of a value from the program."""
         if not self.over:
             self.flag("test_runner_died")
             self._finish("the test runner ended before the test did")
 
     def test_runner_status(self, status: int) -> None:
-        """Take the status that the test runner ended with."""
+        """Record the status with which the test runner ended."""
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSYS:
             self.error = "the test was killed at a denied system call"
             if not self.asked:
@@ -125,7 +125,7 @@ class TrialResult:
         self.error = f"time limit of {seconds:g} s reached"
 
     def worker_status(self, status: int) -> None:
-        """Take the status that the worker ended with."""
+        """Record the status with which the worker ended."""
         if not os.WIFSIGNALED(status):
             return
         number = os.WTERMSIG(status)
@@ -138,7 +138,7 @@ class TrialResult:
             self.error = f"the worker died of {name}{why}"
 
     def verdict(self) -> dict[str, Any]:
-        """The verdict's fields, all but isolation and seconds."""
+        """Return the verdict's fields, except isolation and seconds."""
         numbers = range(len(self._assertions))
         shares = [self._share(number) for number in numbers]
         held, total = sum(share[0] for share in shares), sum(share[1] for share in shares)
@@ -162,7 +162,7 @@ class TrialResult:
         }
 
     def _cut_short(self, number: int) -> bool:
-        """Whether what ended the test may have stood in the place of this assert."""
+        """Return True if the event that ended the test may have replaced this assert."""
         assertion = self._assertions[number]
         straight = assertion.required and not assertion.repeats
         due = 1 if (known := self._known(number)) is None else known
@@ -173,18 +173,18 @@ class TrialResult:
 
     @property
     def _ended(self) -> bool:
-        """Whether the test ran to its end, so that every loop of it did."""
+        """True if the test ran to its end, so that every loop in it did."""
         return self.done and not self._escaped
 
     def _missed(self, number: int) -> bool:
-        """Whether an assert was never evaluated that should have been."""
+        """Return True if an assert was never evaluated although it should have been."""
         assertion = self._assertions[number]
         if self._evaluated[number] or not assertion.telling:
             return False
         return assertion.required or (not self._ended and self._known(number) != 0)
 
     def _share(self, number: int) -> tuple[int, int]:
-        """How many tests of an assert have held, and for how many it stands."""
+        """Return how many tests of an assert have held, and how many tests it counts as."""
         assertion = self._assertions[number]
         evaluated, failed = self._evaluated[number], self._failed[number]
         if not assertion.telling:
@@ -201,17 +201,19 @@ class TrialResult:
         return min(evaluated - failed, max(0, known - failed)), max(known, failed)
 
     def _known(self, number: int) -> int | None:
-        """How often an assert is evaluated whatever the program does, where that is known."""
+        """Return the number of evaluations of an assert whatever the program does, if known."""
         assertion = self._assertions[number]
         if not assertion.repeats:
             return 1
         return None if assertion.branched else self._counted(number)
 
     def _counted(self, number: int) -> int | None:
-        """How often stand-ins for the program had an assert evaluated, where they agree."""
+        """Return the number of evaluations of an assert with stand-ins for the program, if they
+        agree."""
         return self.counts[number] if number < len(self.counts) else None
 
 
 def _printable(text: str) -> str:
-    """A program may put lone surrogates in its messages; JSON and files refuse them."""
+    """Return printable text: a program's messages may hold lone surrogates, which JSON and files
+    refuse."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Standard input and output of one run of a program, at their descriptors as at their names."""
+"""Standard input and output of one run of a program, both as descriptors and as Python objects."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 MOST_PRINTED = 1 << 24
-"""Bytes that are kept of what a run prints; what goes beyond is read and dropped."""
+"""Most bytes kept of a run's output; the rest is read and dropped."""
 _READ_BYTES = 1 << 16
 _WRITE_BYTES = select.PIPE_BUF
-"""A pipe that can be written to takes so much without waiting."""
+"""Bytes that a writable pipe accepts without waiting."""
 
 
 @contextmanager
 def standard_streams(given: bytes) -> Iterator[bytearray]:
-    """Meanwhile `given` is what there is to read; what is printed stands in the array afterwards.
+    """While entered, `given` is the standard input; the output is in the array afterwards.
 
-    A thread serves both pipes, so that a program never waits for a full or an empty one.
+    A thread serves both pipes, so a program never waits for a full or an empty one.
     """
     saved = os.dup(0), os.dup(1)
     (source, feed), (drain, sink), (running, end) = (os.pipe() for _ in range(3))
@@ -49,7 +49,7 @@ def standard_streams(given: bytes) -> Iterator[bytearray]:
 
 
 class _Pipes:
-    """The other ends of a program's standard streams, until `running` is at its end."""
+    """The other ends of a program's standard streams, until `running` has ended."""
 
     def __init__(self, given: bytes, feed: int, drain: int, running: int) -> None:
         self.printed = bytearray()
@@ -57,7 +57,8 @@ class _Pipes:
         self._drain, self._running = drain, running
 
     def serve(self) -> None:
-        """Until the run is over and what it printed is read, whoever still holds a pipe's end."""
+        """Serve until the run is over and its output is read, even if another process holds a
+        pipe's end."""
         over = drained = False
         while not (over and drained):
             read = [self._drain] * (not drained) + [self._running] * (not over)
@@ -76,7 +77,7 @@ class _Pipes:
         self._close()
 
     def _give(self) -> None:
-        """As much as the pipe is sure to take; its end when there is no more, or no reader."""
+        """Write as much as the pipe surely accepts; close it when nothing is left, or no reader."""
         try:
             written = os.write(self._feed, self._given[:_WRITE_BYTES]) if self._given else 0
         except OSError:

@@ -1,4 +1,4 @@
-"""The supervisor's main loop: one trial in, one verdict out, until the caller goes away."""
+"""The supervisor's main loop: one trial in, one verdict out, until the caller ends."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from .zygote import Zygote, ZygoteLost
 TRIAL_BYTES = 1 << 30
 REPORT_BYTES = 1 << 24
 READY_SECONDS = 10.0
-"""For forking and sealing a worker, which is none of the program's time."""
+"""Seconds for forking and sealing a worker, which do not count as the program's time."""
 GRACE_SECONDS = 0.3
-"""After the deadline: for the test runner to see that the worker is gone, and count the rest."""
+"""Seconds after the deadline for the test runner to notice the worker's end, and count the rest."""
 REFEREE_MB = 1024
 REFEREE_THREADS = 16
 SHARED = frozenset({"namespaces", "root", "landlock", "capabilities"})
-"""Layers that all test runners of a supervisor have in common."""
+"""Layers that all test runners of a supervisor share."""
 KEPT_COUNTS = 1024
 _REPEATING = re.compile(r"^\s*(?:async|for|while|def|class)\b", re.MULTILINE)
-"""What an assert must stand below to be evaluated more often than once; `check` itself is one."""
+"""Statements below which an assert may be evaluated more than once; `check` itself is one."""
 
 
 def main(caller: int, isolation: str) -> None:
@@ -69,7 +69,7 @@ def _leave(*_: object) -> NoReturn:
 
 
 def _take_streams() -> tuple[int, int]:
-    """Keep what came in as the standard streams to ourselves."""
+    """Take over the standard streams for the supervisor's own use."""
     requests, replies = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
@@ -89,7 +89,7 @@ class Supervisor:
         self._counts: OrderedDict[tuple[str, str, str], list[int | None]] = OrderedDict()
 
     def answer(self, trial: dict[str, Any]) -> dict[str, Any]:
-        """The verdict, or what of ours was wrong: `refused` or `trouble`."""
+        """Return the verdict, or the sandbox's own failure: `refused` or `trouble`."""
         try:
             if refused := self._workers.unavailable or self._runners.unavailable:
                 return {"refused": refused}
@@ -99,7 +99,7 @@ class Supervisor:
             return {"trouble": f"the sandbox's zygote is lost: {error}", "lost": True}
 
     def _counted(self, case: Case) -> list[int | None]:
-        """How often the test evaluates each assert, where the syntax tree does not tell."""
+        """Count the evaluations of each assert, if the syntax tree leaves them open."""
         if len(_REPEATING.findall(case.test)) <= 1:
             return []
         key = (case.test, case.prelude, case.entry_point)
@@ -146,7 +146,7 @@ class Supervisor:
         seconds: float,
         until: Literal["ready", "over"] = "over",
     ) -> bool:
-        """Write down what the test runner reports until so far; False when time is up before."""
+        """Record the test runner's reports up to a time; returns False if time runs out first."""
         deadline = time.monotonic() + seconds
         while not (result.over or getattr(result, until)):
             if trial.reports.complete:
@@ -163,7 +163,7 @@ class Supervisor:
         return True
 
     def close(self) -> None:
-        """End every process below this one, and wait for each."""
+        """End every child process, and wait for each."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         for zygote in (self._workers, self._runners):
             zygote.end()
@@ -173,12 +173,12 @@ class Supervisor:
 
 
 class _Trial:
-    """The processes of one trial and their pipes; without `workers` a test runner alone."""
+    """The processes of one trial and their pipes; without `workers` only a test runner."""
 
     reports: wire.Reader
-    """What the test runner reports; open while the trial is entered."""
+    """Reports of the test runner; open while the trial is entered."""
     events: Events
-    """Waits for reports and reads what is printed; open while the trial is entered."""
+    """Events of the trial, and its discarded output; open while the trial is entered."""
 
     def __init__(
         self, caller: Caller, runners: Zygote, case: Case, workers: Zygote | None = None
@@ -213,7 +213,7 @@ class _Trial:
         self._running.append(zygote)
 
     def end_worker(self) -> Zygote:
-        """Have the worker killed; what is returned knows its status."""
+        """Kill the worker; the returned function gives its status."""
         assert self._workers is not None
         return self._end(self._workers)
 
@@ -232,7 +232,7 @@ class _Trial:
 
 
 def _limits_of_test_runner(limits: Limits) -> Limits:
-    """What a test may use. Its time is the trial's."""
+    """Return the limits of a test, which may run as long as the trial."""
     return replace(
         limits,
         cpu_seconds=limits.seconds + READY_SECONDS,

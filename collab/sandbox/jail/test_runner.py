@@ -1,9 +1,8 @@
 """The test runner: runs the trusted test, and asks the worker for every answer.
 
-Trusted means that its verdict is believed, and no more: it may come from anywhere, so it runs
-sealed, as a program does. It is a process of its own, for what a candidate returned may make one
-comparison run for ever; the supervisor then ends it. It reports every check at once, so that what
-was seen counts.
+Trusted only means that its verdict is believed: the test may come from anywhere, so it runs sealed,
+as a program does. It is a separate process, because a candidate's value may make one comparison run
+forever; the supervisor then ends it. It reports every check at once, so that earlier checks count.
 
 Frames to the supervisor: `counts`, or `asserts`, `ready`, `loaded`, `failed`, `asked`, `check`,
 `flag`, `done`; and `refused` or `trouble`.
@@ -31,7 +30,7 @@ from .remote_function import CandidateError, Line, RemoteFunction, Trouble
 CASE, INCOMING, OUTGOING, REPORT = range(FIRST, FIRST + 4)
 CASE_BYTES = 1 << 30
 Tell = Callable[[object], None]
-"""Takes a frame for the supervisor."""
+"""Sends a frame to the supervisor."""
 SHOWN_CHARACTERS = 200
 IMPORTABLE = "tests run sealed, with the modules of collab/sandbox/jail/preload.py"
 
@@ -46,22 +45,22 @@ class Case:
     test: str
     limits: Limits
     dry: bool = False
-    """Only count how often the test evaluates each assert."""
+    """Whether to count only the evaluations of each assert."""
     treatment: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:
-        """What the test calls the candidate."""
+        """Name of the candidate in the test."""
         return self.entry_point.removeprefix(CLASS)
 
     @property
     def is_class(self) -> bool:
-        """Whether the test is about a class, not a function."""
+        """True if the test is about a class, not a function."""
         return self.entry_point.startswith(CLASS)
 
 
 class TestRunner:
-    """What an instrumented test calls at each assert."""
+    """The object that an instrumented test calls at each assert."""
 
     def __init__(
         self, assertions: Sequence[Assertion], tell: Callable[[dict[str, Any]], None]
@@ -87,10 +86,10 @@ class TestRunner:
 
 
 def run_test(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
-    """Seal this process, take a case in, and report on it to the supervisor.
+    """Seal this process, read a case, and report on it to the supervisor.
 
-    `fds` are where to print, where the case comes in, the two pipes of the worker, and where to
-    report.
+    `fds` are the descriptors for printing, for the case, the two pipes of the worker, and for the
+    reports.
     """
     keep_only(*fds)
     try:
@@ -110,11 +109,11 @@ def run_test(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
 
 
 def run_case(case: Case, line: Line, tell: Tell) -> None:
-    """Run a case's test against the worker at the other end of `line`, and tell every frame of it.
+    """Run a case's test against the worker at the other end of `line`, and report every frame.
 
     Raises:
-        BadTest: the test is not one that can be counted.
-        Trouble: the test, or the worker before it has the program, does not do its part.
+        BadTest: the test's asserts cannot be counted.
+        Trouble: the test fails on its own, or the worker fails before it has the program.
     """
     test = instrument(case.test, case.name, case.prelude)
     tell({"asserts": list(map(vars, test.assertions))})
@@ -144,7 +143,8 @@ def _counts(case: Case) -> list[int | None]:
 def _loaded(
     case: Case, test: CountedTest, asked: object, candidate_of: Callable[[dict[str, Any]], object]
 ) -> Callable[[], Any]:
-    """The test's `check` of a candidate, in a place of its own. Raises what the test raises."""
+    """Return the test's `check` of a candidate, in a separate namespace. Raises the test's
+    exceptions."""
     space: dict[str, Any] = {"__name__": "test", REFEREE: asked}
     exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
     if case.is_class:
@@ -180,7 +180,7 @@ def _open(line: Line, case: Case, tell: Tell) -> None:
 
 
 def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | None, str | None]:
-    """Run the test: why it did not run to its end, if it did not, and the text it returned."""
+    """Run the test; returns why it did not run to its end, if so, and the text it returned."""
     remote = RemoteFunction(line, case.limits, tell)
 
     def tell_of(check: dict[str, Any]) -> None:
@@ -209,7 +209,7 @@ def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | N
 
 
 def _candidate(case: Case, remote: RemoteFunction, space: dict[str, Any]) -> object:
-    """What the test is about, as the test sees it; `space` holds what is defined already."""
+    """Make the candidate as the test sees it; `space` holds the existing definitions."""
     if case.is_class:
         like = space.get(case.name)
         if not isinstance(like, type):
@@ -246,6 +246,6 @@ _SHORT = _Short()
 
 
 def shown(value: object) -> str:
-    """A short text of a value, for people."""
+    """Return a short text of a value, for people."""
     text = _SHORT.repr(value)
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."

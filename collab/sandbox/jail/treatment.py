@@ -1,10 +1,10 @@
-"""A helper that gives other values than its own, to learn what depends on them.
+"""Replaces the values of a helper function, to learn what depends on them.
 
-The helper stays the function that it is, with its name, signature, globals and frames: only what it
-returns or yields passes through one more call. A control passes through the same call and comes out
-as a copy, and takes as long. So nothing that a program sees tells a treatment from its control but
-the value itself, not even which object it is. Where a program looks into the interpreter (frames,
-code objects, tracing, the garbage collector), the treatment ends and no answer counts from then on.
+The helper stays the same function, with its name, signature, globals and frames. Only its returned
+or yielded values pass through one more call. A control passes through the same call, returns a
+copy, and takes as long. So a program can distinguish a treatment from its control only by the value
+itself, not even by the identity of the object. If a program inspects the interpreter (frames, code
+objects, tracing, the garbage collector), the treatment ends and no later answer counts.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _LOOKS = (
     "sys._current_", "sys.settrace", "sys.setprofile", "sys.monitoring", "sys.addaudithook",
     "gc.get_", "ctypes.",
 )  # fmt: skip
-"""What a program asks of the interpreter, by the beginnings of the names of audit events."""
+"""Operations with which a program inspects the interpreter, as prefixes of audit events."""
 _READS = frozenset({"f_code", "tb_frame", "gi_frame", "gi_code", "cr_frame", "cr_code"})
 _HARMLESS = {collections.namedtuple.__code__, typing._caller.__code__}  # type: ignore[attr-defined]
-"""What looks at a frame for the name of a module alone."""
+"""Code that reads a frame only for the name of a module."""
 MOST_REPEATS = 50
-"""So often is the first value changed in one answer: a loop that waits for another one must end."""
+"""Most changes of the first value in one answer, since a loop may wait for another value."""
 MOST_VALUES = 50_000
-"""The values of one answer that are changed, for the same reason."""
+"""Most values changed in one answer, since a loop may wait for another value."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPE = (_Function, ast.ClassDef, ast.Lambda)
 
 
 class Treated(Protocol):
-    """A treatment at work."""
+    """A treatment in progress."""
 
     spoilt: bool
 
@@ -47,7 +47,7 @@ class Treated(Protocol):
 
 
 class NoHelper(Exception):
-    """The program defines no function of the helper's name."""
+    """The program defines no function with the helper's name."""
 
 
 def treated(
@@ -60,12 +60,11 @@ def treated(
     lines: Sequence[int] | None = None,
     moved: bool = False,
 ) -> tuple[CodeType, Treated]:
-    """The code of `program` with the values of `function` changed, and its treatment.
+    """Return the code of `program` with the values of `function` changed, and its treatment.
 
-    `lines` are the first and the last, from 1, where the function is defined, if not anywhere.
-    `moved` gives the program's objects other addresses than in another run.
-
-    Raises NoHelper, and what `compile` raises.
+    `lines` are the first and the last, from 1, of the function's definition, if it is limited.
+    `moved` gives the program's objects other addresses than in another run. Raises NoHelper, and
+    the errors of `compile`.
     """
     change = _Values(values, seed, moved)
     mark = os.urandom(16)
@@ -84,7 +83,7 @@ def treated(
 
 
 def _ballast() -> list[object]:
-    """Objects of every small size and kind, in numbers that nobody knows."""
+    """Allocate objects of every small size and kind, in unpredictable numbers."""
     counts = iter(os.urandom(1024))
     kept: list[object] = [bytes(size) for size in range(0, 480, 8) for _ in range(next(counts))]
     for kind in (list, dict, set, object):
@@ -110,7 +109,7 @@ def _helpers(body: list[ast.stmt], name: str) -> Iterator[_Function | ast.Lambda
 
 
 def _pass_through(helper: _Function | ast.Lambda, mark: bytes) -> None:
-    """Have what `helper` returns and yields go through a call of the constant `mark`."""
+    """Pass the values that `helper` returns and yields through a call of the constant `mark`."""
     if isinstance(helper, ast.Lambda):
         helper.body = _call(mark, helper.body)
         return
@@ -134,7 +133,7 @@ def _call(mark: bytes, *values: ast.expr) -> ast.expr:
 
 
 def _with_constant(code: CodeType, mark: bytes, value: object) -> CodeType:
-    """`code` with `value` in the place of the constant `mark`, wherever it stands."""
+    """Return `code` with every constant `mark` replaced by `value`."""
 
     def replaced(constant: Any) -> Any:
         if isinstance(constant, CodeType):
@@ -145,14 +144,13 @@ def _with_constant(code: CodeType, mark: bytes, value: object) -> CodeType:
 
 
 class _Values:
-    """What every value of the helper passes through.
+    """Transforms every value of the helper.
 
     A change is a function of the value: equal values of one type are changed alike in the whole
-    run, and one object stays one. So what a program works out of the values alone, such as
-    `aux(x) - aux(x)`, comes to the same. Only `shifted` gives each yes or no in the place of the
-    next one; what is lost by it counts only beside a change of the other kind. Once changed and
-    true values could stand beside each other, because the treatment ended amid a run, no answer
-    counts any more.
+    run, and one object stays one. So results of the values alone, such as `aux(x) - aux(x)`, stay
+    the same. Only `shifted` replaces each yes or no by the next one; its losses count only together
+    with a change of the other kind. If changed and true values could coexist, because the treatment
+    ended in the middle of a run, no later answer counts.
     """
 
     def __init__(self, values: str, seed: int, moved: bool = False) -> None:
@@ -164,12 +162,12 @@ class _Values:
         self._first: list[bytes | None] = []
         self._given: dict[int, tuple[Any, bytes | None, Any]] = {}
         self.spoilt = False
-        """The treatment has ended, and what the program answers shows nothing."""
+        """Whether the treatment has ended, so that the program's answers show nothing."""
         self._repeats_left, self._values_left = MOST_REPEATS, MOST_VALUES
         self._last: bool | None = None
 
     def begin(self) -> None:
-        """An answer begins; what was freed since the program was loaded is taken once more."""
+        """Begin an answer; memory freed since the program was loaded is allocated again."""
         if self._moves:
             self._ballast += _ballast()
             self._moves = False
@@ -211,7 +209,7 @@ class _Values:
 
 
 Rule = Callable[[Any, bytes | None, bool], Any]
-"""From a value, its text, and whether it equals the first of a run, to the value passed on."""
+"""Maps a value, its text, and whether it equals the first of a run, to the value passed on."""
 
 
 def _rule(values: str, seed: int) -> Rule:
@@ -261,7 +259,7 @@ def _rule(values: str, seed: int) -> Rule:
 
 
 def _watch(function: str, end: Callable[[], None]) -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook that calls `end` when the program looks into the interpreter."""
+    """Install an audit hook that calls `end` when the program inspects the interpreter."""
     busy: list[bool] = []
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:

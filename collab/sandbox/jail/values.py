@@ -1,7 +1,7 @@
-"""Other values of the same kind: what a helper might have given, but did not.
+"""Makes other values of the same kind: values that a helper might have returned.
 
-Only what is Python's own is looked into. No set or dict is made of a program's own objects, and
-none is hashed, compared or iterated by its own methods, so that none can count what is done here.
+Only Python's own types are inspected. No set or dict is made of a program's own objects, and none
+is hashed, compared or iterated by its own methods, so a program cannot observe the inspection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 DEEPEST = 8
 MOST_ITEMS = 10_000
-"""Larger containers are changed in so many items."""
+"""Most items changed in one container."""
 _SCALARS: tuple[type, ...] = (type(None), bool, int, float, complex, str, bytes)
 _LETTERS = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, functools.partial)
@@ -33,14 +33,14 @@ _NUMBERS: tuple[type, ...] = (int, float, complex, decimal.Decimal, fractions.Fr
 _HASHED: tuple[type, ...] = (*_SCALARS, *_NUMBERS, range)
 _MAPPINGS = (dict, collections.Counter, collections.OrderedDict, collections.defaultdict)
 Each = Callable[[Any, int], Any]
-"""From an item of a container and its place to the item that takes its place."""
+"""Maps an item of a container and its position to the replacement."""
 
 
 def other(value: Any, seed: int, *, longer: bool = False) -> Any:
-    """A value of the same type, and another one for another seed.
+    """Return a value of the same type, a different one per seed.
 
-    Equal numbers of any type and place are changed alike. With `longer` what is held stays, and
-    lists and texts grow. None and a bare yes or no stay, for nothing else is like them.
+    Equal numbers of any type and position are changed alike. With `longer`, the content stays, and
+    lists and texts grow. None and a bare yes or no stay, because nothing else resembles them.
     """
     if value is None or type(value) is bool:
         return value
@@ -48,14 +48,14 @@ def other(value: Any, seed: int, *, longer: bool = False) -> Any:
 
 
 def shorter(value: Any, seed: int) -> Any:
-    """A list, tuple, text or range without its last items, one for seed 0; others stay."""
+    """Return a list, tuple, text or range without its last items, one for seed 0; others stay."""
     if _among(type(value), (list, tuple, str, bytes, range)):
         return value[: max(0, len(value) - 1 - seed)]
     return value
 
 
 def filled(value: Any, digit: int, depth: int = DEEPEST) -> Any:
-    """`value` with `digit`, 0 or 1, as every number, yes or no, letter and key, of its type."""
+    """Replace every number, yes or no, letter and key by `digit`, 0 or 1, of the same type."""
     kind = type(value)
     if _among(kind, (bool, *_NUMBERS)):
         return kind(digit)
@@ -69,7 +69,7 @@ def filled(value: Any, digit: int, depth: int = DEEPEST) -> Any:
 
 
 def emptied(value: Any, depth: int = DEEPEST) -> Any:
-    """`value` with no item in its lists, texts and tables; others stay."""
+    """Return `value` without items in its lists, texts and tables; others stay."""
     kind = type(value)
     if _among(kind, (list, tuple, str, bytes, bytearray, set, frozenset, collections.deque)):
         return kind()
@@ -83,9 +83,9 @@ def emptied(value: Any, depth: int = DEEPEST) -> Any:
 
 
 def copied(value: Any, depth: int = DEEPEST) -> Any:
-    """`value` again as another object, as deep as `other` looks, where it can be another one.
+    """Return an equal value as another object where possible, as deep as `other` goes.
 
-    Members of an enumeration stay: a program may ask which one it is.
+    Members of an enumeration stay, since a program may test their identity.
     """
     kind = type(value)
     if _among(kind, (int, float, complex)):
@@ -117,7 +117,8 @@ def _function_again(function: types.FunctionType) -> types.FunctionType:
 
 
 def shape(value: Any) -> bytes | None:
-    """A text that is the same for equal values, of a program's classes too; None where none is."""
+    """Return a text that is the same for equal values, also of a program's classes; None if
+    impossible."""
     try:
         return marshal.dumps(_shape(value, DEEPEST), 0)
     except (ValueError, MemoryError):
@@ -148,7 +149,7 @@ def _shape(value: Any, depth: int) -> Any:
 
 
 def _ratio(number: Any) -> Any:
-    """The same for equal numbers of every type."""
+    """Return a value that is the same for equal numbers of every type."""
     if type(number) is complex:
         return _ratio(number.real) if number.imag == 0 else number
     try:
@@ -182,7 +183,7 @@ def _other(value: Any, seed: int, longer: bool, depth: int, place: int = 0) -> A
 
 
 def _container(value: Any, change: Each, *, keys: bool = False) -> Any:
-    """`value` with other items, attributes and results, and `keys` too; what is opaque stays."""
+    """Return `value` with other items, attributes and results, also `keys`; opaque values stay."""
     kind = type(value)
 
     def each(items: Iterable[Any]) -> list[Any]:
@@ -200,7 +201,7 @@ def _container(value: Any, change: Each, *, keys: bool = False) -> Any:
 
 
 def _lazy(value: Any, change: Each) -> Any:
-    """An iterator or a function, whose values are other ones when they come."""
+    """Return an iterator or a function that changes its values when they are produced."""
     if _among(type(value), _FUNCTIONS):
         return lambda *args, **options: change(value(*args, **options), 0)
     return (change(item, place) for place, item in enumerate(value))
@@ -215,19 +216,19 @@ def _table(value: Any, each: Callable[[Iterable[Any]], list[Any]], keys: bool) -
 
 
 def _hashed(value: Any) -> bool:
-    """Whether no method of a program's runs where `value` is hashed or compared."""
+    """Return True if hashing or comparing `value` runs no method of a program."""
     if _among(type(value), (tuple, frozenset)):
         return all(map(_hashed, value))
     return _among(type(value), _HASHED)
 
 
 def _among(kind: type, kinds: Iterable[type]) -> bool:
-    """Whether it is one of them; a metaclass of the program's is not asked."""
+    """Return True if it is one of them, without using a program's metaclass."""
     return any(kind is one for one in kinds)
 
 
 def _number(value: Any, seed: int, place: int) -> Any:
-    """Larger by 1 to 3, so that what was an index or a count may still be one."""
+    """Return a number larger by 1 to 3, so that an index or a count may stay valid."""
     if type(value) is bool:
         return value if (seed + place) % 2 else not value
     try:
@@ -238,7 +239,7 @@ def _number(value: Any, seed: int, place: int) -> Any:
 
 
 def _text(text: str, seed: int, longer: bool) -> str:
-    """Letters and digits moved along, so that a number stays a number and a name a name."""
+    """Shift letters and digits, so that a number stays a number and a name a name."""
     by = seed % 8 + 1
     table = {ord(c): kind[(i + by) % len(kind)] for kind in _LETTERS for i, c in enumerate(kind)}
     changed = text if longer else text.translate(table)
@@ -248,7 +249,7 @@ def _text(text: str, seed: int, longer: bool) -> str:
 
 
 def _instance(value: Any, each: Callable[[Iterable[Any]], list[Any]]) -> Any:
-    """An instance of the program's own class, with other attributes."""
+    """Return an instance of the program's own class, with other attributes."""
     fields = _fields(value)
     if fields is None or _has(type(value), "__del__"):
         return value
@@ -264,7 +265,7 @@ def _instance(value: Any, each: Callable[[Iterable[Any]], list[Any]]) -> Any:
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
-    """The attributes of an object, where no code of its class stands before them."""
+    """Return the attributes of an object that no code of its class intercepts."""
     found = next((space["__dict__"] for space in _spaces(type(value)) if "__dict__" in space), None)
     if type(found) is not types.GetSetDescriptorType:
         return None
@@ -278,6 +279,6 @@ def _has(kind: type, name: str) -> bool:
 
 
 def _spaces(kind: type) -> Iterator[Any]:
-    """The names that a class and those that it is made of define; its metaclass is not asked."""
+    """Yield the namespaces of a class and its bases, without using its metaclass."""
     for one in type.__dict__["__mro__"].__get__(kind):
         yield type.__dict__["__dict__"].__get__(one)

@@ -1,7 +1,7 @@
-"""What every trial does, done before the first fork.
+"""Runs the work of a trial before the first fork.
 
-The interpreter adapts a function to its use when that has run some times. Done here it is done for
-the processes of all trials, each of which would begin anew.
+The interpreter specialises a function once it has run some times. Here this is done for the
+processes of all trials, each of which would start over.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .test_runner import Case, Tell, run_case
 from .worker import LOADED, SEALED, Untreated, reply
 
 TIMES = 16
-"""Twice as often as a function runs before the interpreter adapts it."""
+"""Twice the number of runs before the interpreter specialises a function."""
 FRAME_BYTES = 1 << 16
 LIMITS = Limits(
     seconds=1,
@@ -40,13 +40,13 @@ CASE = Case(program="", entry_point="f", prelude="import math", test=TEST, limit
 
 
 def warm_up() -> None:
-    """Run a trial within this process, with a program and a test of our own, some times."""
+    """Run a trial within this process several times, with a built-in program and test."""
     for _ in range(TIMES):
         run_trial()
 
 
 def run_trial() -> dict[str, Any]:
-    """One trial; its verdict."""
+    """Run one trial; returns its verdict."""
     result = TrialResult()
     calls, answers, reports = os.pipe(), os.pipe(), os.pipe()
 
@@ -65,7 +65,7 @@ def run_trial() -> dict[str, Any]:
 
 
 class _Within(Line):
-    """A line to a worker in this very process, which has loaded a function of ours."""
+    """A line to a worker in this very process, which has loaded a built-in function."""
 
     def __init__(self, calls: tuple[int, int], answers: tuple[int, int], tell: Tell) -> None:
         super().__init__(answers[0], calls[1], LIMITS, tell)

@@ -1,4 +1,4 @@
-"""A whole program as a function: from what it reads to what it prints."""
+"""A whole program as a function: from its input to its output."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from contextlib import suppress
 from .standard_streams import standard_streams
 
 MAIN = "__main__"
-"""The entry point of a program that reads its standard input and prints."""
+"""Entry point of a program that reads its standard input and prints."""
 
 
 def as_function(
     code: types.CodeType, prepare: Callable[[], None] = lambda: None
 ) -> Callable[[str], str]:
-    """The function that runs `code` from its start for a text of input, and gives what it prints.
+    """Return a function that runs `code` on an input text and returns its output.
 
-    `prepare` is called before each run, such as to have its modules loaded anew.
-
-    As with a process of its own, a run ends when its threads and what it left to `atexit` have
-    ended. `SystemExit` ends it too; whatever else the program raises is raised.
+    `prepare` is called ahead of each run, e.g. to reload its modules. As with a separate process, a
+    run ends when its threads and its `atexit` handlers have ended. `SystemExit` ends it too; other
+    exceptions of the program are raised.
     """
     atexit._clear()
     vars(builtins).update(exit=sys.exit, quit=sys.exit)
@@ -55,7 +54,7 @@ def _run(code: types.CodeType) -> None:
 
 
 def _end() -> None:
-    """Wait for the program's threads, then do what it left for its end."""
+    """Wait for the program's threads, then run its exit handlers."""
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()

@@ -9,17 +9,17 @@ from typing import Any
 
 HEADER = struct.Struct(">I")
 _READ_BYTES = 1 << 13
-"""At least so much is asked for at once: most frames come with a single call."""
+"""Bytes requested at once; most frames arrive with a single call."""
 _MOST_READ_BYTES = 1 << 20
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Closed(Exception):
-    """The other end is gone."""
+    """The other end is closed."""
 
 
 class Malformed(Exception):
-    """What arrived is not a frame, or a larger one than was allowed."""
+    """The received data is not a frame, or a larger one than allowed."""
 
 
 def pack(message: object) -> bytes:
@@ -28,7 +28,7 @@ def pack(message: object) -> bytes:
 
 
 def send(fd: int, message: object) -> None:
-    """Write one frame. Raises Closed when nobody can read it any more."""
+    """Write one frame. Raises Closed if the reader is gone."""
     view = memoryview(pack(message))
     try:
         while view:
@@ -38,22 +38,23 @@ def send(fd: int, message: object) -> None:
 
 
 class Reader:
-    """Frames of at most `limit` bytes that come over `fd`, which nobody else reads from."""
+    """Reads frames of at most `limit` bytes from `fd`, without other readers."""
 
     def __init__(self, fd: int, limit: int) -> None:
         self.fd, self._limit = fd, limit
         self._read = bytearray()
         self._due = HEADER.size
-        """Bytes of the frame that comes next, as far as it is known."""
+        """Bytes of the next frame, as far as known."""
 
     @property
     def empty(self) -> bool:
-        """Nothing was read that is not received yet."""
+        """True if all read data was received."""
         return not self._read
 
     @property
     def complete(self) -> bool:
-        """A whole frame was read. Raises Malformed when it is to be larger than allowed."""
+        """Return True if a whole frame was read. Raises Malformed if it will be larger than
+        allowed."""
         if self._due == HEADER.size <= len(self._read):
             (length,) = HEADER.unpack_from(self._read)
             if length > self._limit:
@@ -62,7 +63,7 @@ class Reader:
         return len(self._read) >= self._due > HEADER.size
 
     def read(self) -> None:
-        """Read what there is, waiting until there is something. Raises Closed at the end."""
+        """Read the available data, waiting until there is some. Raises Closed at the end."""
         missing = self._due - len(self._read)
         part = os.read(self.fd, min(max(missing, _READ_BYTES), _MOST_READ_BYTES))
         if not part:
@@ -70,7 +71,7 @@ class Reader:
         self._read += part
 
     def receive(self) -> Any:
-        """The next frame. Raises Closed or Malformed."""
+        """Return the next frame. Raises Closed or Malformed."""
         while not self.complete:
             self.read()
         body = self._read[HEADER.size : self._due]

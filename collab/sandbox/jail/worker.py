@@ -1,7 +1,7 @@
 """The untrusted end: a sealed process that loads one program and answers calls.
 
-Nothing here is trusted once the program runs, since the program can change it all; what it sends
-is judged by the test runner alone.
+Nothing here is trusted once the program runs, since the program can change it all; only the test
+runner judges its output.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ FILE = "program.py"
 MESSAGE_CHARACTERS = 400
 TRIAL_BYTES = 1 << 30
 SEALED, LOADED = {"sealed": True}, {"loaded": True}
-"""The frames before the first answer."""
+"""Frames before the first answer."""
 _NO_ANSWER = {"raised": "SpoiltTreatment", "builtin": False}
 
 
 def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
-    """Seal this process, load the program that comes in, and answer calls until the end.
+    """Seal this process, load the received program, and answer calls until the end.
 
-    `fds` are where to print, where calls come in, and where answers go out.
+    `fds` are the descriptors for printing, for incoming calls, and for outgoing answers.
     """
     keep_only(*fds)
     try:
@@ -63,7 +63,7 @@ class _NoFunction(Exception):
 
 
 class Untreated:
-    """A program is left as it is."""
+    """A program without a treatment."""
 
     spoilt = False
 
@@ -74,7 +74,7 @@ class Untreated:
 def _load(
     program: str, entry_point: str, treatment: dict[str, Any] | None
 ) -> tuple[Callable[..., Any], Treated]:
-    """The program's function, and the treatment that it is under."""
+    """Return the program's function, and its treatment."""
     sys.path[:] = []
     sys.argv[:] = [FILE]
     if entry_point == MAIN and treatment is None:
@@ -93,7 +93,7 @@ def _load(
 
 
 def _whole(program: str) -> Callable[[str], str]:
-    """A program that reads and prints, of one file or of several."""
+    """Return a program that reads and prints, of one file or of several."""
     if not is_files(program):
         return as_function(compile(program, FILE, "exec", dont_inherit=True))
     files = split_files(program)
@@ -109,9 +109,9 @@ def _class(module: types.ModuleType, name: str) -> type:
 
 
 def _named(module: types.ModuleType, name: str) -> object:
-    """The function of a module; `Solution.area` is a method of a new object.
+    """Return the function of a module; `Solution.area` is a method of a new object.
 
-    Where there is no such class, the function `area` is meant, as in published harnesses.
+    If there is no such class, the function `area` is meant, as in published harnesses.
     """
     owner, _, method = name.rpartition(".")
     if owner not in module.__dict__:
@@ -135,7 +135,7 @@ def _load_one(program: str, treatment: dict[str, Any] | None) -> tuple[types.Mod
 
 
 def _load_files(program: str, treatment: dict[str, Any] | None) -> tuple[types.ModuleType, Treated]:
-    """The module whose function is tested, of a program of files that import each other."""
+    """Return the module of the tested function, for a program of files that import each other."""
     files = split_files(program)
     entry, (codes, under) = entry_file(files).module, _compiled(files, treatment)
     del program, treatment, files
@@ -146,7 +146,7 @@ def _load_files(program: str, treatment: dict[str, Any] | None) -> tuple[types.M
 def _compiled(
     files: tuple[File, ...], treatment: dict[str, Any] | None
 ) -> tuple[dict[str, types.CodeType], Treated]:
-    """The code of each file by its module; the first that has the helper is treated."""
+    """Return the code of each file by its module; the first one with the helper is treated."""
     codes = {f.module: compile(f.source, f.name, "exec", dont_inherit=True) for f in files}
     if treatment is None:
         return codes, Untreated()
@@ -158,7 +158,7 @@ def _compiled(
 
 
 def _within(file: File, treatment: dict[str, Any]) -> dict[str, Any]:
-    """A treatment whose lines are counted in the file, not in the whole text."""
+    """Return a treatment with line numbers of the file, not of the whole text."""
     if treatment["lines"] is None:
         return treatment
     return {**treatment, "lines": [line - file.line + 1 for line in treatment["lines"]]}
@@ -180,7 +180,7 @@ def _load_error(error: BaseException) -> str:
 
 
 def _of_program(file: str) -> bool:
-    """Whether code is the program's own: what stands on this machine has an absolute path."""
+    """Return True if code is the program's own; code on this machine has an absolute path."""
     return file.endswith(".py") and "<" not in file and not file.startswith("/")
 
 
@@ -198,14 +198,14 @@ def _message(error: BaseException) -> str:
 def reply(
     function: Callable[..., Any], call: Any, limits: Limits, treatment: Treated
 ) -> dict[str, Any]:
-    """The frame that answers the frame `call`."""
+    """Return the frame that answers the frame `call`."""
     treatment.begin()
     answer = _answered(function, call, limits)
     return {"id": call["id"], **(_NO_ANSWER if treatment.spoilt else answer)}
 
 
 def _answered(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str, Any]:
-    """What the function comes to, as the fields of a frame."""
+    """Return the result of the function, as the fields of a frame."""
     try:
         arguments = codec.decode(call["arguments"], limits.argument_depth, bounded=False)
         keywords = codec.decode(call["keywords"], limits.argument_depth, bounded=False)

@@ -1,9 +1,9 @@
-"""The zygote: forks sealed processes on the supervisor's word, and ends them.
+"""The zygote: forks sealed processes on the supervisor's command, and ends them.
 
 It is forked from the supervisor before the first trial, so no test and no program was ever in its
-memory. The supervisor has two: one for workers, one for test runners. It speaks to each over a
-socket pair: `admit` (with descriptors) forks a process, `dismiss` kills it and is answered with its
-exit status.
+memory. The supervisor has two: one for workers, one for test runners. It controls each over a
+socket pair: `admit` (with descriptors) forks a process, `dismiss` kills it and returns its exit
+status.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _MESSAGE_BYTES = 1 << 16
 _MOST_FDS = 8
 
 Body = Callable[[Sequence[int], Limits, Callable[[], None]], None]
-"""What a process does with its descriptors and limits; it calls the last argument to seal itself.
+"""The code of a process, given its descriptors, its limits, and a function that seals it.
 
-The last descriptor is where the supervisor is told that it cannot be.
+The last descriptor reports to the supervisor if sealing fails.
 """
 
 
 class ZygoteLost(Exception):
-    """The zygote does not answer any more."""
+    """The zygote no longer answers."""
 
 
 class Zygote:
-    """The supervisor's side."""
+    """The supervisor's side of a zygote."""
 
     def __init__(self, jail: Jail, body: Body, *before: Zygote) -> None:
-        """`before` are zygotes that were there already, whose sockets this one lets go of."""
+        """Fork a zygote; `before` are existing zygotes, whose sockets the new one closes."""
         kind = socket.SOCK_SEQPACKET if LINUX else socket.SOCK_DGRAM
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, kind)
         self.pid = os.fork()
@@ -56,11 +56,11 @@ class Zygote:
 
     @cached_property
     def unavailable(self) -> dict[str, str] | None:
-        """Which layer could not be put on, if any. Waits until that is known."""
+        """Return the layer that could not be applied, if any. Waits until that is known."""
         return self._answer().get("refused")
 
     def admit(self, fds: Sequence[int], limits: Limits) -> None:
-        """Have a process forked that has these descriptors."""
+        """Fork a process with these descriptors."""
         message = json.dumps(asdict(limits)).encode()
         try:
             socket.send_fds(self._socket, [message], list(fds))
@@ -68,18 +68,18 @@ class Zygote:
             raise ZygoteLost(str(error)) from error
 
     def dismiss(self) -> None:
-        """Kill the process and all that it made; `status` waits for it."""
+        """Kill the process and all its children; `status` waits for it."""
         try:
             self._socket.send(b"null")
         except OSError as error:
             raise ZygoteLost(str(error)) from error
 
     def status(self) -> int:
-        """The wait status that the process ended with, which was dismissed."""
+        """Return the wait status of a dismissed process."""
         return int(self._answer()["status"])
 
     def end(self) -> None:
-        """Kill the zygote, and with it all that it forked; whoever calls waits for them."""
+        """Kill the zygote and all its processes; the caller waits for them."""
         # The kill reaches the first of its two processes; should it come before the second is
         # bound to that one's end, the closed socket ends the second.
         with suppress(ProcessLookupError):

@@ -24,7 +24,7 @@ _Target = ast.expr | str
 
 
 def expected_first(tree: ast.Module, candidates: Iterable[str]) -> ast.Module:
-    """The test with what is expected of an object before what the object is asked."""
+    """Return the test with expected values computed before the object's values."""
     ordered: ast.Module = _Order(_objects(tree, candidates)).visit(tree)
     return ast.fix_missing_locations(ordered)
 
@@ -42,7 +42,7 @@ class _Order(ast.NodeTransformer):
         return ast.copy_location(mirrored, node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """`self.assertEqual(A, B)`, with B first, is `self.assertEqual(*(B, A)[::-1])`."""
+        """Rewrite `self.assertEqual(A, B)`, with B first, to `self.assertEqual(*(B, A)[::-1])`."""
         self.generic_visit(node)
         if _compares(node.func) and len(node.args) > 1 and self._late(*node.args[:2]):
             swapped = ast.Tuple(node.args[1::-1], ast.Load())
@@ -51,7 +51,7 @@ class _Order(ast.NodeTransformer):
         return node
 
     def _late(self, first: ast.expr, second: ast.expr) -> bool:
-        """Whether the second is computed without an object, after the first asked one."""
+        """Return True if the second is computed without an object, after the first used one."""
         computed = any(isinstance(node, _COMPUTED) for node in ast.walk(second))
         return computed and _names(first, self._objects) and not _names(second, self._objects)
 
@@ -62,7 +62,7 @@ def _compares(function: ast.expr) -> bool:
 
 
 def _objects(tree: ast.Module, candidates: Iterable[str]) -> frozenset[str]:
-    """Names and attributes that an object, or the class, may have anywhere in the test."""
+    """Return names and attributes that an object, or the class, may have anywhere in the test."""
     bound = [pair for node in ast.walk(tree) for pair in _bound(node)]
     objects, before = frozenset(candidates), frozenset[str]()
     while objects != before:
@@ -74,7 +74,7 @@ def _objects(tree: ast.Module, candidates: Iterable[str]) -> frozenset[str]:
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[_Target, ast.AST]]:
-    """What a node binds, and to what."""
+    """Yield the targets that a node binds, with their values."""
     match node:
         case ast.Assign(targets=targets, value=value):
             yield from ((target, value) for target in targets)
@@ -103,7 +103,7 @@ def _targets(target: _Target) -> Iterator[str]:
 
 
 def _holds(value: ast.AST, objects: frozenset[str]) -> bool:
-    """Whether a value may be an object, or hold one: what a method returns is a copy."""
+    """Return True if a value may be or hold an object; a method's result is a copy."""
     match value:
         case ast.Call(func=ast.Attribute(value=owner)) if _names(owner, objects):
             return False

@@ -1,4 +1,4 @@
-"""The untrusted end of a class: its objects, and what is asked of each."""
+"""The untrusted end of a class: its objects, and the operations on each."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 CLASS = "class "
-"""Begins the entry point of a test that is about a class."""
+"""Prefix of the entry point of a test about a class."""
 
 Operation = Literal["create", "call", "get", "set", "given"]
 References = Mapping[Any, int]
-"""By position or keyword, the numbers of objects that are arguments."""
+"""Numbers of objects passed as arguments, by position or keyword."""
 
 
 class Objects:
-    """Makes objects of a class, and does to each what is asked of it by its number.
+    """Makes objects of a class, and performs operations on each, by its number.
 
-    The number is the asker's; None stands for the class itself.
+    The caller assigns the numbers; None means the class itself.
     """
 
     def __init__(self, kind: Callable[..., object]) -> None:
@@ -33,7 +33,7 @@ class Objects:
         *arguments: object,
         **keywords: object,
     ) -> object:
-        """What an operation comes to; raises what the class raises.
+        """Return the result of an operation; raises the class's own exceptions.
 
         create  a new object gets the number
         call    a method's value; what it did to its arguments is kept

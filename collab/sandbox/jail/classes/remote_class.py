@@ -1,8 +1,8 @@
 """The candidate as a test of a class sees it: a class whose objects live in the worker.
 
-Its methods are those of a class that the test defines, so the program cannot say what is a method
-and what is a value, and no object of the program's is ever here. Values are copies; what a call
-does to its arguments, and what the test does to a value that it got, is done to both.
+Its methods are those of a class that the test defines. So the program cannot choose what is a
+method or a value, and none of its objects ever exists here. Values are copies. A call's changes to
+its arguments, and the test's changes to a value that it got, are applied on both sides.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from .objects import Operation
 
 _NAMES = "new init getattribute getattr setattr delattr del init_subclass class_getitem"
 _OURS = frozenset(f"__{name}__" for name in _NAMES.split())
-"""What a class of the program's may have, and its stand-in has of its own."""
+"""Special names that a class of the program may have, and that its stand-in defines itself."""
 _ASK, _NUMBER = "__ask__", "__number__"
 _DEEPEST = 100
 
 
 class Unanswered(BaseException):
-    """The program gave no value; passes through a test that waits for any exception."""
+    """The program returned no value; passes through a test that catches any exception."""
 
 
 def remote_class(name: str, like: type, remote: RemoteFunction) -> type:
-    """The class `name`, with the methods of the class `like`; every call is asked of the worker."""
+    """Return the class `name`, with the methods of the class `like`; every call goes to the
+    worker."""
     methods = {method: _Method(method) for method in _methods(like)}
     hashing: dict[str, Any] = {"__hash__": None} if like.__hash__ is None else {}
     return _Remote(name, (_Object,), {**hashing, **methods, _ASK: _Asking(remote)})
@@ -50,7 +51,7 @@ class _Asking:
         self._got: tuple[int | None, str, Any, Any] | None = None
 
     def create(self, given: tuple[Any, ...], named: dict[str, Any]) -> int:
-        """Make an object; its number."""
+        """Make an object; returns its number."""
         number = next(self._numbers)
         self._with_arguments("create", number, "", given, named)
         return number
@@ -61,7 +62,8 @@ class _Asking:
         return self._with_arguments("call", number, name, given, named)
 
     def get(self, number: int | None, name: str) -> Any:
-        """A value by name. What the test does to it before it asks again is done in the worker."""
+        """Get a value by name. The test's changes to it are sent to the worker ahead of the next
+        operation."""
         value = self._ask("get", number, name, {})
         if isinstance(value, list | dict | set):
             self._got = (number, name, value, _tree(value))
@@ -106,7 +108,8 @@ class _Asking:
 
 
 def _tree(value: object) -> Any:
-    """What tells whether a value was changed; None for one that cannot cross any more."""
+    """Return a tree that shows whether a value was changed; None for one that cannot be transferred
+    any more."""
     try:
         return codec.encode(value, _DEEPEST)
     except (codec.Foreign, codec.TooDeep):
@@ -114,7 +117,7 @@ def _tree(value: object) -> Any:
 
 
 def _become(value: Any, now: Any) -> None:
-    """Change a list, set or dictionary to what the program made of its copy."""
+    """Change a list, set or dictionary to the state of the program's copy."""
     if type(now) is type(value) and now != value:
         value.clear()
         (value.extend if isinstance(value, list) else value.update)(now)
@@ -137,7 +140,7 @@ class _Method:
 
 
 class _Remote(type):
-    """A class whose objects, and whose own values, are asked for."""
+    """A class whose objects and own values are fetched from the worker."""
 
     def __call__(cls, *given: Any, **named: Any) -> Any:
         made: Any = object.__new__(cls)  # type: ignore[arg-type]
@@ -169,6 +172,6 @@ def _asking(kind: type) -> _Asking:
 
 
 def _refuse_special(name: str) -> None:
-    """Python asks for these by itself, of a class that need not have them."""
+    """Refuse names that Python looks up by itself and a class need not have."""
     if name.startswith("__") and name.endswith("__"):
         raise AttributeError(name)

@@ -1,4 +1,4 @@
-"""What stands between a program and this machine: each layer alone, and all in their order."""
+"""Isolation layers between a program and this machine: each separately, and all in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Landlock: which files a worker may touch, whatever the mounts say."""
+"""Landlock: the files that a worker may touch, whatever the mounts allow."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from . import linux
 _VERSION_FLAG = 1
 _PATH_BENEATH = 1
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""By ABI: how many file rights there are, as the low bits of a mask; from ABI 5 on, 16."""
+"""Number of file rights per ABI, as the low bits of a mask; from ABI 5 on, 16."""
 _NETWORK_ABI, _NETWORK = 4, 0b11
 _SCOPE_ABI, _SCOPE = 6, 0b11
 
 
 @cache
 def abi() -> int:
-    """The kernel's Landlock version. Raises OSError where there is none."""
+    """Return the kernel's Landlock version. Raises OSError if there is none."""
     return linux.syscall(
         "landlock_create_ruleset", linux.LANDLOCK_CREATE_RULESET, 0, 0, _VERSION_FLAG
     )

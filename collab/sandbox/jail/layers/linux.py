@@ -1,4 +1,4 @@
-"""The Linux calls that Python does not offer. Every one raises OSError when it fails."""
+"""Linux system calls that Python does not offer. Every one raises OSError on failure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 
 def number(name: str) -> int:
-    """The system call's number on this machine."""
+    """Return the system call's number on this machine."""
     machine = platform.machine()
     if machine not in _NUMBERS:
         raise OSError(f"the processor {machine} is not supported, only {', '.join(_NUMBERS)}")
@@ -63,7 +63,7 @@ def prctl(option: int, *arguments: int) -> int:
 
 
 def one_malloc_arena() -> None:
-    """Keep glibc from reserving 64 MiB of address space for each thread."""
+    """Keep glibc from reserving 64 MiB of address space per thread."""
     if hasattr(_libc, "mallopt"):
         m_arena_max = -8
         _libc.mallopt(m_arena_max, 1)
@@ -86,7 +86,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
 
 
 def pivot_here() -> None:
-    """Make the working directory the root, and let go of the old root."""
+    """Make the working directory the root, and detach the old root."""
     syscall("pivot_root", number("pivot_root"), b".", b".")
     _checked("umount2", _libc.umount2(b".", MNT_DETACH))
 
@@ -96,7 +96,7 @@ def die_with_parent() -> None:
 
 
 def own_user_namespace(flags: int, inside: int) -> None:
-    """Enter a new user namespace, and what else `flags` names; its only user is `inside`."""
+    """Enter a new user namespace, and those in `flags`; its only user is `inside`."""
     uid, gid = os.getuid(), os.getgid()
     unshare(NEWUSER | flags)
     maps = {"setgroups": "deny", "uid_map": f"{inside} {uid} 1", "gid_map": f"{inside} {gid} 1"}
@@ -109,7 +109,7 @@ def own_user_namespace(flags: int, inside: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, and any way to gain one by running another program."""
+    """Drop every capability, and any way to gain one by running another program."""
     dropped = [_libc.prctl(PR_CAPBSET_DROP, each, 0, 0, 0) for each in capabilities()]
     _checked("prctl(PR_CAPBSET_DROP)", min(dropped))
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
@@ -122,7 +122,7 @@ def drop_capabilities() -> None:
 
 @cache
 def capabilities() -> tuple[int, ...]:
-    """Those that this kernel knows."""
+    """Return the capabilities that this kernel knows."""
     return tuple(itertools.takewhile(_is_capability, range(64)))
 
 

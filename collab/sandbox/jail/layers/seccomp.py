@@ -1,6 +1,7 @@
 """The worker's system-call filter: a Berkeley packet filter over `struct seccomp_data`.
 
-Allowed calls pass, hostile ones kill the process with SIGSYS, every other call fails with EPERM.
+Allowed calls pass, hostile ones kill the process with SIGSYS, and every other call fails with
+EPERM.
 """
 
 from __future__ import annotations
@@ -22,21 +23,23 @@ CLONE_THREAD = 0x00010000
 KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _JUMP, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x05, 0x06
 _FARTHEST = 255
-"""Instructions that a branch may pass over."""
+"""Most instructions that a branch may skip."""
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16
 
 FIRST_PID, NO_PID = 1, 1 << 30
-"""A process that is the first of its namespace, and one that there never is."""
+"""The first process of a namespace, and a process that never exists."""
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
-"""F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, the record locks, F_DUPFD_CLOEXEC."""
+"""Allowed commands: F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, the record locks,
+F_DUPFD_CLOEXEC."""
 _PR_SET_NAME, _PR_GET_NAME = 15, 16
 _FUTEX_PRIVATE = 128
-"""Without it, who waits on a page of a mapped file is found from every process that maps it."""
+"""Flag without which waiters on a page of a mapped file are visible to every process that maps
+it."""
 _MADVISE = (0, 1, 2, 4, 8, 14, 15, 16, 17, 18)
-"""What concerns a process's own memory; the rest moves pages of mapped files in and out."""
+"""Advice about a process's own memory; other values move pages of mapped files in and out."""
 
 _MAP_HUGETLB = 0x40000
-"""Each such mapping is a file, whose number comes from a counter that outlasts the trial."""
+"""Flag of mappings that are files, numbered by a counter that outlives the trial."""
 
 
 def _instruction(code: int, k: int, jt: int = 0, jf: int = 0) -> bytes:
@@ -60,14 +63,14 @@ def _fail(code: int) -> bytes:
 
 
 def _one_of(values: tuple[int, ...], otherwise: bytes) -> bytes:
-    """Allow when the loaded word is among `values`."""
+    """Allow the call if the loaded word is among `values`."""
     return b"".join(_instruction(_EQUAL, v, 0, 1) + _give(ALLOW) for v in values) + otherwise
 
 
 def _choose(cases: list[tuple[int, bytes]]) -> bytes:
     """Run the body, which must return, of the last case whose number is not above the loaded one.
 
-    As a tree: the kernel tries every number when a filter is put on.
+    The cases form a tree, because the kernel tries every number when a filter is installed.
     """
     if len(cases) == 1:
         return cases[0][1]
@@ -80,7 +83,7 @@ def _choose(cases: list[tuple[int, bytes]]) -> bytes:
 
 
 def _cases(bodies: dict[int, bytes], otherwise: bytes) -> list[tuple[int, bytes]]:
-    """What each number leads to, by where a run of numbers that lead to the same begins."""
+    """Return the start of each run of numbers with the same body, with that body."""
     starts = sorted({0, *bodies, *(number + 1 for number in bodies)})
     all_cases = [(start, bodies.get(start, otherwise)) for start in starts]
     begins = zip(all_cases, [(-1, b""), *all_cases], strict=False)
@@ -115,7 +118,7 @@ def _conditional(pid: int) -> dict[str, bytes]:
 
 @lru_cache(maxsize=4)
 def program(pid: int, machine: str) -> bytes:
-    """The filter for a worker whose process id is `pid`, as `struct sock_filter` array."""
+    """Return the filter for a worker with process id `pid`, as a `struct sock_filter` array."""
     if machine not in AUDIT_ARCH:
         raise OSError(f"the processor {machine} is not supported, only {', '.join(AUDIT_ARCH)}")
     kill, special = _give(KILL_PROCESS), _conditional(pid)
@@ -130,7 +133,7 @@ def program(pid: int, machine: str) -> bytes:
 
 
 def prepare() -> None:
-    """Make the filters that processes forked from this one will put on."""
+    """Make the filters that processes forked from this one will install."""
     for pid in (FIRST_PID, NO_PID):
         program(pid, platform.machine())
 
@@ -140,9 +143,9 @@ class _Program(ctypes.Structure):
 
 
 def install() -> None:
-    """Put the filter on this process, for good.
+    """Install the filter on this process, permanently.
 
-    It may signal itself where it is the first of a pid namespace, and else nobody.
+    It may signal itself if it is the first of a pid namespace, and else no process.
     """
     code = program(FIRST_PID if os.getpid() == FIRST_PID else NO_PID, platform.machine())
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)

@@ -1,8 +1,8 @@
-"""The layers around a worker, in the order in which they are put on.
+"""The layers around a worker, in the order in which they are applied.
 
-Each is small, has a name, says what it stops, and can be put on alone: `probes` attacks them one
-by one. Two layers are put on before a worker is forked: `environment`, by whoever starts the
-interpreter, and `uid`, by the zygote, which needs its privileges no longer than that.
+Each is small, has a name and a stated purpose, and can be applied alone: `probes` attacks them one
+by one. Two layers are applied before a worker is forked: `environment`, by the process that starts
+the interpreter, and `uid`, by the zygote, which needs its privileges only until then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..limits import Limits
 from . import landlock, linux, seccomp
 
 JAIL_UID = 65533
-"""The host's user that workers belong to when the caller is root."""
+"""User of the host that workers run as if the caller is root."""
 INSIDE_UID = 1000
 HOST_NAME = "jail"
 INODES = 256
@@ -31,7 +31,7 @@ STACK_BYTES = 64 << 20
 MIB = 1 << 20
 _MOUNT_POINTS = tuple(map(Path, ("/tmp", "/var", "/usr")))
 _FOLDERS = tuple(map(Path, ("/tmp", "/dev", "/dev/shm")))
-"""Where to write, and where the C library keeps named semaphores."""
+"""Folders for writing, and for the C library's named semaphores."""
 _USER_NAMESPACES = (
     "allow user namespaces: `sysctl kernel.unprivileged_userns_clone=1`, "
     "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`, `sysctl user.max_user_namespaces`; "
@@ -48,20 +48,20 @@ class LayerUnavailable(Exception):
         self.layer, self.reason, self.remedy = layer, reason, remedy
 
     def frame(self) -> dict[str, dict[str, str]]:
-        """What is told of it to whoever asked for a process."""
+        """Return the error as a frame for the process that asked."""
         return {"refused": {"layer": self.layer, "reason": self.reason, "remedy": self.remedy}}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a layer needs to know about the others."""
+    """Settings of the other layers that a layer needs."""
 
     limits: Limits
     names: frozenset[str]
     mapped: int
     """Bytes of address space that the interpreter itself has mapped."""
     writable: bool = True
-    """There is a private folder to write to; else no file at all."""
+    """Whether there is a private folder to write to; else there is no file at all."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +71,17 @@ class Layer:
     remedy: str
     apply: Callable[[Setting], None]
     needs: frozenset[str] = frozenset()
-    """Layers that this one cannot be put on without."""
+    """Layers without which this one cannot be applied."""
     prepare: Callable[[], object] = lambda: None
-    """Finds out what is the same for all processes; it is kept for those forked afterwards."""
+    """Prepares the state that all processes share; it is kept for later forks."""
 
 
 def _nothing(_: Setting) -> None:
-    """For the layers that the zygote, or whoever started it, has put on already."""
+    """Do nothing, for layers that the zygote or its parent has already applied."""
 
 
 def drop_uid() -> None:
-    """Become an unprivileged user for good, when root; an ordinary user is one already."""
+    """Become an unprivileged user permanently if root; an ordinary user already is one."""
     if os.getuid() != 0 or _root_in_name_only():
         return
     os.setgroups([])
@@ -92,7 +92,7 @@ def drop_uid() -> None:
 
 
 def _root_in_name_only() -> bool:
-    """Whether this root is an ordinary user who renamed himself (`unshare --map-root-user`)."""
+    """Return True if this root is an ordinary user renamed by `unshare --map-root-user`."""
     lines = Path("/proc/self/uid_map").read_bytes().splitlines()
     _inside, outside, count = map(int, lines[0].split())
     return len(lines) == 1 and outside != 0 and count == 1
@@ -228,7 +228,7 @@ def prepare(names: frozenset[str]) -> None:
 
 
 def seal(setting: Setting) -> None:
-    """Put the chosen layers on this process. Raises LayerUnavailable."""
+    """Apply the chosen layers to this process. Raises LayerUnavailable."""
     for layer in LAYERS:
         if layer.name in setting.names:
             with granted(layer.name):
@@ -237,7 +237,7 @@ def seal(setting: Setting) -> None:
 
 @contextmanager
 def granted(name: str) -> Iterator[None]:
-    """Turn the system's refusal of what stands below into LayerUnavailable."""
+    """While entered, turn the system's refusal into LayerUnavailable."""
     try:
         yield
     except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""System calls by what a worker may do with them, and their numbers.
+"""System calls by permission, and their numbers.
 
-Each entry is `name:x86_64:aarch64`, with `-` where the processor has no such call. The numbers are
-those of Linux's `unistd_64.h` and `asm-generic/unistd.h`; they never change.
+Each entry is `name:x86_64:aarch64`, with `-` if the processor has no such call. The numbers come
+from Linux's `unistd_64.h` and `asm-generic/unistd.h`; they never change.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ MACHINES = ("x86_64", "aarch64")
 
 
 def numbers(table: str, machine: str) -> dict[str, int]:
-    """The numbers of a table's calls on a `machine` of MACHINES."""
+    """Return the numbers of a table's calls on a `machine` of MACHINES."""
     column = 1 + MACHINES.index(machine)
     entries = (entry.split(":") for entry in table.split())
     return {entry[0]: int(entry[column]) for entry in entries if entry[column] != "-"}
@@ -43,9 +43,9 @@ getppid:110:173 getpgrp:111:- getpgid:121:155 getsid:124:156 getuid:102:174 gete
 getgid:104:176 getegid:108:177 getgroups:115:158 getresuid:118:148 getresgid:120:150
 wait4:61:260 waitid:247:95 exit:60:93 exit_group:231:94
 """
-"""Computing, threads, time, and files of the worker's own folder.
+"""Calls for computing, threads, time, and files in the worker's own folder.
 
-No sysinfo, which tells how busy and how full an earlier trial left the machine.
+sysinfo is missing, because it shows how busy and how full an earlier trial left the machine.
 """
 
 HOSTILE = """
@@ -68,7 +68,7 @@ msgget:68:186 mq_open:240:180 personality:135:92 sethostname:170:161 setdomainna
 mknod:133:- mknodat:259:33 quotactl:179:60 acct:163:89 syslog:103:116 iopl:172:-
 ioperm:173:- modify_ldt:154:-
 """
-"""What only an attack asks for: the process is killed with SIGSYS."""
+"""Calls that only an attack makes: the process is killed with SIGSYS."""
 
 CONDITIONAL = """
 clone:56:220 clone3:435:435 futex:202:98 kill:62:129 tgkill:234:131 fcntl:72:25 ioctl:16:29
