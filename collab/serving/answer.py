@@ -1,4 +1,4 @@
-"""One request to its answer: the queue, the episode, and the stream to the client."""
+"""Answers one request: the queue, the episode, and the stream to the client."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ _HEADERS = [
 
 
 class Wire:
-    """The way to one client. A stream begins with its first event, so that what fails before it is
-    told by a status."""
+    """The connection to one client.
+
+    A stream starts with its first event, so an earlier failure can still set the status.
+    """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, reply: TeamReply) -> None:
         self._scope, self._receive, self._send, self._reply = scope, receive, send, reply
@@ -39,12 +41,12 @@ class Wire:
         self.has_ended = False
 
     async def left(self) -> None:
-        """Return when the client has gone."""
+        """Return once the client has disconnected."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
     async def stream(self, events: Iterable[str]) -> bool:
-        """Send events of a stream; whether there were any."""
+        """Send events of a stream; returns whether there were any."""
         async with self._one:
             if self._opening is None:
                 self._opening = "".join(self._reply.begin())
@@ -65,14 +67,14 @@ class Wire:
             await self._chunk("", more=False)
 
     async def give(self, answer: JSONResponse) -> None:
-        """Send an answer that is whole."""
+        """Send a complete answer."""
         self.has_begun = self.has_ended = True
         await answer(self._scope, self._receive, self._send)
 
     async def refuse(self, refused: Refused, seconds: float) -> None:
         """Send the refusal, as a status or within the stream.
 
-        A client that does not take it within `seconds` is left.
+        A client that does not accept it within `seconds` is dropped.
         """
         if self.has_ended:
             return
@@ -86,7 +88,7 @@ class Wire:
 
     @asynccontextmanager
     async def kept_alive(self, seconds: float | None) -> AsyncIterator[None]:
-        """While entered, a comment is sent whenever nothing else was for so many seconds."""
+        """While entered, send a comment whenever nothing was sent for so many seconds."""
         if seconds is None:
             yield
             return
@@ -120,13 +122,13 @@ class AnswerApp:
     problem: Problem
     reply: TeamReply
     request: str
-    """Its id."""
+    """Id of the request."""
     carrier: Mapping[str, str]
-    """Its headers that say which trace it belongs to."""
+    """Trace headers of the request."""
     _began: float = field(init=False, default=0.0)
-    """When it came, before it had a place."""
+    """Arrival time of the request, before it had a place."""
     _has_sent: bool = field(init=False, default=False)
-    """A part of the answer was sent; pings and the opening are none."""
+    """Whether a part of the answer was sent; pings and the opening do not count."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         wire = Wire(scope, receive, send, self.reply)
@@ -162,7 +164,7 @@ class AnswerApp:
             await wire.refuse(refused, settings.client_seconds)
 
     async def _hand_over(self, wire: Wire, episode: Episode) -> None:
-        """Send the end of the answer; a client that does not take it is left."""
+        """Send the end of the answer; a client that does not accept it is dropped."""
         try:
             async with asyncio.timeout(self.service.settings.client_seconds):
                 if self.question.stream:
@@ -176,7 +178,7 @@ class AnswerApp:
             self.service.metrics.answered(self.team.name, episode)
 
     async def _play(self, wire: Wire) -> Episode:
-        """The episode, told as it goes where a stream was asked for."""
+        """Play the episode, and stream it if the request asks for that."""
         narrator = Narrator()
 
         async def hear(event: Event) -> None:
@@ -187,7 +189,7 @@ class AnswerApp:
         return await play(*whole, hear=hear, carrier=self.carrier)
 
     async def _tell(self, wire: Wire, events: Iterable[str]) -> None:
-        """Send a part of a stream; the first one is timed, with the wait for a place."""
+        """Send a part of a stream; the first part is timed, including the wait for a place."""
         if await wire.stream(events) and not self._has_sent:
             self._has_sent = True
             self.service.metrics.began(self.team.name, time.monotonic() - self._began)

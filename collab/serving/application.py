@@ -1,4 +1,4 @@
-"""The ASGI application: its paths, and what stands behind each."""
+"""The ASGI application: its paths and their handlers."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _Reader = Callable[[bytes, Settings], TeamQuestion]
 class Application:
     """An ASGI application that answers for teams.
 
-    It opens their models in its lifespan. A host that it is mounted in runs none of it, so that
-    one is to enter `lifespan` in its own.
+    It opens their models in its lifespan. A host that mounts it does not run that lifespan, so the
+    host must enter `lifespan` in its own.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class Application:
         models: Mapping[str, Mapping[str, Model]] | None = None,
         loading: StoreProgress | None = None,
     ) -> None:
-        """`models` answer, by the team's name and the agent's, in place of the recipes'.
+        """Make the application; `models` replace the recipes', by the team's name and the agent's.
 
         Raises:
-            RecipeError: two teams would be one MCP tool, where tools are wanted.
+            RecipeError: with MCP tools, two teams would be the same tool.
         """
         self.settings = settings or Settings()
         if self.settings.mcp:
@@ -70,7 +70,7 @@ class Application:
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """The teams' models are open while it is entered.
+        """While entered, the teams' models are open.
 
         Raises:
             CollabError: something is missing.
@@ -153,7 +153,7 @@ class Application:
 
 
 class _Late:
-    """An ASGI application that is there once the lifespan has begun."""
+    """An ASGI application that exists once the lifespan has begun."""
 
     def __init__(self, find: Callable[[], ASGIApp | None]) -> None:
         self._find = find

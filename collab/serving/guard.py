@@ -1,4 +1,4 @@
-"""Checks each request: host, origin, key and body; writes a line of log."""
+"""Checks each request: host, origin, key and body; writes a log line."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from collab.serving.refusal import SERVER, Refused
 from collab.serving.settings import Settings
 
 LET_PASS = 100_000_000
-"""Bytes over the limit that are read and dropped. A client whose connection closes while it sends
-gets a reset in place of the answer."""
+"""Bytes over the limit that are read and dropped. Otherwise a client that is still sending would
+get a reset instead of the answer."""
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
-    """The whole body.
+    """Read the whole body.
 
     Raises:
-        Refused: it is no JSON by its type, larger than `most` bytes, or takes longer than
+        Refused: its type is not JSON, it is larger than `most` bytes, or it takes longer than
             `seconds`.
-        starlette.requests.ClientDisconnect: the client has left.
+        starlette.requests.ClientDisconnect: the client has disconnected.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -65,11 +65,12 @@ LOG = logging.getLogger("collab.serving")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _OPEN = ("/health",)
 _OURS = Path(__file__).parents[1]
-"""The folder of the package: frames of libraries lie elsewhere."""
+"""Folder of the package; frames of libraries are elsewhere."""
 
 
 class Guard:
-    """An ASGI application before another one; what that one fails at is told without its cause."""
+    """An ASGI application in front of another one; it reports the other's failures without their
+    cause."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app, self._settings = app, settings
@@ -99,7 +100,7 @@ class Guard:
             LOG.info("%s %s %d %.3f s %s", *line, request)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
-        """Raise Refused for whom is not let in."""
+        """Raise Refused for a request that is not allowed."""
         settings = self._settings
         if settings.hosts is not None and _name(headers.get("host", "")) not in settings.hosts:
             raise Refused(421, "wrong_host", "this server goes by another name; use its address")
@@ -113,7 +114,7 @@ class Guard:
 
 
 class _Sending:
-    """Passes an answer on, with the request's id, and remembers its status."""
+    """Forwards an answer, with the request's id, and remembers its status."""
 
     def __init__(self, send: Send, request: str) -> None:
         self._send, self._request = send, request
@@ -127,25 +128,25 @@ class _Sending:
 
 
 def _opens(headers: Headers, keys: Sequence[str]) -> bool:
-    """Whether one of the keys was sent. Takes as long for a key that is nearly right."""
+    """Return True if one of the keys was sent, in constant time."""
     kind, _, sent = headers.get("authorization", "").partition(" ")
     given = sent.strip().encode() if kind.lower() == "bearer" else b""
     return True in {hmac.compare_digest(given, key.encode()) for key in keys}
 
 
 def _request_id(given: str) -> str:
-    """The client's own id where it is a plain one, which a line of log can hold."""
+    """Return the client's own id if it is plain enough for a log line."""
     return given if _ID.fullmatch(given) else uuid.uuid4().hex
 
 
 def _path(scope: Scope) -> str:
-    """Below where the application is mounted."""
+    """Return the path below the mount point."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "")) or "/"
 
 
 def _name(host: str) -> str:
-    """A host without its port."""
+    """Return a host without its port."""
     name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host
     return name if host.startswith("[") else name.partition(":")[0].lower()
 
@@ -155,7 +156,7 @@ def _plain(text: str) -> str:
 
 
 def _place(error: Exception) -> str:
-    """The last file and line of our own that led to it, without the folders above it."""
+    """Return the last file and line of collab's own that led to an error, without folders."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_OURS)]
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "?"

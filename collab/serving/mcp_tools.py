@@ -1,4 +1,4 @@
-"""Teams as tools of an MCP server: one tool a team, its fields the tool's arguments."""
+"""Teams as tools of an MCP server: one tool per team, with its fields as arguments."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _OUTPUT = {
 
 
 def make_server(service: Service) -> Server[Any]:
-    """An MCP server whose tools are the teams of a service.
+    """Make an MCP server whose tools are the teams of a service.
 
     Raises:
-        RecipeError: two teams would be one tool.
+        RecipeError: two teams would be the same tool.
     """
     import mcp_types as types
     from mcp.server.lowlevel import Server
@@ -100,7 +100,7 @@ async def serve_stdio(service: Service) -> None:
 
 @asynccontextmanager
 async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
-    """An ASGI application that speaks MCP while it is entered; who may ask is checked before it."""
+    """An ASGI application that speaks MCP while it is entered; access is checked before it."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     manager = StreamableHTTPSessionManager(
@@ -111,7 +111,8 @@ async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
 
 
 async def _counted(service: Service, team: ServedTeam, given: dict[str, Any], hear: Any) -> Episode:
-    """The episode of a call; counted, and cancelled when the server is shut or the client leaves.
+    """Play the episode of a call; counted, and cancelled when the server stops or the client
+    leaves.
 
     Raises:
         Refused: there is none.
@@ -140,7 +141,7 @@ async def _counted(service: Service, team: ServedTeam, given: dict[str, Any], he
 
 
 async def _episode(service: Service, team: ServedTeam, given: dict[str, Any], hear: Any) -> Episode:
-    """The episode of a call; raises Refused as `play` does, and for wrong arguments."""
+    """Play the episode of a call; raises Refused as `play` does, and for wrong arguments."""
     try:
         fields = _FIELDS.validate_python(given, strict=True)
     except ValidationError:

@@ -60,12 +60,12 @@ class TeamQuestion:
         return settings.model_copy(update=changes)
 
     def drawn_seed(self) -> int:
-        """The seed that was asked for, or one that nobody chose."""
+        """The requested seed, or a random one."""
         return secrets.randbelow(2**31) if self.seed is None else self.seed
 
 
 def transcript(before: Sequence[Spoken], text: str) -> str:
-    """A conversation as one text, the last message at its end."""
+    """Format a conversation as one text, the last message at its end."""
     turns = [f"{message.role.capitalize()}: {message.text}" for message in before]
     return "\n\n".join([*turns, text])
 
@@ -79,7 +79,7 @@ _LONGEST_NAME = 40
 
 
 class Body(BaseModel):
-    """Some of the JSON that a client sends; keys that are not named are noted."""
+    """Some of the JSON that a client sends; unknown keys are recorded."""
 
     model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=())
 
@@ -120,7 +120,7 @@ class Common(Body):
         """Return the question; `place` names the request's field with the messages.
 
         Raises:
-            Refused: what is said is no conversation that a team can answer.
+            Refused: the messages are not a conversation that a team can answer.
         """
         text, before = conversation(message, place)
         return TeamQuestion(
@@ -136,7 +136,7 @@ class Common(Body):
         )
 
     def refuse_the_impossible(self) -> None:
-        """Raise Refused for what no team here can do."""
+        """Raise Refused for requests that no team here can fulfil."""
         refused = [
             ("store", self.store, "nothing is stored here; leave it out"),
             ("background", self.background, "answers are given at once; leave it out"),
@@ -171,10 +171,11 @@ Read = TypeVar("Read", bound=BaseModel)
 
 
 def read(kind: type[Read], body: bytes) -> Read:
-    """The request that a body holds.
+    """Parse the request in a body.
 
     Raises:
-        Refused: it is no JSON of that kind; names the path, and repeats nothing of the body.
+        Refused: it is not valid JSON of that kind; the message names the path, and repeats nothing
+            of the body.
     """
     try:
         return kind.model_validate_json(body)
@@ -190,7 +191,8 @@ def read(kind: type[Read], body: bytes) -> Read:
 
 
 def _place(location: Sequence[int | str], body: Any, *, is_missing: bool) -> list[int | str]:
-    """The keys of a location that are the body's: pydantic also names the types that it tried."""
+    """Return the keys of a location that belong to the body: pydantic also names the types it
+    tried."""
     place: list[int | str] = []
     for key in location:
         is_item = isinstance(body, list) and isinstance(key, int)
@@ -205,7 +207,7 @@ def _reason(error: Any) -> str:
 
 
 def _path(location: Iterable[int | str]) -> str:
-    """Write a path like OpenAI, `messages[0].content`; the client's own keys are cut."""
+    """Write a path like OpenAI, `messages[0].content`; the client's own keys are shortened."""
     path = ""
     for key in location:
         if isinstance(key, int):
@@ -221,10 +223,10 @@ def _shown(name: str) -> str:
 
 
 def text_of(content: str | list[ContentPart] | None, path: str, kinds: tuple[str, ...]) -> str:
-    """The text of a message.
+    """Return the text of a message.
 
     Raises:
-        Refused: it has parts that are no text.
+        Refused: it has parts that are not text.
     """
     if isinstance(content, str) or content is None:
         return content or ""
@@ -244,10 +246,10 @@ _INSTRUCTIONS = ("system", "developer")
 
 
 def conversation(messages: Sequence[Spoken], param: str) -> tuple[str, tuple[Spoken, ...]]:
-    """The text for the team, instructions first, and what was said before it.
+    """Return the text for the team, instructions first, and the earlier messages.
 
     Raises:
-        Refused: the last word is not the user's, or is empty.
+        Refused: the last message is not the user's, or is empty.
     """
     spoken = [message for message in messages if message.role not in _INSTRUCTIONS]
     if not spoken or spoken[-1].role != "user":

@@ -1,4 +1,4 @@
-"""The teams' answers: what OpenAI's two forms share, as JSON or as a stream."""
+"""The teams' answers: the common part of OpenAI's two forms, as JSON or as a stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from collab.serving.team import ServedTeam
 
 
 def answering(episode: Episode) -> list[Decision]:
-    """The last response of each agent whose artefact is in the joint one."""
+    """Return the last response of each agent whose artefact is in the joint one."""
     turn = episode.turns[-1]
     joined = turn.artefacts if turn.joined is None else turn.joined
     last = {decision.agent: decision for decision in turn.decisions}
@@ -25,20 +25,20 @@ def answering(episode: Episode) -> list[Decision]:
 
 
 def spent(episode: Episode) -> Usage:
-    """Tokens of all agents in all turns, and of feedback that asks a model."""
+    """Count the tokens of all agents in all turns, and of feedback that asks a model."""
     decisions = [d.action.usage for turn in episode.turns for d in turn.decisions]
     feedback = [item.usage for turn in episode.turns for f in turn.feedback.values() for item in f]
     return sum([*decisions, *(usage for usage in feedback if usage)], Usage())
 
 
 def unspoken(episode: Episode) -> int:
-    """New tokens that did not end in the answer."""
+    """Count the new tokens that are not in the answer."""
     answers = sum(decision.action.usage.new_tokens for decision in answering(episode))
     return spent(episode).new_tokens - answers
 
 
 def is_cut(episode: Episode) -> bool:
-    """Whether a response that is in the answer was cut off."""
+    """Return True if a response in the answer was truncated."""
     return any(decision.action.finish_reason == "length" for decision in answering(episode))
 
 
@@ -50,12 +50,12 @@ class Words:
     turn: int
     text: str
     begins: bool
-    """They are the first of the response."""
+    """Whether they are the first of the response."""
     ends: Decision | None = None
-    """The whole response, with the last words of it."""
+    """The whole response, with its last words."""
     differs: bool = False
-    """The text sent so far is not the beginning of the whole response, so nothing can follow it.
-    White space at the ends makes no difference."""
+    """Whether the text sent so far is not the beginning of the whole response, so that nothing can
+    follow. White space at the ends does not count."""
 
 
 _Place = tuple[int, int, str, int]
@@ -63,11 +63,11 @@ _Place = tuple[int, int, str, int]
 
 
 class Narrator:
-    """Tells what agents write while they write it, one after the other.
+    """Streams the agents' texts as they are generated, one agent after the other.
 
-    Agents of one round write at the same time. The first of them is sent as it writes; what the
-    others wrote follows when all have ended, so that nothing is mixed up, and a stream put together
-    is the text that the record gives.
+    Agents of one round write at the same time. The first of them is streamed live; the others'
+    texts follow when all have ended. So nothing is mixed up, and the joined stream is the text of
+    the record.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Narrator:
         self._sent: dict[_Place, str] = {}
 
     def see(self, event: Event) -> Iterator[Words]:
-        """The words that an event brings."""
+        """Return the new words in an event."""
         match event:
             case AgentActing(turn=turn, round=round_, agent=agent):
                 if self._now is None:
@@ -106,13 +106,13 @@ class Narrator:
 
 
 PING = ": still at work\n\n"
-"""A comment, which clients pass over and proxies count as life."""
+"""A comment, which clients ignore and proxies count as activity."""
 
 DONE = "data: [DONE]\n\n"
 
 
 def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
-    """One event; within it every line break is escaped, those of Unicode too."""
+    """Format one event; line breaks in it are escaped, including Unicode's."""
     name = f"event: {kind}\n" if kind else ""
     return f"{name}data: {json.dumps(data, separators=(',', ':'))}\n\n"
 
@@ -120,9 +120,9 @@ def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
 def details(
     team: ServedTeam, question: TeamQuestion, episode: Episode, warnings: Sequence[str]
 ) -> dict[str, Any]:
-    """Everything that an episode holds besides its answer, for who wants all of it.
+    """Return everything that an episode holds besides its answer, for clients that ask for it.
 
-    `warnings` are those that came up on the way, beside those of the request.
+    `warnings` are those that occurred on the way, in addition to those of the request.
     """
     agents = [
         _agent_details(turn, decision) for turn in episode.turns for decision in turn.decisions
@@ -156,7 +156,7 @@ def _agent_details(turn: Turn, decision: Decision) -> dict[str, Any]:
 
 
 class Trimmed:
-    """Text that comes in pieces, as its whole will be once it is stripped."""
+    """Text that arrives in pieces, stripped as the whole will be."""
 
     def __init__(self) -> None:
         self._kept = ""
@@ -177,7 +177,7 @@ class Trimmed:
         return "" if self.differs(whole) else whole[len(self.sent) :]
 
     def differs(self, whole: str) -> bool:
-        """Whether what was told is not the beginning of the whole, so that nothing can follow."""
+        """True if the sent text is not the beginning of the whole, so that nothing can follow."""
         return not whole.startswith(self.sent)
 
 
@@ -215,7 +215,7 @@ class TeamReply(ABC):
         """End a stream that had begun and has no answer."""
 
     def _check(self, words: Words) -> None:
-        """Warn that an agent's streamed text is not that of the record."""
+        """Warn if an agent's streamed text differs from the record."""
         if words.differs:
             self._warnings.append(_warned(words.agent))
 
@@ -233,5 +233,5 @@ class TeamReply(ABC):
 
 
 def _warned(whose: str) -> str:
-    """The warning that a client has heard another text than the record's."""
+    """Return the warning that a client has received another text than the record's."""
     return f"the streamed text of {whose} is not that of the record; collab.agents holds that one"

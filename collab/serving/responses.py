@@ -28,7 +28,7 @@ _TEXTS = ("input_text", "output_text", "text")
 
 
 class InputItem(Body):
-    """A message, or what agents wrote for an earlier answer, which is passed over."""
+    """A message, or agents' texts of an earlier answer, which are ignored."""
 
     type: Literal["message", "reasoning"] = "message"
     role: Role = "user"
@@ -55,7 +55,7 @@ def read_response(body: bytes, settings: Settings) -> TeamQuestion:
     """Read a request for a response.
 
     Raises:
-        Refused: it is malformed, or asks for something that no team can give.
+        Refused: it is malformed, or asks for something that no team can do.
     """
     request = read(ResponseBody, body)
     request.refuse_the_impossible()
@@ -116,14 +116,15 @@ def part(text: str) -> dict[str, Any]:
 
 
 class ResponseReply(TeamReply):
-    """One response. Agents' texts are no messages, since clients join the texts of all messages."""
+    """One response. Agents' texts are not messages, since clients join the texts of all
+    messages."""
 
     def __init__(self, team: ServedTeam, question: TeamQuestion, *, all_of_it: bool) -> None:
         super().__init__(team, question, all_of_it=all_of_it)
         self._number = 0
         """Number of the next event."""
         self._done: list[dict[str, Any]] = []
-        """The items that are whole."""
+        """Completed items."""
         self._answers = False
         """Whether the message has begun."""
 
@@ -182,7 +183,7 @@ class ResponseReply(TeamReply):
         yield self._event("response.failed", response=failed)
 
     def _say(self, text: str) -> Iterator[str]:
-        """A piece of the message, which begins with the first one."""
+        """Return the events of a piece of the message, which begins with the first one."""
         if not self._answers:
             self._answers = True
             item = message(self._question.id, "in_progress", None)

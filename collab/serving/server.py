@@ -1,4 +1,4 @@
-"""The server: one socket, slow clients cut off, and an end that lets answers come to theirs."""
+"""The server: one socket, time limits for slow clients, and a shutdown that lets answers finish."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from collab.signals import ending_signals
 _HEADER_BYTES = 16_384
 _HEADER_SECONDS = 20.0
 _LOOK_SECONDS = 10.0
-"""Between two looks at how much of an answer a client has yet to take."""
+"""Seconds between two looks at the unsent rest of an answer."""
 _KEPT_SECONDS = 5
-"""How long a connection stays open for a further request."""
+"""Seconds that an idle connection stays open for a further request."""
 _CONNECTIONS = 256
-"""Beside those that the lanes and the queue hold."""
+"""Connections in addition to those of the lanes and the queue."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens at that address; port 0 takes any that is free.
+    """Open a listening socket at that address; port 0 takes any free port.
 
     Raises:
-        RecipeError: the address is taken, or is none of this machine's.
+        RecipeError: the address is taken, or does not belong to this machine.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -53,7 +53,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 async def serve(app: ASGIApp, service: Service, listener: socket.socket, drain: float) -> None:
-    """Answer until SIGTERM, SIGINT or SIGHUP, then for up to `drain` seconds what is under way.
+    """Answer until SIGTERM, SIGINT or SIGHUP, then up to `drain` seconds for requests in progress.
 
     A second signal ends it at once.
     """
@@ -95,7 +95,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """While entered, signals are ours; they are not raised again after the end."""
+        """While entered, handle signals here; they are not raised again afterwards."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -107,7 +107,7 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether it is time to end."""
+        """Return True if it is time to stop."""
         if not self._service.is_ready and not self.should_exit:
             now = asyncio.get_running_loop().time()
             self._draining_since = now if self._draining_since is None else self._draining_since
@@ -118,8 +118,7 @@ class _Server(uvicorn.Server):
 
 
 class _Patient(H11Protocol):
-    """A connection that may be slow, but not without end: with its headers, or to take an answer
-    after which it is closed."""
+    """A connection with time limits, for sending its headers and for reading the last answer."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -142,7 +141,7 @@ class _Patient(H11Protocol):
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        """Headers are under way for as long as a limit runs."""
+        """Limit the time for headers."""
         if self.conn.their_state is not h11.IDLE:
             self._stop()
         elif self._limit is None:
@@ -158,10 +157,10 @@ class _Patient(H11Protocol):
             self.transport.close()
 
     def _look(self, before: int) -> None:
-        """Cut the connection off where it is to be closed, and its client takes nothing more.
+        """Close the connection if it is ending and its client reads nothing more.
 
-        To close it waits until the client has taken what is left, which may be never; `before` is
-        what was left at the last look.
+        A normal close waits until the client has read the rest, which may be never; `before` is the
+        rest at the last look.
         """
         left = self.transport.get_write_buffer_size() if self.transport.is_closing() else 0
         if left and left == before:

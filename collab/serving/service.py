@@ -37,7 +37,7 @@ from collab.telemetry import asked_by
 
 
 class Lanes:
-    """Room for some episodes and a queue of some requests, served in the order they came."""
+    """Room for some episodes and a queue of some requests, served in order of arrival."""
 
     def __init__(self, episodes: int, queue: int) -> None:
         self.running = self.waiting = 0
@@ -49,24 +49,24 @@ class Lanes:
 
     @property
     def is_idle(self) -> bool:
-        """Nobody is answered, and nobody waits."""
+        """True if no request is running or waiting."""
         return self.running + self.waiting == 0
 
     @property
     def places(self) -> int:
-        """The most requests that run and wait."""
+        """Most requests that run and wait."""
         return self._most + self._most_waiting
 
     def widen(self, episodes: int) -> None:
-        """Play so many at the same time; before the first request."""
+        """Set the number of concurrent episodes; call it before the first request."""
         self._most, self._free = episodes, asyncio.Semaphore(episodes)
 
     @contextmanager
     def place(self) -> Iterator[Place]:
-        """A place in the queue, given back at the end of the block.
+        """While entered, hold a place in the queue.
 
         Raises:
-            Refused: the queue is full; says when to come again.
+            Refused: the queue is full; the message says when to retry.
         """
         if self.running + self.waiting >= self.places:
             raise Refused(
@@ -85,11 +85,11 @@ class Lanes:
             place.leave()
 
     def took(self, seconds: float) -> None:
-        """An episode has ended; what it took is told to those who are sent away."""
+        """Record the duration of an episode, for the retry time of refused requests."""
         self._seconds += (seconds - self._seconds) / 8
 
     def _when(self) -> int:
-        """Seconds until a place is likely to be free."""
+        """Return the seconds until a place is likely to be free."""
         rounds = (self.waiting + 1) / self._most
         return min(600, max(1, math.ceil(rounds * self._seconds)))
 
@@ -109,7 +109,7 @@ class Place:
         self._lanes.running += 1
 
     def leave(self) -> None:
-        """Make room for the next one."""
+        """Free the place for the next request."""
         if self._runs:
             self._lanes.running -= 1
             self._lanes._free.release()
@@ -139,7 +139,7 @@ class Metrics:
         self._cached = self._counter("cached_tokens", "Read from a cache.", "team")
 
     def answered(self, team: str, episode: Episode) -> None:
-        """An episode made an answer, and its client took it."""
+        """Count an answer that its client has received."""
         self._answered.labels(team, "length" if is_cut(episode) else "stop").inc()
         self._episode.labels(team).observe(episode.seconds)
         for turn in episode.turns:
@@ -151,15 +151,15 @@ class Metrics:
                 self._cached.labels(team).inc(action.usage.cached_tokens)
 
     def refused(self, team: str, reason: str) -> None:
-        """A request to a team had no answer."""
+        """Count a request to a team that got no answer."""
         self._refused.labels(team, reason).inc()
 
     def began(self, team: str, seconds: float) -> None:
-        """The first part of a stream's answer was sent, so long after the request came."""
+        """Record the time from a request to the first part of its streamed answer."""
         self._first.labels(team).observe(seconds)
 
     def text(self) -> bytes:
-        """In Prometheus' text format."""
+        """Format the counters in Prometheus's text format."""
         text: bytes = generate_latest(self._registry)
         return text
 
@@ -192,14 +192,14 @@ class Service:
         self.lanes = Lanes(1, settings.queue)
         self.metrics = Metrics(self.lanes)
         self.shut = asyncio.Event()
-        """Set when what is under way is to be cancelled."""
+        """Set when requests in progress must be cancelled."""
         self._is_ready = False
         self._folders: dict[str, RunFolder] = {}
         self._kept = 0
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Open the teams' models; closes them.
+        """While entered, the teams' models are open.
 
         Raises:
             CollabError: something is missing, or the record cannot be written.
@@ -219,15 +219,15 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests are taken."""
+        """True if requests are accepted."""
         return self._is_ready and not self.shut.is_set()
 
     def drain(self) -> None:
-        """Take no further request; those under way go on."""
+        """Accept no further request; those in progress continue."""
         self._is_ready = False
 
     def team(self, name: str) -> ServedTeam:
-        """The team of that name.
+        """Return the team of that name.
 
         Raises:
             Refused: there is none, or none is open.
@@ -238,12 +238,12 @@ class Service:
         return self.teams[name]
 
     def check_ready(self) -> None:
-        """Raise Refused unless requests are taken."""
+        """Raise Refused unless requests are accepted."""
         if not self.is_ready:
             raise unavailable("the server is starting, or is about to stop")
 
     def keep(self, team: ServedTeam, episode: Episode, name: str) -> None:
-        """Append an episode to the record under a name of its own, where a record is wanted.
+        """Append an episode to the record under a unique name, if the server keeps a record.
 
         Raises:
             Refused: it cannot be written.
@@ -275,7 +275,7 @@ def _why(error: RecordError) -> str:
 
 
 Hear = Callable[[Event], Awaitable[None]]
-"""Is told what happens while it happens; the time that it takes counts as the episode's."""
+"""Called with each event as it happens; the time it takes counts as the episode's."""
 
 
 async def play(
@@ -288,9 +288,9 @@ async def play(
     hear: Hear,
     carrier: Mapping[str, str] | None = None,
 ) -> Episode:
-    """The episode of a request, for whom there is a place; cancelling this cancels it.
+    """Play the episode of a request that has a place; cancelling this cancels it.
 
-    `carrier` holds the headers of who asks, for the trace that it belongs to.
+    `carrier` holds the client's headers, for its trace.
 
     Raises:
         Refused: it failed, or took too long.

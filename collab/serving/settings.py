@@ -1,4 +1,4 @@
-"""How teams are served: who may ask, for how much, and for how long."""
+"""Settings of served teams: access, size limits and time limits."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ class Settings:
     """The options of `collab serve`, and of an application that mounts teams."""
 
     keys: tuple[str, ...] = field(default=(), repr=False)
-    """Any of them opens every path but `/health`; without one nobody is asked for a key."""
+    """Keys, each of which gives access to every path but `/health`; without any, no key is
+    needed."""
     concurrency: int | None = None
     """Episodes at the same time. Default: as many as `collab run` plays, the recipe's."""
     queue: int = 256
-    """Requests that wait for their turn; further ones are refused with 429."""
+    """Requests that may wait for their turn; further ones are refused with 429."""
     seconds: float = 600.0
-    """Limit of one episode."""
+    """Time limit of one episode, in seconds."""
     max_body: int = 1_000_000
-    """Bytes of a request."""
+    """Largest size of a request, in bytes."""
     client_seconds: float = 30.0
-    """Limit for a client to send its request, and to take the end of its answer."""
+    """Time limit for a client to send its request, and to receive the end of its answer."""
     ping_seconds: float = 15.0
-    """A stream that is silent for so long says so, since proxies cut silent ones."""
+    """Seconds of silence after which a stream sends a comment, since proxies close silent
+    streams."""
     details: bool = True
-    """Whether answers have the object `collab`, with what each agent wrote."""
+    """Whether answers have the object `collab`, with each agent's response."""
     allow_sampling: bool = False
     """Whether a request may choose `temperature` and `top_p`."""
     history: History = "refuse"
@@ -43,26 +45,27 @@ class Settings:
     """The field of the problem that the user's text fills. Default: the only one that the
     templates use, else `prompt`."""
     run_code: bool = False
-    """Whether feedback may run what agents wrote, in the sandbox."""
+    """Whether feedback may run the agents' code, in the sandbox."""
     mcp: bool = False
-    """Whether `/mcp` speaks MCP, with each team as a tool."""
+    """Whether `/mcp` serves MCP, with each team as a tool."""
     record: Path | None = None
-    """A folder that episodes are appended to, with what users said. Default: nothing is kept."""
+    """Folder to which episodes are appended, including the users' texts. Default: nothing is
+    recorded."""
     hosts: tuple[str, ...] | None = None
-    """Names that the server may be called by, against pages that give a name of theirs this
-    machine's address. None asks for no name."""
+    """Host names that requests may use, to stop pages that point their own name at this machine.
+    None allows any name."""
     origins: tuple[str, ...] = ()
-    """Pages that a browser may ask from; all others are refused."""
+    """Origins that browsers may send requests from; all others are refused."""
 
 
 VARIABLE = "COLLAB_API_KEYS"
 
 
 def read_keys(given: Sequence[str]) -> tuple[str, ...]:
-    """The keys of the command line and of the environment.
+    """Read the keys of the command line and of the environment.
 
     Raises:
-        RecipeError: one that no header can carry; it is not repeated.
+        RecipeError: no header can hold a key; the message does not repeat it.
     """
     keys = [*given, *os.environ.get(VARIABLE, "").split(",")]
     keys = [key.strip() for key in keys]
@@ -77,10 +80,10 @@ def read_keys(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def local_names(host: str, keys: Sequence[str]) -> tuple[str, ...] | None:
-    """The names that a server without keys answers to; None where a key is asked for instead.
+    """Return the names that a server without keys answers to; None if a key is required instead.
 
     Raises:
-        RecipeError: it has no key, and others than this machine could reach it.
+        RecipeError: it has no key, and other machines could reach it.
     """
     if keys:
         return None

@@ -24,19 +24,19 @@ from collab.serving.refusal import invalid
 from collab.serving.settings import History
 
 CONVERSATION = "conversation"
-"""The field for what was said before the user's last text: a list of messages."""
+"""The field for earlier messages of the conversation, a list."""
 
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields of a problem that is asked over the wire."""
+    """The fields of a problem that a request can set."""
 
     text: str
-    """The one that the user's text fills."""
+    """The field that the user's text fills."""
     needed: tuple[str, ...]
     """Fields without which a template fails."""
     known: tuple[str, ...]
-    """All that a template names."""
+    """All fields that a template names."""
 
 
 def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
@@ -60,7 +60,7 @@ def _sources(agent: AgentSpec, *, revised: bool) -> list[str]:
 
 
 def _fields_read(source: str) -> Iterator[tuple[str, bool]]:
-    """Each field of `task` in a template, and whether the template fails without it."""
+    """Yield each field of `task` in a template, and whether the template fails without it."""
     try:
         tree = Environment().parse(source)
     except TemplateSyntaxError:
@@ -78,7 +78,7 @@ def _guarded(node: nodes.Test | nodes.Filter, name: str) -> list[str]:
 
 
 def _field(node: nodes.Node) -> str:
-    """The name in `task.name` or `task["name"]`, else ""."""
+    """Return the name in `task.name` or `task["name"]`, else ""."""
     match node:
         case nodes.Getattr(node=nodes.Name(name="task"), attr=str(name)):
             return "" if hasattr(dict, name) else name
@@ -90,7 +90,7 @@ def _field(node: nodes.Node) -> str:
 
 @dataclass
 class ServedTeam:
-    """One team, ready to be asked."""
+    """One team, ready for requests."""
 
     name: str
     """The name that clients send as `model`."""
@@ -103,7 +103,8 @@ class ServedTeam:
 
     @property
     def is_direct(self) -> bool:
-        """Whether the answer is what one agent writes, so that it can be told as it is written."""
+        """Whether one agent alone writes the answer, so that it can be streamed as it is
+        generated."""
         team = self.recipe.team
         plain = all(
             agent.parser == "text" and agent.harness.use == "respond"
@@ -113,11 +114,11 @@ class ServedTeam:
         return plain and once and team.join == "text" and len(team.agents) == 1
 
     def problem(self, question: TeamQuestion) -> Problem:
-        """The problem that a request poses.
+        """Return the problem that a request poses.
 
         Raises:
-            Refused: a field that is needed is missing, the conversation has no place, or a setting
-                is one that a model of the team cannot follow.
+            Refused: a required field is missing, the conversation has no field, or a model of the
+                team does not support a setting.
         """
         text, public = question.text, dict[str, Any](question.fields)
         if CONVERSATION in self.fields.known:
@@ -163,7 +164,7 @@ class ServedTeam:
     async def play(
         self, question: TeamQuestion, problem: Problem, seed: int
     ) -> AsyncGenerator[Event]:
-        """The events of one episode; leaving it early cancels the episode."""
+        """Yield the events of one episode; leaving it early cancels the episode."""
         events = self.session.play(
             [Start(problem)], seed=seed, progress=question.stream, adjust=question.sampling
         )

@@ -24,14 +24,15 @@ from collab.serving.team import ServedTeam, fields_of
 from collab.trust import Consent
 
 MOMENT = 0.02
-"""Seconds that a batch waits for the next request of a burst, or of an episode just answered."""
+"""Seconds that a batch waits for the next request of a burst, or of an episode that just got an
+answer."""
 
 
 class Batched:
-    """A static model that takes requests at any time: those that wait share its next batch.
+    """A static model that takes requests at any time: waiting requests share its next batch.
 
-    A batch never waits for an episode that runs a tool or is gone. A batch that nobody waits for
-    any more is cancelled.
+    A batch never waits for an episode that runs a tool or has ended. A batch whose requests were
+    all cancelled is cancelled.
     """
 
     batching: Batching = "continuous"
@@ -47,7 +48,7 @@ class Batched:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The model's, where it says them."""
+        """Capabilities of the model, if it declares them."""
         model = self._model
         return model.capabilities if isinstance(model, HasCapabilities) else Capabilities()
 
@@ -57,7 +58,7 @@ class Batched:
             self._model.check(sampling, adapter)
 
     async def open_early(self, adapter: str | None = None) -> None:
-        """Load the model, and an adapter's folder, where the model can."""
+        """Load the model, and an adapter's folder, if the model supports it."""
         if isinstance(self._model, OpensEarly):
             await self._model.open_early(adapter)
 
@@ -78,7 +79,7 @@ class Batched:
                 self._hearers.pop(id(request), None)
 
     async def aclose(self) -> None:
-        """Cancel the batch under way; the model stays open."""
+        """Cancel the current batch; the model stays open."""
         await self._scheduler.aclose()
 
     def _report(self, request: Request, new_tokens: int, text: str) -> None:
@@ -93,7 +94,7 @@ def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
     """Map each served name to the name that the user gave for the team or run.
 
     Raises:
-        RecipeError: two of one name, one that is no plain name, or not a name for each.
+        RecipeError: two names are equal, a name is not plain, or the numbers of names differ.
     """
     if chosen and len(chosen) != len(names):
         raise RecipeError(
@@ -119,13 +120,13 @@ def read_teams(
     model: str | None = None,
     trust: Consent = False,
 ) -> dict[str, Recipe]:
-    """The recipe of each team by the name it is served under, without its task.
+    """Return the recipe of each team by its served name, without its task.
 
-    What only the task names, such as its reward's functions, is neither needed nor asked about.
+    Items of the task only, such as its reward's functions, are neither needed nor asked about.
 
     Raises:
-        RecipeError: a team that is not known.
-        Untrusted: a recipe comes from elsewhere and would run code, and there is no yes.
+        RecipeError: a team is unknown.
+        Untrusted: a recipe comes from elsewhere, would run code, and is not approved.
     """
     served = {}
     for name, given in names.items():
@@ -136,10 +137,10 @@ def read_teams(
 
 
 def tool_names(names: Iterable[str]) -> dict[str, str]:
-    """The served names by those of their tools, which hold no colon.
+    """Map tool names, which hold no colon, to the served names.
 
     Raises:
-        RecipeError: two teams would be one tool.
+        RecipeError: two teams would be the same tool.
     """
     tools: dict[str, str] = {}
     for name in names:
@@ -159,10 +160,11 @@ def _plain(name: str) -> str:
 
 
 def as_served(recipe: Recipe, settings: Settings) -> Recipe:
-    """A recipe without a task, and without feedback that needs hidden fields or leave to run.
+    """Return a recipe without a task, and without feedback that needs hidden fields or may not run
+    code.
 
     Raises:
-        RecipeError: programs of strangers would run without a sandbox.
+        RecipeError: strangers' programs would run without a sandbox.
     """
     kept = tuple(
         spec
@@ -183,7 +185,7 @@ def as_served(recipe: Recipe, settings: Settings) -> Recipe:
 
 
 class Teams(Mapping[str, ServedTeam]):
-    """The served teams by name. Equal models are one in memory, for whichever teams they answer."""
+    """The served teams by name. Equal models are one in memory, whatever teams they serve."""
 
     def __init__(
         self,
@@ -193,7 +195,7 @@ class Teams(Mapping[str, ServedTeam]):
         models: Mapping[str, Mapping[str, Model]] | None = None,
         loading: StoreProgress | None = None,
     ) -> None:
-        """`models` answer, by the team's name and the agent's, in place of the recipe's."""
+        """Set up the teams; `models` replace the recipes', by the team's name and the agent's."""
         self._recipes = {name: as_served(recipe, settings) for name, recipe in recipes.items()}
         self._settings, self._loading = settings, loading
         self._given = models or {}
@@ -244,7 +246,7 @@ class Teams(Mapping[str, ServedTeam]):
         return ServedTeam(name, recipe, fields, session, self._settings.history)
 
     def _shared(self, model: Model) -> Model:
-        """The model, or where it answers whole batches, what lets all episodes share them."""
+        """Return the model; a static one is wrapped so that all episodes share its batches."""
         if model.batching == "continuous":
             return model
         if id(model) not in self._batched:
@@ -253,5 +255,5 @@ class Teams(Mapping[str, ServedTeam]):
         return self._batched[id(model)]
 
     def lanes(self) -> int:
-        """How many episodes to play at the same time by default: as many as `collab run` does."""
+        """Return the default number of concurrent episodes, the same as for `collab run`."""
         return min((lanes_of(team.recipe) for team in self.values()), default=1)
