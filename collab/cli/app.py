@@ -70,7 +70,7 @@ def _write_description(command: Any, ctx: Any, formatter: Any) -> None:  # noqa:
 
 
 class Command(TyperCommand):
-    """A command whose output cannot steer the terminal."""
+    """A command whose output cannot send control codes to the terminal."""
 
     format_help_text = _write_description
 

@@ -164,7 +164,7 @@ def suite_of(addresses: Sequence[str] | None) -> str | None:
 def with_sandbox(
     settings: Sequence[str] | None, isolation: str | None, workers: int | None = None
 ) -> list[str]:
-    """The settings together with those of `--sandbox` and `--workers`."""
+    """Return the settings, with those of `--sandbox` and `--workers` added."""
     changes = list(settings or ())
     if isolation is not None:
         one_of("sandbox", isolation, ("sealed", "unsafe"))

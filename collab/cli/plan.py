@@ -28,14 +28,14 @@ class Plan:
     protocol: str
     turns: int
     models: dict[str, str]
-    """By agent."""
+    """Model of each agent."""
     problems: list[str]
     samples: int
     episodes: int
     calls: int
-    """Requests to models at most, in all episodes."""
+    """Most requests to models, in all episodes."""
     new_tokens: int
-    """At most, of all agents in all turns of all episodes."""
+    """Most new tokens of all agents in all turns of all episodes."""
     isolation: str
     judging: str
     """Number and place of the programs judged at once; empty without programs."""
@@ -44,7 +44,7 @@ class Plan:
     outlook: list[str]
     """The writer of the answer, its largest reward, and the calls of tools."""
     recipe: str
-    """The effective one, as YAML."""
+    """Effective recipe, as YAML."""
     warnings: list[str] = field(default_factory=list)
     """Settings that have no effect or cannot work."""
 

@@ -1,1 +1,1 @@
-"""One thin file a command; `collab.cli.app` imports the one that is asked for."""
+"""One thin file per command; `collab.cli.app` imports only the command that runs."""

@@ -1,4 +1,4 @@
-"""`--slurm` of `collab train`: an sbatch file, rendered from a template and handed to SLURM."""
+"""Submits `collab train` to SLURM: an sbatch file, rendered from a template."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Slurm:
 
     nodes: int = 1
     gpus: int = 1
-    """On each node."""
+    """Number of GPUs per node."""
     template: str = ""
     """A Jinja file in place of the shipped template."""
     partition: str = ""

@@ -44,11 +44,12 @@ class Played:
     status: Status = "failed"
     _opening: RunStarted | None = None
     _since: float | None = None
-    """When the models were loaded."""
+    """Time at which the models were loaded."""
     _ending: threading.Lock = field(default_factory=threading.Lock)
 
     async def follow(self, recipe: Recipe, problems: Sequence[Problem]) -> None:
-        """Show the run's events but the last one, which `finish` shows when all is closed."""
+        """Show the run's events except the last one, which `finish` shows once everything is
+        closed."""
         stream = team.play(
             recipe,
             problems,

@@ -113,7 +113,7 @@ def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:
 
 
 def _is_gone(folder: Path) -> bool:
-    """True if the process that evaluates is gone."""
+    """Return True if the evaluating process is gone."""
     return any(status_of(read_about(file.parent)) == KILLED for file in folder.glob(f"*/{RUN}"))
 
 

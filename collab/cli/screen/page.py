@@ -199,7 +199,7 @@ def _panel(block: Block) -> RenderableType:
 
 
 class Cleaned:
-    """A renderable whose text cannot steer the terminal, whoever wrote it."""
+    """A renderable whose text cannot send control codes to the terminal."""
 
     def __init__(self, inner: RenderableType) -> None:
         self._inner = inner
