@@ -93,9 +93,9 @@ def _seeds(runs: Sequence[Run]) -> str:
 
 
 def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """The settings of each run that are not the same in all runs.
+    """Return the settings of each run that are not the same in all runs.
 
-    A part that is another one is told by its name alone.
+    A part that differs as a whole is represented by its name alone.
     """
     called = [{part: _called(run.recipe, part) for part in NAMED} for run in runs]
     others = [part for part in NAMED if len({names[part] for names in called}) > 1]

@@ -29,12 +29,12 @@ Phase = Literal["training", "held out before", "held out after"]
 @dataclass(frozen=True)
 class ShownEpisode:
     run: int
-    """The number of its run."""
+    """Number of its run."""
     episode: Episode
     step: int | None = None
-    """The step of training that it was played for, or, held out, the last one before it."""
+    """Training step for which it was played; for a held-out episode, the last step before it."""
     phase: Phase | None = None
-    """None without training."""
+    """Phase of training; None without training."""
     mode: Mode | None = None
     """The sampling of a held-out episode."""
 
@@ -79,7 +79,8 @@ def _place(shown: ShownEpisode) -> tuple[int, int, bool, int]:
 
 
 def spread_evenly(episodes: Sequence[ShownEpisode], most: int) -> list[ShownEpisode]:
-    """At most so many: whole groups, evenly over the run, the first and the last among them."""
+    """Choose at most so many: whole groups, evenly over the run, including the first and the
+    last."""
     groups: dict[int, list[ShownEpisode]] = {}
     for shown in episodes:
         groups.setdefault(shown.episode.group, []).append(shown)
@@ -117,7 +118,7 @@ def as_text(value: Any) -> str:
 
 
 def _without_id(fields: Fields, id_field: str) -> Fields:
-    """The fields less the problem's name, which its address says."""
+    """Return the fields without the problem's name, which is in its address."""
     return {name: value for name, value in fields.items() if name != id_field}
 
 

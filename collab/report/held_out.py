@@ -41,7 +41,7 @@ from collab.trainers.training.events import TaskResult
 MODES = ("sampled", "greedy")
 
 Values = dict[str, float]
-"""By task."""
+"""Values by task."""
 
 
 def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:

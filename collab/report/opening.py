@@ -1,4 +1,4 @@
-"""The opening of a report: one sentence, and cards whose plots show means and intervals."""
+"""The opening of a report: one sentence, and cards with plots of means and intervals."""
 
 from __future__ import annotations
 

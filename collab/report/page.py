@@ -29,10 +29,10 @@ SCRIPTS = (
     *("columns", "list"),
     *("turns", "problem", "compare", "episode", "main"),
 )
-"""In the order in which they build on each other."""
+"""Scripts, in the order in which they build on each other."""
 
 HOME = "collab.report"
-"""The room whose assets a part is among, where its name does not say `room:part`."""
+"""Folder of a part's assets if its name is not of the form `room:part`."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Follows:
 
     at: str
     stamp: str
-    """The answer while nothing has changed."""
+    """Stamp that the server returns while nothing has changed."""
 
 
 def render(report: Any, data: str, follows: Follows | None = None) -> str:

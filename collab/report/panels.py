@@ -61,7 +61,7 @@ class MetricFamily:
     band: str = ""
     """The metric that is the spread around `key`."""
     split: bool = False
-    """Each metric in a panel of its own, named by what `*` stands for."""
+    """Whether each metric gets its own panel, named by the text that `*` matches."""
     stacked: bool = False
     several: bool = False
     """Drawn only where there are several such metrics."""
@@ -377,7 +377,7 @@ def _curve(rows: Sequence[Row], key: str, absent: float | None = None) -> Curve:
 
 
 def _thinned(curve: Curve) -> Curve:
-    """At most MOST_POINTS: means over equal stretches, each at its last step."""
+    """Return at most MOST_POINTS points: means over equal stretches, each at its last step."""
     size = ceil(len(curve) / MOST_POINTS)
     if size <= 1:
         return curve

@@ -19,7 +19,7 @@ Items = list[tuple[int, ShownEpisode]]
 """Episodes, with their places in the report."""
 
 Groups = dict[tuple[str, int], Items]
-"""By problem, and by the number of the run."""
+"""Episodes by problem and number of the run."""
 
 
 def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTable | None:

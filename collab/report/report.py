@@ -208,7 +208,7 @@ def _lead(runs: Sequence[Run]) -> str:
 
 
 def _constants(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
-    """Panels whose values change, and the others in words."""
+    """Return panels whose values change, and describe the others in words."""
     moving, constants = [], []
     for panel in panels:
         values = {value for series in panel.series for value in series.y}

@@ -42,7 +42,7 @@ class Run:
     steps: list[Row] = field(default_factory=list)
     """The metrics of every step of training, with `step`, counted from 1."""
     evaluations: list[Evaluation] = field(default_factory=list)
-    """On held-out tasks, by step."""
+    """Held-out evaluations, by step."""
     held_out: list[HeldOut] = field(default_factory=list)
     """The episodes of the evaluations; of an unfinished one too."""
     complaints: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ def largest_return(run: Run) -> float | None:
 
 
 def at_most(runs: Sequence[Run]) -> str:
-    """For captions: the largest return in any of the runs; empty where none is known."""
+    """Return the largest return in any of the runs, for captions; empty if none is known."""
     known = [most for run in runs if (most := largest_return(run)) is not None]
     return f" of at most {max(known):.2f}" if known else ""
 
@@ -184,7 +184,7 @@ def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str
 class Reading:
     runs: list[Run] = field(default_factory=list)
     entrants: set[Path] = field(default_factory=set)
-    """The folders of teams whose numbers are in an evaluation."""
+    """Folders of the teams whose numbers are in an evaluation."""
     results: list[Results] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     """Folders that cannot be read."""
