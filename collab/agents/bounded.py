@@ -1,4 +1,4 @@
-"""Templates in a sandbox that also bounds what a rendering takes, since anyone may write one."""
+"""Sandboxed templates with bounded rendering cost, since their authors may be anyone."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from markupsafe import Markup
 MOST = 20_000_000
 """Characters that one rendering may handle."""
 STEP = 50
-"""Characters that a step counts as."""
+"""Characters that one step counts as."""
 
 
 class Overrun(Exception):
-    """A template takes more than a rendering may."""
+    """A template exceeds the cost of a rendering."""
 
 
 _LEFT: ContextVar[list[int]] = ContextVar("left")
@@ -64,7 +64,8 @@ _TEXTS = (str, bytes)
 
 
 def weight_of(value: Any) -> int:
-    """The characters that a value counts as, with all that it holds; more than MOST is as good."""
+    """Return the cost of a value in characters, including its content; anything above MOST counts
+    as MOST."""
     if isinstance(value, _TEXTS):
         return STEP + len(value)
     total, waiting = 0, [value]
@@ -96,7 +97,7 @@ def _held_in(value: Any) -> Sequence[Any]:
 
 
 def weighed(value: Any) -> Any:
-    """The value, once its characters are charged."""
+    """Return the value, after charging its characters."""
     charge(STEP + len(value) if type(value) is str else weight_of(value))
     return value
 
@@ -204,7 +205,7 @@ _FREE = {
     "boolean", "callable", "defined", "escaped", "false", "filter", "integer", "iterable",
     "mapping", "none", "number", "sameas", "sequence", "test", "true", "undefined",
 }  # fmt: skip
-"""Filters and tests that take the same time for any value."""
+"""Filters and tests with constant cost for any value."""
 _FORMATS = ("format", "format_map")
 _METHODS = (BuiltinMethodType, MethodType)
 _LOOKS_UP = ("get", "items", "keys", "values")
@@ -248,11 +249,11 @@ class _Charging(SandboxedFormatter):
 
 
 class _ChargingEscape(_Charging, SandboxedEscapeFormatter):
-    """The same for text that is marked as safe."""
+    """Escapes as the base class does, for text that is marked as safe."""
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, in which everything that costs is charged; see `bounded`."""
+    """Jinja's sandbox, with a charge for every costly operation; see `bounded`."""
 
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
     intercepted_unops = frozenset(ImmutableSandboxedEnvironment.default_unop_table)
@@ -315,7 +316,7 @@ _WEIGHED, _TICK = "(weighed)", "(tick)"
 
 
 class _Marking(NodeTransformer):
-    """Has a template charge for what no method of its environment is called for."""
+    """Makes a template charge for operations that call no method of its environment."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         if node.test is not None:
@@ -323,7 +324,7 @@ class _Marking(NodeTransformer):
         return self._marked(node)
 
     def _marked(self, node: nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block) -> nodes.Node:
-        """A node whose body runs more than once."""
+        """Charge a node whose body may run more than once."""
         texts = sum(len(text.data) for text in node.find_all(nodes.TemplateData))
         node.body.insert(0, nodes.ExprStmt(_ticking(node, texts), lineno=node.lineno))
         self.generic_visit(node)

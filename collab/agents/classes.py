@@ -1,4 +1,4 @@
-"""One class whose methods several agents wrote."""
+"""Joins one class whose methods were written by several agents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collab.errors import AgentError
 from collab.syntax import parse
 
 CLASS = "class "
-"""Begins the entry point of a problem that asks for a class."""
+"""Prefix of the entry point of a problem that asks for a class."""
 _FUTURE = "from __future__ "
 _MARGIN = "    "
 
@@ -19,14 +19,14 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Written:
-    """The parts of a class that one agent wrote, by where they go."""
+    """The parts of a class that one agent wrote, by their position."""
 
     methods: dict[str, str] = field(default_factory=dict)
-    """The text of each, as it stands in a class, by name."""
+    """Source text of each method, as in a class, by name."""
     values: list[str] = field(default_factory=list)
-    """Assignments and the like in the body of the class."""
+    """Assignments and similar statements in the body of the class."""
     beside: list[str] = field(default_factory=list)
-    """Imports, constants and functions that are none of its methods."""
+    """Imports, constants and functions that are not methods of the class."""
 
 
 def written(source: str, name: str, wanted: Collection[str]) -> Written:
@@ -91,10 +91,10 @@ def skeleton_of(prompt: str, name: str) -> ast.ClassDef:
 
 
 def join_class(sources: Collection[str], prompt: str, name: str) -> str:
-    """The prompt's class with the methods of all sources, in their order.
+    """Return the prompt's class with the methods of all sources, in order.
 
-    A method that two of them wrote is the first one's. The prompt's constructor stays, and so do
-    its methods that nobody wrote. A source that does not parse stands below as it is, so that the
+    If two sources wrote a method, the first one counts. The prompt's constructor stays, and so do
+    its methods that nobody wrote. A source that does not parse is appended unchanged, so that the
     program does not parse either.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Joins: from the agents' artefacts to the joint artefact, with a map back."""
+"""Joins: make the joint artefact from the agents' artefacts, with a map back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Edit = tuple[int, int, str]
 
 
 def only_owned(artefacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
-    """The artefacts, with other names for what they define in a helper's place."""
+    """Rename the definitions with which other artefacts would replace a helper's function."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for helper in roles.helpers:
         owners[roles.function_of(helper, problem.public)].add(helper)
@@ -36,11 +36,11 @@ def only_owned(artefacts: Mapping[str, str], roles: Roles, problem: Problem) -> 
 
 
 def without(source: str, names: Collection[str]) -> str:
-    """The source, with other names where it would define `names`; lines keep their numbers.
+    """Rename the definitions of `names` in the source; lines keep their numbers.
 
-    Renamed is each binding of a name in the module, also in a branch or by `global`, and each
+    Every binding of a name in the module is renamed, also in a branch or by `global`, and each
     function, class and import of that name within a function. Methods, parameters and other local
-    variables stay. So a call of the name calls whatever else defines it.
+    variables stay. So a call of the name calls its other definition.
     """
     try:
         scopes = scopes_of(parse(source))
@@ -122,10 +122,11 @@ class Joint:
 
     text: str
     spans: Mapping[str, tuple[int, int]]
-    """By agent: first and last line, 1-based, both included."""
+    """First and last line of each agent's part, from 1, both included."""
 
     def locate(self, line: int) -> tuple[str, int] | None:
-        """The agent that wrote a line of the joint artefact, and the line in its own artefact."""
+        """Return the agent that wrote a line of the joint artefact, and the line in its own
+        artefact."""
         for agent, (first, last) in self.spans.items():
             if first <= line <= last:
                 return agent, line - first + 1
@@ -138,10 +139,10 @@ Join = Callable[[Mapping[str, str], Problem], Joint]
 
 
 def join_for(name: str, roles: Roles = NOBODY) -> Join:
-    """The join called `name`, or the user's own at `module:function`.
+    """Return the join called `name`, or the user's own at `module:function`.
 
     Args:
-        roles: of the team; only `python-owned` asks for them.
+        roles: the team's roles; only `python-owned` needs them.
 
     Raises:
         RecipeError: there is no such function, or it cannot be called with artefacts and problem.
@@ -163,10 +164,11 @@ def join_for(name: str, roles: Roles = NOBODY) -> Join:
 
 
 def make_joint(join: Join, artefacts: Mapping[str, str], problem: Problem) -> Joint:
-    """The joint artefact of the agents' artefacts, made once: it is recorded, scored and told of.
+    """Make the joint artefact of the agents' artefacts, once, for the record, the reward and
+    feedback.
 
     Raises:
-        AgentError: the join raised, or made no joint artefact.
+        AgentError: the join raised, or returned no joint artefact.
     """
     joint: Joint = call("join", AgentError, join, artefacts, problem)
     return joint
@@ -192,7 +194,7 @@ def _own(
 
 
 def located(text: str, artefacts: Mapping[str, str]) -> Joint:
-    """A joint artefact, with the lines of each agent whose whole artefact stands in it once."""
+    """Make a joint artefact with the lines of each agent whose whole artefact occurs in it once."""
     spans = {}
     for agent, artefact in artefacts.items():
         piece = artefact.strip("\n")
@@ -204,15 +206,15 @@ def located(text: str, artefacts: Mapping[str, str]) -> Joint:
 
 
 def join_text(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
-    """The artefacts below each other, in the agents' order."""
+    """Concatenate the artefacts, in the agents' order."""
     return _stack(dict(artefacts), "\n\n")
 
 
 def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
-    """One program: the prompt's imports and helper functions, then each agent's code in order.
+    """Make one program: the prompt's imports and helpers, then each agent's code in order.
 
-    `from __future__` imports go to the top, the only place where Python allows them; a comment
-    stays in the place of each, so that lines keep their numbers.
+    `from __future__` imports move to the top, the only place where Python allows them; a comment
+    replaces each, so that lines keep their numbers.
     """
     given = preamble(
         str(problem.public.get("prompt", "")), str(problem.public.get("entry_point", ""))
@@ -227,24 +229,25 @@ def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
 def join_owned(roles: Roles, artefacts: Mapping[str, str], problem: Problem) -> Joint:
     """Join as `python` does, but take a helper's function from that helper only.
 
-    What others define under its name stands in the program under another one.
+    Other agents' definitions of its name are renamed in the program.
     """
     return join_python(only_owned(artefacts, roles, problem), problem)
 
 
 def join_files(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
-    """One program of all agents' files, in the agents' order.
+    """Make one program of all agents' files, in the agents' order.
 
-    A file that two agents wrote stands in it twice: no such program loads, and its failure tells
-    the name and both places.
+    A file that two agents wrote occurs in it twice: such a program does not load, and its error
+    gives the name and both positions.
     """
     return _stack(dict(artefacts), "\n")
 
 
 def join_class(artefacts: Mapping[str, str], problem: Problem) -> Joint:
-    """The class that the problem asks for, with the methods of all agents.
+    """Make the class that the problem asks for, with the methods of all agents.
 
-    No line is anybody's: methods stand where they belong, not below each other as written.
+    No line is assigned to an agent, since methods are placed where they belong, not in the order
+    written.
 
     Raises:
         AgentError: the problem asks for no class, or its prompt does not define it.
@@ -261,7 +264,7 @@ def join_class(artefacts: Mapping[str, str], problem: Problem) -> Joint:
 
 
 def preamble(prompt: str, entry_point: str) -> str:
-    """The imports and helpers in a code prompt, without the function to be written."""
+    """Return the imports and helpers in a code prompt, without the function to write."""
     try:
         tree = parse(prompt)
     except SyntaxError:

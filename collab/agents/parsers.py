@@ -1,4 +1,4 @@
-"""Parsers: from a response to the artefact in it."""
+"""Parsers: extract the artefact from a response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collab.syntax import parse, parses
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)(.*)$")
 _MARK = re.compile(r"^#\s*(?:file(?:name)?|path)\s*:\s*(.+?)\s*$", re.IGNORECASE)
 _BARE = re.compile(r"^#\s*([^\s:]+\.py)\s*$")
-"""A name alone, in the first line of a block."""
+"""A bare file name in the first line of a block."""
 _HEADING = re.compile(
     r"^[\s#*_>\d.-]*(?:file(?:name)?|path)?\s*:?[\s*_`]*([^\s`*:]+\.py)[`*_\s:]*$", re.IGNORECASE
 )
@@ -23,12 +23,12 @@ _INFO = re.compile(r"([^\s=\"':]+\.py)\b")
 
 
 def parse_files(response: str) -> str:
-    """The named files of a response, each below a line `# file: NAME.py`.
+    """Return the named files of a response, each below a line `# file: NAME.py`.
 
-    A file is a fenced block whose first line is `# file: NAME.py`. The name may also stand behind
-    the fence's language, or in the line before the fence, as in `### NAME.py`. A response without
-    fences may hold such lines itself. Blocks without a name are left out; of a name that comes
-    twice the last one counts. Names are handed on as they are written. Empty when no file is named.
+    A file is a fenced block whose first line is `# file: NAME.py`. The name may also follow the
+    fence's language, or be in the line before the fence, as in `### NAME.py`. A response without
+    fences may hold such lines itself. Blocks without a name are ignored; if a name occurs twice,
+    the last one counts. Names are not changed. The result is empty if no file is named.
     """
     response = response.replace("\r\n", "\n").replace("\r", "\n")
     blocks = _blocks(response.split("\n"))
@@ -39,7 +39,7 @@ def parse_files(response: str) -> str:
 
 
 def _blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
-    """The fenced blocks with the name told around each, or ""."""
+    """Return the fenced blocks with the name given around each, or ""."""
     blocks: list[tuple[str, list[str]]] = []
     fence, before = "", ""
     for line in lines:
@@ -58,7 +58,7 @@ def _blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def _sections(name: str, lines: list[str], *, fenced: bool) -> dict[str, str]:
-    """The files of a block, by name: what stands below each line that names one."""
+    """Return the files of a block, by name: the lines below each line that names one."""
     sections: dict[str, list[str]] = {name: []} if name else {}
     for number, line in enumerate(lines):
         mark = _MARK.match(line) or (_BARE.match(line) if fenced and not number else None)
@@ -77,11 +77,11 @@ Parser = Callable[[str], str]
 _BLOCK_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
 _STARTS_CODE = re.compile(r"(?:async\s+def|def|class|import|from|@)\b|@")
 _MAX_ATTEMPTS = 12
-"""Lines at which unfenced code is tried to begin, and cuts that are tried from each."""
+"""Most start lines to try for unfenced code, and most cuts from each."""
 
 
 def parser_for(name: str) -> Parser:
-    """The parser called `name`, or the user's own at `module:function`.
+    """Return the parser called `name`, or the user's own at `module:function`.
 
     Raises:
         RecipeError: there is no such function, or it cannot be called with a response.
@@ -102,7 +102,7 @@ def parser_for(name: str) -> Parser:
 
 
 def _own(what: str, parser: Parser, response: str) -> str:
-    """The artefact that a user's parser gives; raises AgentError for anything but text."""
+    """Return the artefact of a user's parser; raises AgentError unless it is text."""
     artefact = call(what, AgentError, parser, response)
     if not isinstance(artefact, str):
         raise AgentError(f"{what} gave a {type(artefact).__name__}; a parser gives a text")
@@ -110,19 +110,19 @@ def _own(what: str, parser: Parser, response: str) -> str:
 
 
 def parse_text(response: str) -> str:
-    """The response, stripped."""
+    """Return the response, stripped."""
     return response.strip()
 
 
 def parse_python(response: str) -> str:
-    """The Python code of a response.
+    """Return the Python code of a response.
 
-    Code is looked for in fenced blocks (a missing closing fence is tolerated), then in the whole
-    response, then in its longest run of lines that parses. Of code that parses, definitions,
-    imports and assignments are kept as they were written; calls and asserts at module level,
-    which show how to use it, are left out; so is a last definition that was cut off, where
-    others stand before it. When nothing parses, the text that looks most like code is given as
-    it is, so that its errors can be located. Empty when there is no code.
+    Code is searched in fenced blocks (a missing closing fence is tolerated), then in the whole
+    response, then in its longest run of lines that parses. From code that parses, definitions,
+    imports and assignments are kept unchanged. Calls and asserts at module level, which show its
+    use, are dropped, and so is a truncated last definition that follows others. If nothing parses,
+    the text that looks most like code is returned unchanged, so that its errors can be located. The
+    result is empty without code.
     """
     response = response.replace("\r\n", "\n").replace("\r", "\n")
     blocks = _fenced_blocks(response)
@@ -137,7 +137,8 @@ def parse_python(response: str) -> str:
 
 
 def parse_program(response: str) -> str:
-    """A whole program with what it runs: the last fenced block, or else the response."""
+    """Return a whole program, including the code it runs: the last fenced block, or else the
+    response."""
     response = response.replace("\r\n", "\n").replace("\r", "\n")
     blocks = _fenced_blocks(response)
     return blocks[-1] if blocks else response.strip()
@@ -155,7 +156,8 @@ def _fenced_blocks(response: str) -> list[str]:
 
 
 def _without_cut_off_end(code: str) -> str:
-    """`code` if it parses; else without its last statement, if that defines something; or ""."""
+    """Return `code` if it parses; else without its last statement, if that defines something; or
+    ""."""
     if parses(code):
         return code
     lines = code.split("\n")
@@ -185,14 +187,15 @@ def _definitions(code: str) -> str:
 
 
 def _shows_usage(node: ast.stmt) -> bool:
-    """Calls, asserts, bare names and `if __name__ == "__main__"` at module level."""
+    """Return True for calls, asserts, bare names and `if __name__ == "__main__"` at module
+    level."""
     if isinstance(node, ast.If):
         return any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
     return isinstance(node, ast.Expr | ast.Assert)
 
 
 def _longest_parsing_run(response: str) -> str:
-    """The most lines, from a line that starts code, that parse together."""
+    """Return the most lines, from a line that starts code, that parse together."""
     lines = response.split("\n")
     starts = [i for i, line in enumerate(lines) if _STARTS_CODE.match(line)][:_MAX_ATTEMPTS]
     best = ""
@@ -204,7 +207,8 @@ def _longest_parsing_run(response: str) -> str:
 
 
 def _longest_from(lines: list[str], start: int) -> str:
-    """From `start` on, cut before each top-level line that the parser stumbles over."""
+    """Return the longest part from `start` that parses, cut before each top-level line with an
+    error."""
     run = lines[start:]
     for _ in range(_MAX_ATTEMPTS):
         try:
@@ -228,10 +232,10 @@ def _from_first_code_line(response: str) -> str:
 
 
 def signature(prompt: str) -> str:
-    """The prompt without the docstring of its last function, which has no body then.
+    """Return the prompt without the docstring of its last function, which then has no body.
 
-    Imports and helper functions that the prompt gives stay. A prompt that is no Python, or ends in
-    no function with a docstring, is returned stripped.
+    Imports and helper functions in the prompt stay. A prompt that is not Python, or does not end in
+    a function with a docstring, is returned stripped.
     """
     text = _docstring_of(prompt)
     if text is None:
@@ -241,7 +245,7 @@ def signature(prompt: str) -> str:
 
 
 def docstring(prompt: str) -> str:
-    """The docstring of the prompt's last function, without its indentation; "" if it has none."""
+    """Return the docstring of the prompt's last function, dedented; "" if it has none."""
     text = _docstring_of(prompt)
     return "" if text is None else cleandoc(str(text.value))
 

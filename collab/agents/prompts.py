@@ -23,11 +23,12 @@ class Template:
     """A prompt with `{{ fields }}`.
 
     Raises:
-        RecipeError: on construction, when the template does not parse.
+        RecipeError: on construction, if the template does not parse.
     """
 
     def __init__(self, source: str, place: str, *, as_written: bool = False) -> None:
-        """With `as_written`, blanks and line ends stay; else blocks and both ends lose them."""
+        """Compile the template; with `as_written`, blanks and line ends stay, else blocks and both
+        ends lose them."""
         self.place, self._as_written = place, as_written
         try:
             self._template = _compile(source, as_written)
@@ -39,13 +40,13 @@ class Template:
             raise RecipeError(f"{place}: {error}") from error
 
     def render(self, *, _hidden: Collection[str] = (), **fields: Any) -> str:
-        """Fill the template in.
+        """Render the template.
 
         Args:
-            _hidden: names of the task's hidden fields, for the message to one who asks for them.
+            _hidden: names of the task's hidden fields, for the error of a template that uses them.
 
         Raises:
-            AgentError: the template names a field that there is not, or fails.
+            AgentError: the template uses an unknown field, or fails.
         """
         named = {
             name: _Fields(name, value, _hidden if name == "task" else ())
@@ -68,7 +69,7 @@ class Template:
 
 
 class _Fields(dict[str, Any]):
-    """A mapping that templates see, by what it is called there."""
+    """A mapping that templates see, with its name there."""
 
     def __init__(self, called: str, values: dict[str, Any], hidden: Collection[str] = ()) -> None:
         super().__init__(values)
@@ -78,7 +79,7 @@ class _Fields(dict[str, Any]):
         return str(self._values)
 
     def _lacks(self, name: str) -> str:
-        """The message to a template that asks for a name that is not there."""
+        """Return the error for a template that uses an unknown name."""
         if name in self._hidden:
             return f"'{name}' is hidden: no agent sees it{self._known()}"
         if not self and self._called in _NOTHING_SEEN:
@@ -93,7 +94,7 @@ class _Fields(dict[str, Any]):
 
 
 class _Missing(StrictUndefined):
-    """A name that is not there, which says what is."""
+    """A missing name, which reports the existing ones."""
 
     @property
     def _undefined_message(self) -> str:
