@@ -19,21 +19,21 @@ _BLOCKS = ("body", "orelse", "finalbody")
 
 
 def prune(tree: ast.Module) -> ast.Module:
-    """Take dead code out of `tree`, in place.
+    """Remove dead code from `tree`, in place.
 
-    Dead are statements behind `return`, `raise`, `break` and `continue`, branches and loops
-    whose condition is a literal (`if False`, `while 0`, `for _ in ()`), and operands that
-    `and`, `or` and conditional expressions never reach.
+    Dead code is: statements after `return`, `raise`, `break` and `continue`; branches and loops
+    whose condition is a literal (`if False`, `while 0`, `for _ in ()`); and operands that `and`,
+    `or` and conditional expressions never reach.
     """
     _Pruner().visit(tree)
     return tree
 
 
 def truth(expression: ast.expr) -> bool | None:
-    """The truth of an expression made of literals only; None where it is not known.
+    """Return the truth of an expression made of literals only; None if unknown.
 
-    Whether two objects are one (`is`) is not known, nor what a call gives, for a program may give
-    any name, that of `set` too, another meaning.
+    The identity of two objects (`is`) is unknown, and so is the result of a call, since a program
+    may rebind any name, even `set`.
     """
     if isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.Not):
         operand = truth(expression.operand)
@@ -67,7 +67,8 @@ def _compare(expression: ast.Compare) -> bool | None:
 
 
 def _literal(expression: ast.expr) -> Any:
-    """Its value. Raises ValueError where it is more than literals, and what these raise."""
+    """Return the value of a literal. Raises ValueError for anything else, and the literals' own
+    errors."""
     if any(isinstance(node, ast.Call) for node in ast.walk(expression)):
         raise ValueError("a call is no literal")
     return ast.literal_eval(expression)
@@ -122,7 +123,7 @@ def _up_to_exit(statements: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _exits(statement: ast.AST) -> bool:
-    """True if control never passes from the statement to the one behind it."""
+    """Return True if control never passes from the statement to the next one."""
     match statement:
         case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
             return True
@@ -140,7 +141,7 @@ def _exits(statement: ast.AST) -> bool:
 
 
 def block_exits(statements: list[ast.stmt]) -> bool:
-    """True if control never passes from the statements to what is behind them."""
+    """Return True if control never passes from the statements to the code after them."""
     return bool(statements) and _exits(statements[-1])
 
 

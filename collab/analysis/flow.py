@@ -1,4 +1,4 @@
-"""How values flow between the variables of a program that an entry point can reach."""
+"""Data flow between the variables of a program that an entry point can reach."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from collab.analysis.scopes import (
 )
 
 USED = Variable(-1, "used")
-"""Where a value arrives that decides something."""
+"""Target of every value that decides something."""
 
 _VALUE = -3
-"""The scope of the variables that stand for the values of single expressions."""
+"""Scope number of the variables that represent values of single expressions."""
 _NO_VALUES = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)
 
 _WITHOUT_EFFECT = frozenset(dir(builtins)) - {"setattr", "exec", "eval", "next"}
 
 
 class Flow:
-    """The calls of `helper` that `entry` can reach, and what their value becomes part of."""
+    """The calls of `helper` that `entry` can reach, and the flow of their values."""
 
     def __init__(self, scopes: list[Scope], entry: Scope, helper: str) -> None:
         self._scopes, self.entry = scopes, entry
@@ -52,7 +52,7 @@ class Flow:
         return USED in self._reached_from(self.aliases)
 
     def _find_calls(self, scope: Scope) -> set[int]:
-        """The names of the helper that stand where it is called, or handed on to be called."""
+        """Return the helper's names that are called, or passed on to be called."""
         names = set()
         for node in scope.nodes:
             for name in called_names(node):
@@ -62,11 +62,11 @@ class Flow:
         return names
 
     def _reached_from(self, sources: Iterable[Variable]) -> set[Variable]:
-        """Where a value that is in one of `sources` arrives, these among them."""
+        """Return all variables reached by a value in one of `sources`, including these."""
         return closure(sources, self._edges.__getitem__)
 
     def _reads(self, scope: Scope, expressions: Iterable[ast.AST | None]) -> set[Variable]:
-        """The values of `expressions`, each as a variable of its own that its parts flow into.
+        """Return the values of `expressions`, each as a variable that its parts flow into.
 
         Every expression is read once, however many statements and targets share it.
         """
@@ -97,7 +97,7 @@ class Flow:
         self._values[id(node)] = Variable(_VALUE, str(len(self._values)))
 
     def _parts(self, node: ast.AST) -> Iterable[ast.AST]:
-        """The nodes below `node` that its value is made of."""
+        """Yield the nodes below `node` from which its value is made."""
         return ast.iter_child_nodes(node)
 
     def _read(self, scope: Scope, name: ast.Name) -> set[Variable]:
@@ -147,7 +147,7 @@ class Flow:
         self._add(sources, [self._result(self._inner[id(node)])])
 
     def _mutated(self, scope: Scope, node: ast.expr) -> list[Variable]:
-        """The variable whose object an attribute, item or method call changes."""
+        """Return the variable whose object an attribute, item or method call changes."""
         while isinstance(node, ast.Attribute | ast.Subscript):
             node = node.value
         if not isinstance(node, ast.Name):
@@ -156,7 +156,7 @@ class Flow:
         return [variable, USED] if scope.is_parameter(variable) else [variable]
 
     def _effects(self, scope: Scope, call: ast.Call) -> list[Variable]:
-        """Where the arguments of a call arrive whose own value is dropped."""
+        """Return the targets of a call's arguments if its own value is dropped."""
         if isinstance(call.func, ast.Name):
             variable = scope.resolve(call.func.id)
             if variable in self.aliases:
@@ -172,7 +172,7 @@ class Flow:
 
 
 def _aliases(scopes: list[Scope], helper: Variable) -> set[Variable]:
-    """The helper and the variables that a plain `name = helper` binds to it."""
+    """Return the helper and the variables that a plain `name = helper` binds to it."""
     copies: defaultdict[Variable, set[Variable]] = defaultdict(set)
     for scope in scopes:
         for node in scope.nodes:
@@ -184,7 +184,7 @@ def _aliases(scopes: list[Scope], helper: Variable) -> set[Variable]:
 
 
 def _reachable(scopes: list[Scope], entry: Scope) -> list[Scope]:
-    """The module's own statements, the entry point, and what these name, in turn."""
+    """Return the module's own statements, the entry point, and all functions reached from them."""
     defined: defaultdict[Variable, list[Scope]] = defaultdict(list)
     for scope in scopes[1:]:
         defined[scope.variable].append(scope)

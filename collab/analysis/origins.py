@@ -1,4 +1,5 @@
-"""Which calls of a helper a value derives from; what merely decides about it does not count."""
+"""Finds the helper calls that a value derives from; calls that only decide about it do not
+count."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from collab.analysis.scopes import (
 )
 
 FILTERS = frozenset({"filter", "filterfalse", "takewhile", "dropwhile"})
-"""Functions that keep items by what their first argument says of each."""
+"""Functions that keep items according to their first argument."""
 
 _COMPREHENSION = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _COMPUTES = ast.Call | ast.BinOp | ast.BoolOp | ast.Compare | ast.Subscript | _COMPREHENSION
@@ -30,7 +31,7 @@ _GATHERING = frozenset(
 
 
 def tests_of(node: ast.AST) -> list[ast.expr]:
-    """The expressions by which a node decides what is done, how often, or what is kept."""
+    """Return the expressions by which a node decides what to do, how often, or what to keep."""
     match node:
         case ast.If(test=test) | ast.While(test=test) | ast.Assert(test=test):
             return [test]
@@ -46,14 +47,15 @@ def tests_of(node: ast.AST) -> list[ast.expr]:
 
 
 def given_back(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
-    """The values that `nodes` return or yield."""
+    """Yield the values that `nodes` return or yield."""
     for node in nodes:
         if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) and node.value is not None:
             yield node.value
 
 
 def gathered(node: ast.AST) -> tuple[ast.expr, list[ast.expr]] | None:
-    """The target of a statement that adds values, and the values: `total += x`, `out.append(x)`."""
+    """Return the target of a statement that adds values, and the values: `total += x`,
+    `out.append(x)`."""
     match node:
         case ast.AugAssign(target=target, value=value):
             return target, [target, value] if isinstance(target, ast.Subscript) else [value]
@@ -67,7 +69,7 @@ def gathered(node: ast.AST) -> tuple[ast.expr, list[ast.expr]] | None:
 
 
 def gathered_in(node: ast.AST) -> set[str]:
-    """The name of the variable that a statement adds to."""
+    """Return the name of the variable that a statement adds to."""
     addition = gathered(node)
     target = addition[0] if addition else None
     while isinstance(target, ast.Attribute | ast.Subscript):
@@ -76,7 +78,7 @@ def gathered_in(node: ast.AST) -> set[str]:
 
 
 def is_own_work(scope: Scope, expression: ast.expr) -> bool:
-    """True if an expression computes something from the variables around it."""
+    """Return True if an expression computes something from the variables around it."""
     if _is_filler(expression):
         return False
     nodes = list(ast.walk(expression))
@@ -85,7 +87,7 @@ def is_own_work(scope: Scope, expression: ast.expr) -> bool:
 
 
 def _is_filler(expression: ast.expr) -> bool:
-    """`[0] * n`: as many constants as are needed."""
+    """Return True for `[0] * n`, any number of equal constants."""
     match expression:
         case ast.BinOp(left=ast.List(elts=[ast.Constant()]) | ast.Constant(str()), op=ast.Mult()):
             return True
@@ -93,12 +95,12 @@ def _is_filler(expression: ast.expr) -> bool:
 
 
 def bound_in(nodes: Iterable[ast.AST]) -> set[str]:
-    """The variables that `nodes` and what is within them assign."""
+    """Return the variables assigned in `nodes`, at every depth."""
     return {*bindings_of(evaluated(nodes))}
 
 
 def bindings_of(nodes: Iterable[ast.AST]) -> Counter[str]:
-    """How often each variable is assigned."""
+    """Count the assignments of each variable."""
     stores = (n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     return Counter(stores)
 
@@ -110,18 +112,18 @@ def _indices(target: ast.expr) -> list[ast.expr]:
 T = TypeVar("T")
 
 Origins = frozenset[str]
-"""Calls as they are written: the same call written twice is one."""
+"""Calls identified by their source text: the same call written twice counts once."""
 
 MAX_STEPS = 1_000_000
-"""Nodes and values looked at for one program; the number of its calls may multiply them."""
+"""Most nodes and values to inspect per program; the number of its calls may multiply them."""
 
 _RETURNED = Variable(-1, "returned")
 _CALL = -2
-"""The scope of the variables that stand for the value of one call."""
+"""Scope number of the variables that represent the value of one call."""
 
 
 class TooMuchWork(Exception):
-    """The program takes more than `MAX_STEPS` steps to look through."""
+    """The program takes more than `MAX_STEPS` steps to analyse."""
 
 
 class Program(Flow):
@@ -150,7 +152,7 @@ class Program(Flow):
         self._trace(self._own_calls())
 
     def of(self, scope: Scope, *expressions: ast.AST | None) -> Origins:
-        """The calls that the values of `expressions` derive from."""
+        """Return the calls from which the values of `expressions` derive."""
         calls: set[str] = set()
         pending = [node for node in expressions if node is not None]
         while pending:
@@ -162,15 +164,15 @@ class Program(Flow):
         return frozenset(calls)
 
     def answers(self, scope: Scope) -> Origins:
-        """The calls that what a function gives back derives from."""
+        """Return the calls from which a function's result derives."""
         return self._origins_of([self._result(scope)])
 
     def holds(self, variable: Variable) -> bool:
-        """True if the value of a variable derives from a call of the helper."""
+        """Return True if the value of a variable derives from a call of the helper."""
         return variable in self._origins
 
     def calls_in(self, scope: Scope, nodes: Iterable[ast.AST]) -> list[ast.Name]:
-        """Where `nodes` call the helper, themselves or by a function that does."""
+        """Return the helper calls in `nodes`, directly or by a function that calls it."""
         return [
             node
             for node in self._counted(evaluated(nodes))
@@ -180,20 +182,22 @@ class Program(Flow):
         ]
 
     def marks(self, scope: Scope, *nodes: ast.AST | None) -> set[int]:
-        """The lines on which `nodes` call the helper, or read a value that derives from it."""
+        """Return the lines on which `nodes` call the helper, or read a value that derives from
+        it."""
         given = [node for node in nodes if node is not None]
         looked_at = self._counted(evaluated(given))
         names = (node for node in looked_at if isinstance(node, ast.Name))
         return {name.lineno for name in names if self._origins_of(self._read(scope, name))}
 
     def assigned_beyond(self, scope: Scope, nodes: Iterable[ast.AST]) -> set[str]:
-        """The variables that `nodes` assign and the rest of their function does, too."""
+        """Return the variables assigned both in `nodes` and in the rest of their function."""
         everywhere = self._assigned[scope.number]
         within = bindings_of(nodes).items()
         return {n for n, count in within if everywhere[n] > count or n in scope.parameters}
 
     def mentions(self, scope: Scope, node: ast.AST) -> set[int]:
-        """The lines on which `node` names the helper without calling it: `if aux is None`."""
+        """Return the lines on which `node` names the helper without calling it: `if aux is
+        None`."""
         return {
             part.lineno
             for part in self._counted(ast.walk(node))
@@ -208,7 +212,7 @@ class Program(Flow):
                 self._origins.setdefault(variable, set()).add(written)
 
     def _own_calls(self) -> set[str]:
-        """The calls of the program's own functions that give a value of the helper back."""
+        """Return the calls of the program's own functions that return a value of the helper."""
         return {
             self._calls[id(node.func)]
             for scope in self.reachable
@@ -234,7 +238,7 @@ class Program(Flow):
             raise TooMuchWork
 
     def _written(self, name: ast.expr) -> str:
-        """The call of a name, or its place where it is handed on to be called."""
+        """Return the call of a name, or its position if it is passed on to be called."""
         return self._calls.get(id(name)) or f"line {name.lineno}, {name.col_offset}"
 
     def _read(self, scope: Scope, name: ast.Name) -> set[Variable]:
@@ -256,7 +260,7 @@ class Program(Flow):
                 self._hand_over(scope, node, function)
 
     def _hand_over(self, scope: Scope, call: ast.Call, function: Scope) -> None:
-        """The arguments of a call arrive in the parameters of the program's own function."""
+        """Let the arguments of a call flow into the parameters of the program's own function."""
         assert isinstance(function.node, Function)
         declared = function.node.args
         names = [parameter.arg for parameter in (*declared.posonlyargs, *declared.args)]
@@ -269,13 +273,13 @@ class Program(Flow):
         return _RETURNED if scope is self.entry else super()._result(scope)
 
     def _mutated(self, scope: Scope, node: ast.expr) -> list[Variable]:
-        """The caller of the entry point sees what it changes of its parameters."""
+        """Let the entry point's caller see the changes to its parameters."""
         mutated = super()._mutated(scope, node)
         return [*mutated[:1], _RETURNED] if mutated[1:] and scope is self.entry else mutated
 
 
 def _passed_on(node: ast.AST) -> Iterable[ast.AST]:
-    """The parts of an expression that its value is made of, without tests and choices."""
+    """Yield the parts of an expression that make its value, without tests and choices."""
     match node:
         case ast.IfExp(body=body, orelse=orelse):
             return [body, orelse]
@@ -289,7 +293,7 @@ def _passed_on(node: ast.AST) -> Iterable[ast.AST]:
 
 
 def _callers(scopes: list[Scope], helper: Variable) -> set[Variable]:
-    """The functions that call the helper, or another one that does."""
+    """Return the functions that call the helper, or another function that does."""
     named_by: defaultdict[Variable, set[Variable]] = defaultdict(set)
     for scope in scopes:
         if isinstance(scope.node, Function):
@@ -311,6 +315,6 @@ def _is_function(value: ast.expr) -> bool:
 
 
 def _names(scope: Scope, nodes: Iterable[ast.AST]) -> set[Variable]:
-    """The variables that `nodes` themselves read."""
+    """Return the variables that `nodes` themselves read."""
     named = (node for node in nodes if isinstance(node, ast.Name))
     return {scope.resolve(name.id) for name in named if isinstance(name.ctx, ast.Load)}

@@ -1,4 +1,4 @@
-"""How a program's entry point works together with its helper: cooperation schemes."""
+"""Cooperation schemes: classifies how a program's entry point uses its helper."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCHEMES = (
     "decorator",
     "wrapper",
 )
-"""Where several match, the first one is the program's."""
+"""Names of the schemes; if several match, the first one counts."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ def match(name: str, lines: set[int], why: str) -> Match:
 
 
 _FOR_EACH = frozenset({"map", "starmap", "reduce", "accumulate"})
-"""Functions that call their first argument again and again."""
+"""Functions that call their first argument repeatedly."""
 
 Parts = Sequence[ast.AST]
 
 
 def coordinator(program: Program) -> Match | None:
-    """Calls in a loop or comprehension that gathers, or several calls whose values meet."""
+    """Match calls in a loop or comprehension that gathers, or several calls whose values meet."""
     split = {line for scope in program.reachable for line in _split(program, scope)}
     met = {line for scope in program.reachable for line in _met(program, scope)}
     if split:
@@ -66,7 +66,7 @@ def coordinator(program: Program) -> Match | None:
 
 
 def repeated_calls(program: Program) -> set[ast.Name]:
-    """Where the helper is called again and again."""
+    """Return the positions at which the helper is called repeatedly."""
     return {
         name
         for scope in program.reachable
@@ -87,7 +87,7 @@ def _split(program: Program, scope: Scope) -> Iterator[int]:
 
 
 def _repeated(node: ast.AST) -> Parts:
-    """The parts of a node that may run more than once."""
+    """Return the parts of a node that may run more than once."""
     match node:
         case ast.For(body=body) | ast.AsyncFor(body=body):
             return body
@@ -111,7 +111,7 @@ def _inner(generators: list[ast.comprehension]) -> Iterator[ast.expr]:
 
 
 def _gathering(program: Program, scope: Scope, node: ast.AST) -> set[int]:
-    """The lines on which values of the helper are added to others of their kind."""
+    """Return the lines on which values of the helper are added to others of their kind."""
     match node:
         case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body):
             inside = list(evaluated(body))
@@ -125,7 +125,7 @@ def _gathering(program: Program, scope: Scope, node: ast.AST) -> set[int]:
 
 
 def _added(program: Program, scope: Scope, node: ast.AST) -> set[int]:
-    """The lines of `total += v`, `out.append(v)`, `found[k] = v`, `yield v`."""
+    """Return the lines of `total += v`, `out.append(v)`, `found[k] = v`, `yield v`."""
     addition = gathered(node)
     yielded = given_back([node] if isinstance(node, ast.Yield | ast.YieldFrom) else [])
     values = addition[1] if addition else [*yielded]
@@ -133,7 +133,7 @@ def _added(program: Program, scope: Scope, node: ast.AST) -> set[int]:
 
 
 def _carried(program: Program, scope: Scope, inside: Sequence[ast.AST]) -> set[int]:
-    """The lines that give a variable from outside a loop the value of the helper."""
+    """Return the lines that assign the helper's value to a variable from outside the loop."""
     carried = program.assigned_beyond(scope, inside)
     return {
         line
@@ -145,7 +145,7 @@ def _carried(program: Program, scope: Scope, inside: Sequence[ast.AST]) -> set[i
 
 
 def _gathering_outside(program: Program, scope: Scope) -> Iterator[int]:
-    """The lines on which a function of the program's own adds to a variable around it."""
+    """Return the lines on which a function of the program adds to a variable around it."""
     for node in scope.nodes:
         owners = {scope.resolve(name).scope for name in gathered_in(node)}
         if owners - {scope.number}:
@@ -153,7 +153,7 @@ def _gathering_outside(program: Program, scope: Scope) -> Iterator[int]:
 
 
 def _met(program: Program, scope: Scope) -> Iterator[int]:
-    """The lines of expressions, tests apart, in which values of different calls meet."""
+    """Return the lines of expressions, except tests, in which values of different calls meet."""
     tests = {id(part) for node in scope.nodes for t in tests_of(node) for part in ast.walk(t)}
     for node in scope.nodes:
         if id(node) in tests:
@@ -166,7 +166,7 @@ def _met(program: Program, scope: Scope) -> Iterator[int]:
 
 
 def _operands(node: ast.AST) -> list[ast.expr]:
-    """The expressions whose values a node brings together."""
+    """Yield the expressions whose values a node combines."""
     match node:
         case ast.BinOp(left=left, right=right):
             operands = [left, right]
@@ -188,12 +188,12 @@ def _operands(node: ast.AST) -> list[ast.expr]:
 
 
 def _loaded(target: ast.expr) -> ast.expr:
-    """An assignment's target as an expression that reads it."""
+    """Return an assignment's target as an expression that reads it."""
     return ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target
 
 
 def _added_in_turn(program: Program, scope: Scope) -> set[int]:
-    """The lines of several statements that add values of different calls to one variable."""
+    """Return the lines of several statements that add values of different calls to one variable."""
     origins: dict[str, frozenset[str]] = {}
     lines: dict[str, set[int]] = {}
     for node in scope.nodes:
@@ -222,7 +222,7 @@ Reasons = Iterator[tuple[set[int], str]]
 
 
 def _guarded(program: Program, scope: Scope, node: ast.AST) -> Reasons:
-    """Calls whose exceptions end in an answer without the helper."""
+    """Match calls whose exceptions lead to an answer without the helper."""
     if not isinstance(node, ast.Try | ast.With):
         return
     handlers = _handlers(node)
@@ -261,7 +261,7 @@ def _answers_without(
 
 
 def _checked(program: Program, scope: Scope, node: ast.AST) -> Reasons:
-    """Checks of a value that would be the answer, with another computation where they fail."""
+    """Match checks of a value that would be the answer, with another computation if they fail."""
     for test, branches in _checks(scope, node):
         lines = _doubts(program, scope, test)
         if lines and any(_answers_itself(program, scope, branch) for branch in branches):
@@ -281,14 +281,14 @@ def _checks(scope: Scope, node: ast.AST) -> Iterator[tuple[ast.expr, list[Statem
 
 
 def _doubts(program: Program, scope: Scope, test: ast.expr) -> set[int]:
-    """The lines of a test of what the function gives back, or of the helper's existence."""
+    """Return the lines of a test of the function's result, or of the helper's existence."""
     if program.of(scope, test) & program.answers(scope):
         return program.marks(scope, test)
     return program.mentions(scope, test) if program.answers(scope) else set()
 
 
 def _answers_itself(program: Program, scope: Scope, statements: Statements) -> bool:
-    """True if statements compute an answer without the helper."""
+    """Return True if statements compute an answer without the helper."""
     nodes = list(evaluated(statements))
     results = _own_results(program, scope, nodes)
     for value in given_back(nodes):
@@ -300,7 +300,7 @@ def _answers_itself(program: Program, scope: Scope, statements: Statements) -> b
 
 
 def _own_results(program: Program, scope: Scope, nodes: Sequence[ast.AST]) -> set[str]:
-    """The variables that hold what `nodes` compute without the helper."""
+    """Return the variables that hold results of `nodes` without the helper."""
     assigned = [n for n in nodes if isinstance(n, ast.Assign) and not program.of(scope, n.value)]
     computed = [node for node in assigned if is_own_work(scope, node.value)]
     fresh = bound_in(assigned)
@@ -314,13 +314,13 @@ def _own_results(program: Program, scope: Scope, nodes: Sequence[ast.AST]) -> se
 
 
 def _behind(scope: Scope, node: ast.stmt) -> list[ast.stmt]:
-    """The function's statements below `node`."""
+    """Yield the function's statements below `node`."""
     end = node.end_lineno or node.lineno
     return [n for n in scope.nodes if isinstance(n, ast.stmt) and n.lineno > end]
 
 
 def _is_truth(value: ast.expr) -> bool:
-    """True if `or` before this joins conditions; otherwise it stands for a missing value."""
+    """Return True if `or` before this joins conditions; otherwise it supplies a missing value."""
     return isinstance(value, ast.Compare) or (
         isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not)
     )
@@ -345,7 +345,7 @@ def strategy_filter(program: Program) -> Match | None:
 
 
 def decorator(program: Program) -> Match | None:
-    """The caller guards edge cases or works on the value, around a call that is always made."""
+    """Match guards of edge cases or work on the value, around a call that is always made."""
     straight = set(program.calls) - repeated_calls(program)
     answers = _answers(program)
     if not straight or not answers:
@@ -359,7 +359,7 @@ def decorator(program: Program) -> Match | None:
 
 
 def wrapper(program: Program) -> Match | None:
-    """The caller only forwards."""
+    """Match a caller that only forwards."""
     if not only_forwards(program.scopes, program.entry, program.aliases):
         return None
     lines = {name.lineno for name in program.calls} | _answers(program)
@@ -367,14 +367,15 @@ def wrapper(program: Program) -> Match | None:
 
 
 def _answers(program: Program) -> set[int]:
-    """The lines on which the entry point gives a value of the helper back."""
+    """Return the lines on which the entry point returns a value of the helper."""
     entry = program.entry
     values = [value for value in given_back(entry.nodes) if program.of(entry, value)]
     return program.marks(entry, *values)
 
 
 def _guards(program: Program, scope: Scope) -> set[int]:
-    """The lines on which the function ends without the helper, exceptions it caught apart."""
+    """Return the lines on which the function ends without the helper, except after caught
+    exceptions."""
     handlers = [node for node in scope.nodes if isinstance(node, ast.ExceptHandler)]
     caught = {id(node) for node in evaluated(handlers)}
     unaided = {id(value) for value in given_back(scope.nodes) if not program.of(scope, value)}
@@ -388,7 +389,7 @@ def _guards(program: Program, scope: Scope) -> set[int]:
 
 
 MAX_CHARACTERS = 40_000
-"""A longer program is not classified: the rules compare its statements with each other."""
+"""Longest program to classify: the rules compare its statements with each other."""
 
 _RULES: tuple[Callable[[Program], Match | None], ...] = (
     fallback,
@@ -404,11 +405,11 @@ _Placed = ast.stmt | ast.expr | ast.arg | ast.alias | ast.excepthandler | ast.pa
 
 @dataclass(frozen=True)
 class Classification:
-    """Every scheme that a program shows, the one that takes precedence first."""
+    """Every scheme that a program shows, in order of precedence."""
 
     matches: tuple[Match, ...] = ()
     reason: str = ""
-    """Why there is none."""
+    """Reason why there is no scheme."""
 
     @property
     def scheme(self) -> str | None:
@@ -425,11 +426,11 @@ def classify(
     helper: str = "aux",
     helper_lines: tuple[int, int] | None = None,
 ) -> Classification:
-    """How the function `entry_point` of a joint program cooperates with the function `helper`.
+    """Classify how the function `entry_point` of a joint program uses the function `helper`.
 
     Args:
-        helper_lines: the lines, first and last, that the helper's author wrote. Without them the
-            first definition of `helper` is its author's; any other one counts as the caller's.
+        helper_lines: first and last line of the part that the helper's author wrote. Without them,
+            the first definition of `helper` is its author's; any other one counts as the caller's.
     """
     if len(program) > MAX_CHARACTERS:
         return Classification(reason=f"the program has more than {MAX_CHARACTERS:,} characters")
@@ -455,7 +456,7 @@ def classify(
 
 
 def _without_helper(tree: ast.Module, helper: str, lines: tuple[int, int] | None) -> ast.Module:
-    """The caller's part of a joint program."""
+    """Return the caller's part of a joint program."""
     if lines is None:
         defined = (n for n in tree.body if isinstance(n, Function) and n.name == helper)
         given = next(defined, None)
@@ -467,7 +468,7 @@ def _without_helper(tree: ast.Module, helper: str, lines: tuple[int, int] | None
 
 
 def _without_cooperation(scopes: list[Scope], entry: Scope, helper: str) -> Match | None:
-    """The scheme of a caller that makes nothing of its helper."""
+    """Return the scheme of a caller that does not use its helper."""
     flow = Flow(scopes, entry, helper)
     redefined = {line for scope in flow.reachable for line in _bindings(scope, helper)}
     if redefined:
@@ -482,7 +483,7 @@ def _without_cooperation(scopes: list[Scope], entry: Scope, helper: str) -> Matc
 
 
 def _bindings(scope: Scope, name: str) -> Iterator[int]:
-    """The lines on which a scope gives `name` a meaning of its own."""
+    """Return the lines on which a scope binds `name` itself."""
     for node in scope.nodes if name in scope.bound else ():
         if not isinstance(node, _Placed) or (
             isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
@@ -493,6 +494,6 @@ def _bindings(scope: Scope, name: str) -> Iterator[int]:
 
 
 def _otherwise(program: Program) -> Match:
-    """A helper whose value counts, but in none of the ways that have a rule of their own."""
+    """Classify a helper whose value counts, but that no other rule matches."""
     lines = {name.lineno for name in program.calls}
     return match("decorator", lines, f"what '{program.helper}' gives takes effect on the way")

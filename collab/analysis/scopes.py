@@ -1,7 +1,7 @@
-"""Which variable a name means, by Python's rules for modules, functions and classes.
+"""Resolves names to variables, by Python's rules for modules, functions and classes.
 
-Lambdas and comprehensions count as part of the function around them: their own names then
-shadow outer ones a little too widely, which can only make a use unseen, never invent one.
+Lambdas and comprehensions count as part of the function around them. So their own names shadow
+outer ones slightly too widely, which can hide a use but never invent one.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def evaluated(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def evaluated_at_definition(node: Definition) -> list[ast.expr]:
-    """The expressions of a definition that run where it stands, not when it is called."""
+    """Return the expressions of a definition that run when it is defined, not when it is called."""
     if isinstance(node, ast.ClassDef):
         return [*node.decorator_list, *node.bases, *(k.value for k in node.keywords)]
     defaults = [default for default in node.args.kw_defaults if default is not None]

@@ -1,9 +1,9 @@
-"""Whether an entry point really uses a helper function, judged on the syntax tree.
+"""Decides on the syntax tree whether an entry point really uses a helper function.
 
 A use is a call of the helper's global name, in code that can run and that the entry point can
-reach, whose value flows on: into what the entry point returns, into a condition, or into
-another call. Names flow by assignment, without regard to order; what a tree cannot tell, a run
-with the helper replaced does.
+reach, whose value flows on: into the entry point's result, into a condition, or into another call.
+Names flow by assignment, without regard to order. Cases that a tree cannot decide are settled by a
+run with the helper replaced.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def only_forwards(scopes: list[Scope], entry: Scope, aliases: set[Variable]) -> 
 
 _OWN = frozenset({"a value of its own"})
 _MIXED = frozenset({"one call", "another call"})
-"""Stands for any choice between values: that it is one is all that matters."""
+"""Represents any choice between values; nothing else about it matters."""
 _MAX_CHAIN = 50
 
 
@@ -122,7 +122,7 @@ def _either(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
 
 
 def _values_of(scope: Scope) -> dict[str, list[ast.expr | None]]:
-    """Map each name to the assigned expressions; None stands for any other kind of binding."""
+    """Map each name to the assigned expressions; None represents any other kind of binding."""
     values: defaultdict[str, list[ast.expr | None]] = defaultdict(list)
     plain = set()
     for node in scope.nodes:
@@ -156,7 +156,7 @@ def _changed_in_place(scope: Scope) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class HelperUse:
-    """How an artefact's entry point uses a helper that another agent wrote."""
+    """The use of another agent's helper by an artefact's entry point."""
 
     lines: tuple[int, ...] = ()
     """Lines of the calls that can run."""
@@ -172,7 +172,7 @@ class HelperUse:
 
 
 def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
-    """How the function `entry_point` of `source` uses the global function `helper`."""
+    """Determine how the function `entry_point` of `source` uses the global function `helper`."""
     try:
         tree = parse(source)
     except SyntaxError:
