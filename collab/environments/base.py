@@ -1,4 +1,4 @@
-"""The base class of environments, in the words of PettingZoo's parallel interface."""
+"""The base class of environments, with the terms of PettingZoo's parallel interface."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ class Step:
     """The result of a joint action, or of a reset."""
 
     observations: Mapping[str, Observation | str] = field(default_factory=dict)
-    """By seat, of those that act next, and of nobody else. The game has ended where there are
-    none."""
+    """Observations by seat, only of seats that act next. The game has ended if there are none."""
     rewards: float | Mapping[str, float] = 0.0
-    """Of this step: one number for all, as in a cooperative game, or one by seat; a seat that is
-    left out earns 0."""
+    """Rewards of this step: one number for all, as in a cooperative game, or one by seat; missing
+    seats earn 0."""
     solved: bool | None = None
-    """Whether the task is solved; None in a game that knows no such thing."""
+    """Whether the task is solved; None in games without a task."""
     told: str = ""
-    """For people, in a line: what happened."""
+    """Description of the events, in one line for people."""
     values: Mapping[str, float] = field(default_factory=dict)
-    """Shares from 0 to 1 that are told beside the reward, such as how much of a goal is reached.
-    What a game says at its end is measured in training."""
+    """Shares from 0 to 1 shown besides the reward, such as the completed part of a goal.
+
+    The values at the end of a game become training metrics.
+    """
 
     @property
     def ended(self) -> bool:
@@ -48,21 +49,21 @@ class Step:
 
 
 class Environment(ABC):
-    """One game, from its first state to its end; options are given to the constructor.
+    """One game, from its first state to its end; options are passed to the constructor.
 
-    An action is a text that a model wrote, and may be anything. One that is not legal is an
-    ordinary outcome, such as a forfeit, and never an exception. All that is random is drawn from
-    what `reset` is given, so that `copy.deepcopy` makes a game that goes on in the same way.
+    An action is a text that a model wrote, and may be anything. An illegal action is an ordinary
+    outcome, such as a forfeit, and never an exception. All randomness comes from the argument of
+    `reset`, so that `copy.deepcopy` makes a game that continues in the same way.
     """
 
     seats: tuple[str, ...]
-    """Who may act, in the game's own words, e.g. `("first", "second")`."""
+    """Seats, in the game's own words, e.g. `("first", "second")`."""
     turns: int
-    """The most steps that a game takes; it then ends by itself."""
+    """Most steps of a game; it then ends by itself."""
     returns: tuple[float, float] = (0.0, 1.0)
-    """The least and the most that a seat may earn in a whole game."""
+    """Lowest and highest total reward of a seat in a whole game."""
     zero_sum: bool = False
-    """Whether what one seat earns the others lose, so that the joint reward is always 0."""
+    """Whether one seat's gain is the others' loss, so that the joint reward is always 0."""
 
     @abstractmethod
     def reset(self, random: Random) -> Step:
@@ -70,16 +71,16 @@ class Environment(ABC):
 
     @abstractmethod
     def step(self, actions: Mapping[str, str]) -> Step:
-        """Change the state by the actions, by seat, of those that were to act."""
+        """Change the state by the actions of the seats that had to act."""
 
     @abstractmethod
     def render(self) -> str:
-        """The whole state as text, for people; no agent sees it."""
+        """Return the whole state as text, for people; no agent sees it."""
 
     def moves(self) -> Mapping[str, Sequence[str]]:
-        """Some or all legal actions of each seat that acts now, as texts.
+        """Return some or all legal actions of each seat that acts now, as texts.
 
-        Where there are none to tell, checks and rehearsals play the game without.
+        If it returns none, checks and rehearsals play without them.
         """
         return {}
 
@@ -113,7 +114,7 @@ def fault_of(step: Any, seats: Sequence[str]) -> str:
 
 
 def by_seat(rewards: float | Mapping[str, float], seats: Sequence[str]) -> dict[str, float]:
-    """The reward of each seat in a step."""
+    """Return the reward of each seat in a step."""
     if isinstance(rewards, Mapping):
         return {seat: float(rewards.get(seat, 0.0)) for seat in seats}
     return dict.fromkeys(seats, float(rewards))

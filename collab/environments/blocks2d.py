@@ -29,18 +29,18 @@ Cell = tuple[int, int]
 
 
 class Blocks2d(Environment):
-    """Two builders, each with two colours of its own, build a letter together; both are paid.
+    """Two builders, each with its own two colours, build a letter together; both are paid.
 
-    An action is a command a line, `fill red 1 1 1 5` from column and row to column and row, or
-    `clear 1 1 2 2`, the first 25 of them; a line that is none, or in a colour of the other's, does
-    nothing. Where both fill a cell, `cold` does. Each turn pays what the picture has gained, so
-    that a game is worth its last picture: 2 x the share of the letter that is covered, less 1.5 x
-    the blocks beside it by the letter's size, 1 at most, less 1 x the share of neighbours of one
-    colour, less 0.25 for each builder without a block (StrBuild of CoMLRL, without its shift).
+    An action has one command per line, `fill red 1 1 1 5` from column and row to column and row, or
+    `clear 1 1 2 2`, of which the first 25 count. An invalid line, or one in the other's colour,
+    does nothing. If both fill a cell, `cold` wins it. Each turn pays the picture's gain, so a game
+    is worth its last picture: 2 x the share of the letter that is covered, less 1.5 x the blocks
+    outside it by the letter's size, 1 at most, less 1 x the share of neighbours of one colour, less
+    0.25 for each builder without a block (StrBuild of CoMLRL, without its shift).
 
     Args:
         turns: 1 to 4.
-        letter: which one; drawn by the seed where it is left out.
+        letter: the letter to build; by default drawn by the seed.
     """
 
     seats = tuple(PALETTES)
@@ -85,7 +85,7 @@ class Blocks2d(Environment):
         return f"{drawn_cells(self._target)}\n\n{self._drawn()}"
 
     def moves(self) -> Mapping[str, Sequence[str]]:
-        """Pictures that a builder may make of its part of the letter."""
+        """Return pictures that a builder may make of its part of the letter."""
         if self._played == self.turns or self._worth == self.returns[1]:
             return {}
         legal = {}
@@ -96,7 +96,7 @@ class Blocks2d(Environment):
         return legal
 
     def _build(self, seat: str, text: str) -> int:
-        """Follow the commands of a text; how many there were."""
+        """Follow the commands of a text; returns their number."""
         done = 0
         for line in text[:MOST_CHARACTERS].splitlines():
             words = " ".join(line.split()).lower().rstrip(".")
@@ -117,7 +117,7 @@ class Blocks2d(Environment):
         return {seat for seat, palette in PALETTES.items() if colours.intersection(palette)}
 
     def _values(self) -> dict[str, float]:
-        """The shares that the reward is made of."""
+        """Return the shares from which the reward is computed."""
         size, placed = len(self._target), set(self._blocks)
         pairs = [
             self._blocks[x, y] == self._blocks[other]
@@ -150,19 +150,19 @@ class Blocks2d(Environment):
 
 
 def cells_of(picture: str) -> frozenset[Cell]:
-    """The marked cells of a letter, by column and row from 1."""
+    """Return the marked cells of a letter, by column and row from 1."""
     rows = enumerate(picture.split(), start=1)
     return frozenset((x, y) for y, row in rows for x, mark in enumerate(row, 1) if mark == "#")
 
 
 def area(x1: int, y1: int, x2: int, y2: int) -> list[Cell]:
-    """All cells between two corners, whichever they are."""
+    """Return all cells between two opposite corners."""
     columns = range(min(x1, x2), max(x1, x2) + 1)
     return [(x, y) for x in columns for y in range(min(y1, y2), max(y1, y2) + 1)]
 
 
 def drawn_cells(cells: frozenset[Cell] | Mapping[Cell, str]) -> str:
-    """A picture of cells, each by its mark."""
+    """Draw a picture of cells, each by its mark."""
     marks = cells if isinstance(cells, Mapping) else dict.fromkeys(cells, "#")
     places = range(1, SIZE + 1)
     return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)

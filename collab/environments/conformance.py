@@ -1,4 +1,4 @@
-"""The suite that every environment passes, one's own included."""
+"""The test suite that every environment must pass, including users' own."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ HOSTILE = (
     "%s", "first", "second", "pass", "resign", "undo", "reset", "\u202e", "a\u0300", "\r", "\t",
     "<|endoftext|>",
 )  # fmt: skip
-"""Texts that are hardly a legal move anywhere; none may do harm."""
+"""Texts that are rarely legal moves; none may cause an error."""
 
 
 class Fault(Exception):
-    """An environment breaks its rules; the message says how."""
+    """An environment breaks a rule; the message says how."""
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """A check, and what was found; "" where it holds."""
+    """A check and its fault; "" if it passes."""
 
     check: str
     fault: str
 
 
 def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[CheckResult]:
-    """Hold an environment to the suite; `make` makes a new one for each game."""
+    """Run the suite on an environment; `make` makes a new one for each game."""
     results = []
     for check in CHECKS:
         fault = ""
@@ -72,7 +72,7 @@ def seeds_reproduce(make: NewGame, episodes: int, seed: int) -> None:
 
 
 def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
-    """A deep copy goes on as the game that it was made of, and leaves that one alone."""
+    """A deep copy continues as the original would, and leaves the original unchanged."""
     for number in range(min(episodes, 100)):
         game, chance = make(), Random(f"{seed} {number}")
         played = islice(play(game, chance), chance.randrange(1, 4))
@@ -88,14 +88,14 @@ def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
 
 
 def texts_are_harmless(make: NewGame, episodes: int, seed: int) -> None:
-    """Whatever a model may write is an outcome and no exception."""
+    """Any text of a model leads to an outcome, never to an exception."""
     for number, text in enumerate(HOSTILE * max(1, min(episodes, 1000) // len(HOSTILE))):
         for _ in play(make(), Random(f"{seed} {number}"), always=text):
             pass
 
 
 def moves_are_of_those_who_act(make: NewGame, episodes: int, seed: int) -> None:
-    """Legal moves are told of those who are to act, if at all; after the end of nobody."""
+    """Legal moves are listed only for seats that must act, and for none after the end."""
     for number in range(min(episodes, 100)):
         game = make()
         for _, after in play(game, Random(f"{seed} {number}")):
@@ -109,10 +109,10 @@ CHECKS = (games_end, seeds_reproduce, copies_go_on, texts_are_harmless, moves_ar
 def play(
     game: Environment, chance: Random, *, hostile: float = 0.0, always: str | None = None
 ) -> Iterator[tuple[Step, Step]]:
-    """Play random legal moves, or hostile texts; each step before and after.
+    """Play random legal moves, or hostile texts; yields each step with the one before.
 
     Raises:
-        Fault: the game does not keep to its rules.
+        Fault: the game breaks a rule.
     """
     now = game.reset(chance)
     check_step(game, now)
@@ -138,7 +138,7 @@ def play(
 def drawn(
     game: Environment, now: Step, chance: Random, hostile: float, always: str | None
 ) -> dict[str, str]:
-    """A text for each seat that is to act."""
+    """Draw a text for each seat that must act."""
     legal = game.moves()
     if strangers := set(legal) - set(now.observations):
         raise Fault(f"moves returns some for {', '.join(strangers)}, who does not act now")
@@ -166,13 +166,13 @@ def check_returns(game: Environment, total: Mapping[str, float]) -> None:
 
 
 def transcript(game: Environment, deal: Random, chance: Random) -> list[Any]:
-    """A whole game of random moves, as plain data."""
+    """Return a whole game of random moves, as plain data."""
     step = game.reset(deal)
     return [plain(step), game.render(), *rest(game, step, chance)]
 
 
 def rest(game: Environment, step: Step, chance: Random) -> list[Any]:
-    """The rest of a game of random moves, as plain data."""
+    """Return the rest of a game of random moves, as plain data."""
     steps: list[Any] = []
     while not step.ended and len(steps) < game.turns:
         step = game.step(drawn(game, step, chance, 0.1, None))

@@ -1,4 +1,4 @@
-"""A scout, who has the map, and a walker, who has the legs: a way through a grid with walls."""
+"""A scout with the map guides a walker through a grid with walls."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ Cell = tuple[int, int]
 
 MOVES = {"U": (0, -1), "D": (0, 1), "L": (-1, 0), "R": (1, 0)}
 WALLS = 0.22
-"""The share of cells that are walls."""
+"""Share of cells that are walls."""
 
 
 class GridPlan(Environment):
-    """The scout sees the map and the walker in it, the walker the walls beside it; both are paid.
+    """The scout sees the map and the walker in it, the walker only adjacent walls; both are paid.
 
-    What the walker does is the letters U, D, L and R, the first `stride` of them, apart or
-    together; any other text is a blocked move. What the scout says changes nothing in the grid, and
-    reaches the walker in a team whose protocol shows it, such as `sequential`. Each move costs
-    0.01, and 0.1 more where it is blocked; each cell nearer to the goal pays its share of the whole
-    way. The goal pays 1, and 0.5 more by a shortest way; without it the end costs 1 (Plan-Path of
-    PettingLLMs, where nearness is discounted by 0.99: waiting far off would then pay).
+    The walker's action is the letters U, D, L and R, of which the first `stride` count, joined or
+    separated; any other text is a blocked move. The scout's text changes nothing in the grid, and
+    reaches the walker if the protocol shows it, such as `sequential`. Each move costs 0.01, and 0.1
+    more if it is blocked; each cell nearer to the goal pays its share of the whole way. The goal
+    pays 1, and 0.5 more by a shortest way; otherwise the end costs 1 (Plan-Path of PettingLLMs,
+    which discounts nearness by 0.99:
+    waiting far off would then pay).
 
     Args:
         size: 4 to 12 cells each way.
         turns: 1 to 8.
-        stride: moves a turn, 1 to 24.
+        stride: moves per turn, 1 to 24.
     """
 
     seats = ("scout", "walker")
@@ -98,7 +99,7 @@ class GridPlan(Environment):
         return {"scout": ["go on"], "walker": [*MOVES, "".join(self._way())]}
 
     def _way(self) -> list[str]:
-        """A shortest way to the goal, as far as a stride takes."""
+        """Return a shortest way to the goal, as far as a stride goes."""
         place = self._place
         letters: list[str] = []
         while place != self._goal and len(letters) < self.stride:
@@ -118,7 +119,7 @@ class GridPlan(Environment):
         return cell not in self._walls and all(0 <= c < self.size for c in cell)
 
     def _distances(self) -> dict[Cell, int]:
-        """Moves from each cell that is in reach to the goal."""
+        """Return the number of moves from each reachable cell to the goal."""
         distances, waiting = {self._goal: 0}, deque([self._goal])
         while waiting:
             cell = waiting.popleft()
@@ -150,6 +151,6 @@ def beside(cell: Cell, letter: str) -> Cell:
 
 
 def read(text: str, most: int) -> list[str]:
-    """The moves that a text is made of, the first ones; none where it holds anything else."""
+    """Return the first moves in a text; none if it holds anything else."""
     letters = "".join(text[:200].upper().replace(",", " ").rstrip(". \n").split())
     return list(letters[:most]) if set(letters) <= set(MOVES) else []

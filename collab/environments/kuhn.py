@@ -9,25 +9,25 @@ from random import Random
 from collab.environments.base import Environment, Observation, Step
 
 CARDS = ("jack", "queen", "king")
-"""From the lowest to the highest."""
+"""Cards, from the lowest to the highest."""
 
 FORFEIT = 2.0
-"""What an illegal move costs: as much as the worst legal one may, so that nobody gains by it."""
+"""Cost of an illegal move, as much as the worst legal one, so that it never pays."""
 
 _MOVE = re.compile(r"(?:i (?:will )?|action: )?(check|bet|call|fold)", re.ASCII)
 
 OPEN, FACING = ("check", "bet"), ("call", "fold")
 LEGAL = {"": OPEN, "c": OPEN, "b": FACING, "cb": FACING}
-"""The moves by what was done before, as first letters. Any other history is that of a game over."""
+"""Legal moves by history, both as first letters. Any other history is a finished game."""
 
 
 class Kuhn(Environment):
-    """Two players put in a chip each, are dealt one of three cards each, and may bet another one.
+    """Two players ante one chip each, are dealt one of three cards each, and may bet one more chip.
 
-    `first` checks or bets. On a bet the other calls or folds; who folds loses the chip of the
-    beginning. After two checks, or a call, the higher card wins what the other one put in. Both
-    earn what they win, in chips, 1 or 2; zero-sum. An action is the word, also `I bet`, `I will
-    bet` or `action: bet`; any other text forfeits two chips.
+    `first` checks or bets. On a bet the other calls or folds; a player who folds loses the ante.
+    After two checks, or a call, the higher card wins the other's chips. Both earn their winnings,
+    in chips, 1 or 2; zero-sum. An action is the word, also `I bet`, `I will bet` or `action: bet`;
+    any other text forfeits two chips.
     """
 
     seats = ("first", "second")
@@ -85,7 +85,7 @@ class Kuhn(Environment):
 
     @staticmethod
     def read(text: str, history: str) -> str | None:
-        """The move after what was done before; None where it is none of the legal ones."""
+        """Return the move in a text, given the history; None if it is not legal."""
         matched = _MOVE.fullmatch(text[:100].strip().rstrip(".!").lower())
         return matched[1] if matched and matched[1] in LEGAL[history] else None
 
@@ -94,7 +94,7 @@ class Kuhn(Environment):
 
 
 def won(history: str, cards: tuple[int, int]) -> float:
-    """The chips that the first player wins in a finished game."""
+    """Return the chips that the first player wins in a finished game."""
     if history.endswith("bf"):
         return 1.0 if len(history) == 2 else -1.0
     stake = 2.0 if "b" in history else 1.0

@@ -1,4 +1,4 @@
-"""The environments that come with collab, by name, and one's own."""
+"""Environments by name: those that come with collab, and users' own."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ BUILT_IN: Mapping[str, type[Environment]] = {
 }
 
 Make = Callable[[Mapping[str, Any]], Environment]
-"""From a problem's fields to an environment for it."""
+"""Makes the environment of a problem's fields."""
 
 
 def class_of(component: Component) -> type[Environment]:
-    """The class that a task names; raises RecipeError where there is none."""
+    """Return the class that a task names; raises RecipeError if there is none."""
     named: Any = find("environment", component.use, dict(BUILT_IN))
     if isclass(named) and issubclass(named, Environment):
         return named
@@ -45,8 +45,8 @@ def environment_for(component: Component) -> Make:
     """Return a function that makes the task's environment; a problem's fields override its options.
 
     Raises:
-        RecipeError: there is no such environment, or it is no class of one. Making one raises it
-            for options that the environment does not take, or that it refuses.
+        RecipeError: there is no such environment, or it is not an environment class. Making one
+            raises it for options that the environment does not accept.
     """
     environment_class, what = class_of(component), f"environment '{component.use}'"
 
@@ -67,7 +67,7 @@ def _init(environment_class: type[Any]) -> Callable[..., Any]:
 
 
 def _check(what: str, environment: Environment) -> None:
-    """Raise RecipeError for a class that leaves out what it is to declare."""
+    """Raise RecipeError for a class without a required declaration."""
     for name in ("seats", "turns"):
         if not getattr(environment, name, None):
             raise RecipeError(f"{what} declares no {name}; set it in the class or in __init__")

@@ -16,15 +16,15 @@ _ENTRY = re.compile(r"([1-4])[ ,]+([1-4])[ ,]+([1-4])", re.ASCII)
 
 
 class MiniSudoku(Environment):
-    """The filler writes digits, the critic says what it thinks of the grid; both are paid.
+    """The filler writes digits, the critic comments on the grid; both are paid.
 
-    Rows, columns and the four squares of two by two hold 1 to 4 each once, in one way only. What
-    the filler does is a line `row column digit` a cell, e.g. `1 2 4`, 16 at most; it may write over
-    what it wrote before, not over what was given. What the critic says changes nothing in the grid,
-    and reaches the filler in a team whose protocol shows it, such as `sequential`. Each turn pays
-    what is newly right by the share of the cells that were empty, less 0.5 where a digit meets its
-    like in a row, column or square, less 1 where a line cannot be read or writes over what was
-    given, or less 2 where none can be read. The solved grid pays 2 (Sudoku of PettingLLMs).
+    Rows, columns and the four squares of two by two hold 1 to 4 once each, with a unique solution.
+    The filler's action has one line `row column digit` per cell, e.g. `1 2 4`, 16 at most; it may
+    overwrite its own digits, not the given ones. The critic's text changes nothing in the grid, and
+    reaches the filler if the protocol shows it, such as `sequential`. Each turn pays the newly
+    correct cells as a share of the empty ones, less 0.5 if a digit conflicts in a row, column or
+    square, less 1 if a line cannot be read or overwrites a given digit, or less 2 if none can be
+    read. The solved grid pays 2 (Sudoku of PettingLLMs).
 
     Args:
         blanks: empty cells, 1 to 10.
@@ -92,7 +92,7 @@ class MiniSudoku(Environment):
         return {"critic": ["go on"], "filler": [right[0], *wrong, "\n".join(right)]}
 
     def _progress(self) -> float:
-        """The share of the cells that were empty which hold the right digit."""
+        """Return the share of the empty cells that now hold the right digit."""
         right = [self._grid[r][c] == self._right[r][c] for r, c in self._open]
         return sum(right) / len(right)
 
@@ -108,7 +108,7 @@ class MiniSudoku(Environment):
 
 
 def read(text: str) -> tuple[list[tuple[int, int, int]], bool]:
-    """The entries of a text, rows and columns from 0, and whether it has lines that are none."""
+    """Return the entries in a text, rows and columns from 0, and whether it has invalid lines."""
     lines = [line.strip().rstrip(".") for line in text[:MOST_CHARACTERS].splitlines()]
     lines = [line for line in lines if line]
     matched = [_ENTRY.fullmatch(line) for line in lines[:MOST_LINES]]
@@ -117,7 +117,7 @@ def read(text: str) -> tuple[list[tuple[int, int, int]], bool]:
 
 
 def shuffled(random: Random) -> Grid:
-    """A whole grid."""
+    """Return a random full grid."""
     digits = random.sample(range(1, 5), 4)
     rows = [r for band in random.sample((0, 2), 2) for r in random.sample((band, band + 1), 2)]
     columns = [c for band in random.sample((0, 2), 2) for c in random.sample((band, band + 1), 2)]
@@ -126,7 +126,7 @@ def shuffled(random: Random) -> Grid:
 
 
 def solutions(grid: Grid, most: int) -> Iterator[Grid]:
-    """The first ways to fill a grid."""
+    """Return the first ways to fill a grid."""
     empty = next(((r, c) for r in range(4) for c in range(4) if not grid[r][c]), None)
     if empty is None:
         yield [list(row) for row in grid]
@@ -143,7 +143,7 @@ def solutions(grid: Grid, most: int) -> Iterator[Grid]:
 
 
 def clash(grid: Grid, row: int, column: int) -> bool:
-    """True if a cell's digit stands once more in its row, column or square."""
+    """Return True if a cell's digit occurs again in its row, column or square."""
     digit = grid[row][column]
     top, left = row - row % 2, column - column % 2
     square = [(r, c) for r in (top, top + 1) for c in (left, left + 1)]

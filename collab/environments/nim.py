@@ -1,4 +1,4 @@
-"""Nim: whoever takes the last stick wins."""
+"""Nim: the player who takes the last stick wins."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Nim(Environment):
     full stop do not matter. Any other text forfeits the game. The winner earns 1, the loser -1.
 
     Args:
-        heaps: sticks of each heap, 30 in all at most; drawn by the seed where it is left out, two
-            or three heaps of one to five.
+        heaps: sticks of each heap, 30 in all at most; by default drawn by the seed, two or three
+            heaps of one to five.
     """
 
     seats = ("first", "second")
@@ -85,7 +85,8 @@ class Nim(Environment):
         return {self.seats[self._player]: Observation(text, heaps=[*self._heaps])}
 
     def _read(self, text: str) -> tuple[int, int] | None:
-        """How many sticks, and of which heap counted from 0; None for no legal move."""
+        """Return the number of sticks and the heap counted from 0; None if the move is not
+        legal."""
         matched = _MOVE.fullmatch(text[:100].strip().removesuffix(".").lower())
         if not matched:
             return None

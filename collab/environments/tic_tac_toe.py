@@ -20,8 +20,8 @@ class TicTacToe(Environment):
     other text forfeits the game. The winner earns 1, the loser -1, a draw nothing.
 
     Args:
-        opened: marks that are on the board at first, set by the seed, as many of either player: 0,
-            2 or 4.
+        opened: marks on the initial board, set by the seed, the same number for either player: 0, 2
+            or 4.
     """
 
     seats = ("x", "o")
@@ -91,6 +91,6 @@ class TicTacToe(Environment):
 
 
 def winner(board: Sequence[str]) -> str:
-    """The mark that stands three times in a row; "" if none does."""
+    """Return the mark that has three in a row; "" if none does."""
     rows = (tuple(board[cell] for cell in line) for line in LINES)
     return next((row[0] for row in rows if row[0] and row.count(row[0]) == 3), "")

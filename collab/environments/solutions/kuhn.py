@@ -1,7 +1,8 @@
-"""Kuhn poker: what strategies are worth against each other, and how far they are from best play.
+"""Kuhn poker: values of strategies against each other, and their distance from best play.
 
-A strategy gives the chance of each move for every situation of its seat, a card and what was done
-before; moves by first letter, `c` check or call, `b` bet, `f` fold. What is left of 1 is forfeit.
+A strategy gives the probability of each move for every situation of its seat, a card and the
+history. Moves are first letters: `c` check or call, `b` bet, `f` fold. The remaining probability is
+forfeit.
 """
 
 from __future__ import annotations
@@ -13,23 +14,24 @@ from math import fsum
 from collab.environments.kuhn import CARDS, FORFEIT, LEGAL, won
 
 Situation = tuple[str, str]
-"""A card, and what was done before as first letters: "" for nothing."""
+"""A card and the history as first letters, "" at the start."""
 
 Strategy = Mapping[Situation, Mapping[str, float]]
 
 VALUE = -1 / 18
-"""What the first seat earns a game where both play best."""
+"""Mean winnings per game of the first seat if both play best."""
 
 DEALS = tuple(permutations(range(3), 2))
 
 
 def situations() -> list[Situation]:
-    """All twelve, six of each seat."""
+    """Return all twelve situations, six of each seat."""
     return [(card, history) for history in LEGAL for card in CARDS]
 
 
 def equilibrium(alpha: float = 1 / 3) -> dict[Situation, dict[str, float]]:
-    """Best play of both seats; the first may bet its jack with any chance from 0 to 1/3."""
+    """Return best play of both seats; the first may bet its jack with any probability from 0 to
+    1/3."""
     bets = {"": (alpha, 0.0, 3 * alpha), "c": (1 / 3, 0.0, 1.0)}
     calls = {"b": (0.0, 1 / 3, 1.0), "cb": (0.0, alpha + 1 / 3, 1.0)}
     strategy: dict[Situation, dict[str, float]] = {}
@@ -40,24 +42,24 @@ def equilibrium(alpha: float = 1 / 3) -> dict[Situation, dict[str, float]]:
 
 
 def uniform() -> dict[Situation, dict[str, float]]:
-    """Every legal move alike."""
+    """Return a strategy with equal probability for every legal move."""
     return {(card, h): {m[0]: 0.5 for m in LEGAL[h]} for card, h in situations()}
 
 
 def value(first: Strategy, second: Strategy) -> float:
-    """The mean payoff of the first seat, in chips per game."""
+    """Return the mean payoff of the first seat, in chips per game."""
     return fsum(_value("", cards, (first, second)) for cards in DEALS) / len(DEALS)
 
 
 def exploitability(strategy: Strategy) -> float:
-    """The mean gain of best replies against a strategy that plays both seats; 0 for an
-    equilibrium, in chips a game."""
+    """Return the mean gain of best replies against a strategy that plays both seats; 0 for an
+    equilibrium, in chips per game."""
     gains = (_best(strategy, 0), _best(strategy, 1))
     return fsum(gains) / 2
 
 
 def _value(history: str, cards: tuple[int, int], players: tuple[Strategy, Strategy]) -> float:
-    """The expected payoff of the first seat from here on."""
+    """Return the expected payoff of the first seat from here on."""
     if history not in LEGAL:
         return won(history, cards)
     player = len(history) % 2
@@ -69,9 +71,9 @@ def _value(history: str, cards: tuple[int, int], players: tuple[Strategy, Strate
 
 
 def _best(strategy: Strategy, seat: int) -> float:
-    """The payoff of the best reply in a seat against the strategy in the other seat.
+    """Return the payoff of the best reply in a seat against the strategy in the other seat.
 
-    A seat's situations are settled from the last to the first: each is worth most with one move.
+    A seat's situations are solved from the last to the first; in each, one move is best.
     """
     reply = uniform()  # so that no situation is out of reach while it is settled
     decided = [s for s in situations() if len(s[1]) % 2 == seat]
