@@ -45,27 +45,27 @@ def evaluate(
     out: str | Path | None = None,
     **more: Any,
 ) -> Results:
-    """Teams side by side on the same problems; also in a notebook.
+    """Evaluate teams side by side on the same problems; also works in a notebook.
 
     Args:
         teams: names, files or folders of runs, as `collab.load` takes them, or `collab.Team`.
         task: a suite or an address, e.g. `humaneval/0-19`, several, or a list of rows; None for the
             recipes' own.
-        rewards: functions in place of the task's reward, e.g. `[right, (short, 0.5)]`.
-        hidden: fields of the task that no agent sees, in place of its own.
+        rewards: functions that replace the task's reward, e.g. `[right, (short, 0.5)]`.
+        hidden: fields of the task that no agent sees; replace its own.
         reward_from: the team whose reward scores all, if their rewards differ.
         samples: episodes of each problem; pass@k takes k of them.
         split: the part of the suite that is evaluated, e.g. `"test"`.
-        seed: of the sampling; equal seeds give equal episodes where the engine keeps them.
+        seed: seed of the sampling; equal seeds give equal episodes if the engine supports seeds.
         select: chooses one program of k samples, e.g. `collab.Selection(recombine=True)`.
-        greedy: each agent's most likely response, in place of a drawn one.
-        model: one for all agents, in place of their own.
-        k: of pass@k; None for those of 1, 3, 5 and 10 that so many samples can tell.
+        greedy: use each agent's most likely response instead of a sampled one.
+        model: one model for all agents, instead of their own.
+        k: k of pass@k; None for those of 1, 3, 5 and 10 that the number of samples allows.
         settings: overrides as on the command line, for every team.
         on_episode: called with each episode when it ends; an exception ends the evaluation.
         on_event: called with every event, as it happens.
-        trust: True for a yes to the functions of teams from elsewhere.
-        out: a folder for the record, which the same call goes on with; None leaves none.
+        trust: True approves the functions of teams from elsewhere.
+        out: a folder for the record, which the same call continues; None writes none.
         more: keys of a section of the recipe, for every team, e.g. `max_new_tokens=64`.
 
     Raises:
@@ -112,7 +112,7 @@ def evaluate(
 
 
 def _same(teams: Sequence[Named | Team], given: Any, what: str) -> Any:
-    """The argument that was given, else that of the first team that was made with one."""
+    """Return the given argument, else that of the first team that was made with one."""
     theirs = (getattr(team, what) for team in teams if isinstance(team, Team))
     return given if given is not None else next((item for item in theirs if item is not None), None)
 

@@ -76,7 +76,7 @@ def diff(first: Path, second: Path) -> list[RunDiff]:
 
 
 def _pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
-    """The folders to compare; in evaluations of several teams, those of the same name."""
+    """Return the folders to compare; for evaluations of several teams, those of the same name."""
     sides = [_teams(folder) for folder in (first, second)]
     if len(sides[0]) == len(sides[1]) == 1:
         return [(next(iter(sides[0].values())), next(iter(sides[1].values())))]
@@ -162,7 +162,7 @@ def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class PlayedRun:
-    """A run's values by metric and problem; those of a training are held out, at its end."""
+    """A run's values by metric and problem; for a training, the held-out values at its end."""
 
     folder: Path
     team: str

@@ -109,7 +109,7 @@ class EvaluationFolder:
 def chosen(
     episodes: Mapping[Key, Episode], tasks: Sequence[str], samples: int
 ) -> dict[str, list[Episode]]:
-    """By task: the episodes that an evaluation counts, ordered by sample."""
+    """Return the episodes that an evaluation counts, by task, ordered by sample."""
     return {
         task: [episodes[task, n] for n in range(samples) if (task, n) in episodes] for task in tasks
     }

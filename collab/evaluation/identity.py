@@ -49,7 +49,7 @@ def named_files(value: Any) -> Any:
 
 
 def changed_files(one: Any, other: Any) -> list[tuple[str, str]] | None:
-    """The files of the same name whose contents are all that differs; None if more differs."""
+    """Return the files of the same name if nothing but their contents differs; else None."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         pairs = [(one[key], other[key]) for key in one]
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):

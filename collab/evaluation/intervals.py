@@ -27,13 +27,13 @@ DRAWS = 5000
 
 _SEED = 20250804
 _ENOUGH = 31
-"""With fewer tasks than this, the three numbers below are raised."""
+"""Number of tasks below which the three numbers after it are raised."""
 _UNSEEN = 0.5
 """Share of a task that the unseen one counts for."""
 _TOWARDS_BOUND = 0.2
-"""For means: share of the way from the last value seen to the bound, where the unseen one lies."""
+"""For means: position of the unseen task between the last value seen and the bound, as a share."""
 _BEYOND_RANGE = 0.3
-"""For differences: ranges of the values between the last one seen and the unseen one."""
+"""For differences: distance from the last value seen to the unseen one, in ranges of the values."""
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
@@ -54,7 +54,7 @@ def difference_interval(differences: Sequence[float], span: float) -> tuple[floa
 
 
 def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
-    """As `mean_interval`, for many samples of one size.  # [samples, tasks] -> [samples] each"""
+    """Compute `mean_interval` for many samples of one size. # [samples, tasks] -> [samples] each"""
     values = np.asarray(samples, dtype=np.float64)
     smallest, largest = values.min(axis=1), values.max(axis=1)
     part = _TOWARDS_BOUND * _scarcity(values)
@@ -62,7 +62,7 @@ def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
 
 
 def difference_limits(samples: ArrayLike, span: float) -> Limits:
-    """As `difference_interval`, for many samples of one size."""
+    """Compute `difference_interval` for many samples of one size."""
     values = np.asarray(samples, dtype=np.float64)
     beyond = _BEYOND_RANGE * _scarcity(values) * np.ptp(values, axis=1)
     return _limits(values, -span, span, beyond, beyond)

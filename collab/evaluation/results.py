@@ -56,34 +56,34 @@ class TeamResult(Record):
     label: FolderName
     """The team's name in the tables."""
     folder: FolderName | None
-    """Its name within the evaluation's folder; None without a record."""
+    """Name of the team's folder within the evaluation's; None without a record."""
     team: str
     protocol: str
     turns: int
     models: dict[str, str]
-    """By agent."""
+    """Model of each agent."""
     identity: str
     """Digest of all that an episode depends on besides its task and sample."""
     planned: int
     episodes: int
-    """Finished ones, failed ones among them."""
+    """Number of finished episodes, including failed ones."""
     failed: int
     failures: dict[str, int]
     """Failed episodes by their error's type."""
     failure: Failure | None
-    """The first of them."""
+    """The first failure."""
     maximum: float | None
     """The largest joint reward of a turn."""
     most: float | None = None
-    """The largest return of a game, whose turns do not each pay the maximum."""
+    """Largest return of a game, whose turns do not each pay the maximum."""
     metrics: dict[str, Estimate]
     speed: Speed | None
     concurrency: int
     """Episodes under way at the same time; speed depends on it."""
     agents: dict[str, dict[str, Any]]
-    """By agent, and feedback source that asks a model: responses, tokens and money."""
+    """Responses, tokens and money, by agent and by feedback source that asks a model."""
     schemes: dict[str, float]
-    """By scheme: its share of the scores with a scheme."""
+    """Share of each scheme among the scores with a scheme."""
 
     @property
     def total_failure(self) -> str | None:
@@ -167,7 +167,7 @@ class EvaluationStarted(Record):
     evaluation: str
     folder: str | None
     teams: tuple[str, ...]
-    """Their labels."""
+    """Labels of the teams."""
     models: tuple[str, ...]
     suite: str
     tasks: tuple[str, ...]
@@ -230,7 +230,7 @@ def headline(results: Results) -> str:
 
 
 def sections(results: Results) -> list[ResultTable]:
-    """The table of the teams, and that of the differences if there are any."""
+    """Return the table of the teams, and that of the differences if there are any."""
     teams = [team.label for team in results.teams]
     status = "" if results.status == "done" else f" ({results.status})"
     tables = [ResultTable(headline(results) + status, ["", *teams], team_rows(results))]

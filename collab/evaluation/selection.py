@@ -254,7 +254,8 @@ def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
 
 
 def _halves(program: str, entry_point: str) -> dict[str, str]:
-    """A program's function `entry_point`, and all beside it; {} if it defines no such function."""
+    """Return a program's function `entry_point`, and the rest of it; {} if it defines no such
+    function."""
     try:
         function = functions(parse(program)).get(entry_point)
     except SyntaxError:

@@ -48,7 +48,7 @@ def _parses(line: str) -> bool:
 
 
 def _calls(source: str, entry_point: str) -> Iterator[list[Any]]:
-    """The arguments of the calls of `entry_point` whose arguments are literals."""
+    """Yield the arguments of the calls of `entry_point` whose arguments are literals."""
     for node in ast.walk(parse(source)):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
             continue

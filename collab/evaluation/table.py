@@ -35,7 +35,7 @@ TableRow = Sequence[TableCell]
 class ResultTable:
     title: str
     columns: list[str]
-    """The heads of all columns, including that of the row titles."""
+    """Headings of all columns, including that of the row titles."""
     rows: list[TableRow]
     note: str = ""
 

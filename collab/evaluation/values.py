@@ -17,7 +17,7 @@ Best = Mapping[str, Callable[[Score], float | None]]
 """Values of a score by name; the best of several tries counts."""
 
 Values = dict[str, dict[str, float]]
-"""By metric, then by task."""
+"""Values by metric, then by task."""
 
 
 def task_values(
