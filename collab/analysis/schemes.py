@@ -145,7 +145,7 @@ def _carried(program: Program, scope: Scope, inside: Sequence[ast.AST]) -> set[i
 
 
 def _gathering_outside(program: Program, scope: Scope) -> Iterator[int]:
-    """Return the lines on which a function of the program adds to a variable around it."""
+    """Yield the lines on which a function of the program adds to a variable around it."""
     for node in scope.nodes:
         owners = {scope.resolve(name).scope for name in gathered_in(node)}
         if owners - {scope.number}:
@@ -153,7 +153,7 @@ def _gathering_outside(program: Program, scope: Scope) -> Iterator[int]:
 
 
 def _met(program: Program, scope: Scope) -> Iterator[int]:
-    """Return the lines of expressions, except tests, in which values of different calls meet."""
+    """Yield the lines of expressions, except tests, in which values of different calls meet."""
     tests = {id(part) for node in scope.nodes for t in tests_of(node) for part in ast.walk(t)}
     for node in scope.nodes:
         if id(node) in tests:
@@ -166,7 +166,7 @@ def _met(program: Program, scope: Scope) -> Iterator[int]:
 
 
 def _operands(node: ast.AST) -> list[ast.expr]:
-    """Yield the expressions whose values a node combines."""
+    """Return the expressions whose values a node combines."""
     match node:
         case ast.BinOp(left=left, right=right):
             operands = [left, right]
@@ -314,7 +314,7 @@ def _own_results(program: Program, scope: Scope, nodes: Sequence[ast.AST]) -> se
 
 
 def _behind(scope: Scope, node: ast.stmt) -> list[ast.stmt]:
-    """Yield the function's statements below `node`."""
+    """Return the function's statements below `node`."""
     end = node.end_lineno or node.lineno
     return [n for n in scope.nodes if isinstance(n, ast.stmt) and n.lineno > end]
 
@@ -483,7 +483,7 @@ def _without_cooperation(scopes: list[Scope], entry: Scope, helper: str) -> Matc
 
 
 def _bindings(scope: Scope, name: str) -> Iterator[int]:
-    """Return the lines on which a scope binds `name` itself."""
+    """Yield the lines on which a scope binds `name` itself."""
     for node in scope.nodes if name in scope.bound else ():
         if not isinstance(node, _Placed) or (
             isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)

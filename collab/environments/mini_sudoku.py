@@ -126,7 +126,7 @@ def shuffled(random: Random) -> Grid:
 
 
 def solutions(grid: Grid, most: int) -> Iterator[Grid]:
-    """Return the first ways to fill a grid."""
+    """Yield the first ways to fill a grid."""
     empty = next(((r, c) for r in range(4) for c in range(4) if not grid[r][c]), None)
     if empty is None:
         yield [list(row) for row in grid]

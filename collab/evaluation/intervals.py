@@ -54,7 +54,7 @@ def difference_interval(differences: Sequence[float], span: float) -> tuple[floa
 
 
 def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
-    """Compute `mean_interval` for many samples of one size. # [samples, tasks] -> [samples] each"""
+    """Compute `mean_interval` for samples of one size, [samples, tasks] -> [samples] each."""
     values = np.asarray(samples, dtype=np.float64)
     smallest, largest = values.min(axis=1), values.max(axis=1)
     part = _TOWARDS_BOUND * _scarcity(values)

@@ -76,7 +76,7 @@ class Narrator:
         self._sent: dict[_Place, str] = {}
 
     def see(self, event: Event) -> Iterator[Words]:
-        """Return the new words in an event."""
+        """Yield the new words in an event."""
         match event:
             case AgentActing(turn=turn, round=round_, agent=agent):
                 if self._now is None:

@@ -183,7 +183,7 @@ class ResponseReply(TeamReply):
         yield self._event("response.failed", response=failed)
 
     def _say(self, text: str) -> Iterator[str]:
-        """Return the events of a piece of the message, which begins with the first one."""
+        """Yield the events of a piece of the message, which begins with the first one."""
         if not self._answers:
             self._answers = True
             item = message(self._question.id, "in_progress", None)
