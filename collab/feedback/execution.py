@@ -1,4 +1,4 @@
-"""The prompt's own examples, run by the sandbox."""
+"""Feedback from the prompt's own examples, run in the sandbox."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ class Example:
     call: str
     """An expression that calls the entry point, on one line."""
     expected: str
-    """A literal."""
+    """Expected value, as a Python literal."""
 
 
 def examples_of(prompt: str, entry_point: str) -> list[Example]:
-    """The examples in a prompt, in order, each once; those that are not plain are left out.
+    """Return the examples in a prompt, in order, each once; values that are not literals are
+    skipped.
 
-    Understood are `>>> f(1)` with the value on the next lines, and `f(1)` followed by the value
-    behind an arrow, an equals sign, or `returns`.
+    Supported are `>>> f(1)` with the value on the next lines, and `f(1)` followed by the value
+    after an arrow, an equals sign, or `returns`.
     """
     text = _docstring(prompt, entry_point)
     known = {entry_point, *dir(builtins), *_given(prompt, entry_point)}
@@ -65,7 +66,7 @@ def _given(prompt: str, entry_point: str) -> Iterator[str]:
 
 
 def _sessions(text: str, entry_point: str, known: set[str]) -> Iterator[Example]:
-    """Examples after `>>>`."""
+    """Yield examples after `>>>`."""
     lines = [line.strip() for line in text.split("\n")]
     for number, line in enumerate(lines):
         if not line.startswith(">>>"):
@@ -92,7 +93,7 @@ def _expression(source: str, entry_point: str, known: set[str]) -> str | None:
 
 
 def _literal_lines(lines: list[str]) -> str | None:
-    """The literal that the longest run of lines up to a blank or a prompt makes."""
+    """Return the literal in the longest run of lines up to a blank line or a prompt."""
     want = []
     for line in lines[:20]:
         if not line or line.startswith(">>>"):
@@ -106,7 +107,7 @@ def _literal_lines(lines: list[str]) -> str | None:
 
 
 def _sentences(text: str, entry_point: str) -> Iterator[Example]:
-    """Examples of the form `f(1) => 2`."""
+    """Yield examples of the form `f(1) => 2`."""
     for match in re.finditer(rf"(?<![\w.]){re.escape(entry_point)}\(", text):
         call = _call(text[match.start() : match.start() + _MAX_LITERAL], len(entry_point))
         if call is None:
@@ -119,7 +120,7 @@ def _sentences(text: str, entry_point: str) -> Iterator[Example]:
 
 
 def _call(text: str, bracket: int) -> str | None:
-    """The call at the start of `text`, up to the bracket that closes it."""
+    """Return the call at the start of `text`, up to its closing bracket."""
     for end in (match.end() for match in re.finditer(r"\)", text[bracket:])):
         call = text[: bracket + end]
         try:
@@ -139,7 +140,7 @@ def _has_literal_arguments(call: str) -> bool:
 
 
 def _literal_prefix(text: str) -> str | None:
-    """The longest literal at the start of `text` behind which no expression goes on."""
+    """Return the longest literal at the start of `text` that no expression continues."""
     text = text.rstrip()[:_MAX_LITERAL]
     for end in range(len(text), 0, -1):
         ends_sentence = text[end - 1] == "."
@@ -151,7 +152,8 @@ def _literal_prefix(text: str) -> str | None:
 
 
 def _literal(text: str) -> str | None:
-    """`text` as a Python literal; a value in mere brackets may be meant as a tuple: None."""
+    """Parse `text` as a Python literal; None for a value in plain brackets, which may be a
+    tuple."""
     text = _WORDS.get(text.strip(), text.strip())
     try:
         value = ast.literal_eval(text)
@@ -166,9 +168,9 @@ _MAX_TEXT = 200
 
 
 class Execution:
-    """How many of the prompt's examples hold, and what the others give instead.
+    """Reports how many of the prompt's examples hold, and the actual values of the others.
 
-    The test is made of the prompt alone; hidden tests are not in an `Outcome`.
+    The test is made from the prompt alone; an `Outcome` holds no hidden tests.
     """
 
     name = "execution"
@@ -198,7 +200,7 @@ class Execution:
         return self._everybody(outcome, text, findings[: self._spec.limit])
 
     async def aclose(self) -> None:
-        """The sandbox belongs to whoever opened it."""
+        """Do nothing: the sandbox belongs to the caller."""
 
     def _everybody(
         self, outcome: Outcome, text: str, findings: list[Finding] | None = None
@@ -221,7 +223,7 @@ class Execution:
 
 
 def _failing(examples: list[Example], verdict: Verdict) -> list[Finding]:
-    """A finding for each example that does not hold; those never reached do not hold either."""
+    """Return a finding for each example that fails, including those never reached."""
     checks = {check.line: check for check in verdict.checks}
     findings = []
     for line, example in enumerate(examples, start=2):

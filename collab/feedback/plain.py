@@ -1,4 +1,4 @@
-"""Sources without machinery: one's own history, one bit, a function of the user's."""
+"""Simple sources: the agent's own history, one bit, or a user's function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Outcome:
 
     problem: Problem
     agents: tuple[str, ...]
-    """The team in its order."""
+    """Agents of the team, in order."""
     artefacts: Mapping[str, str]
     joint: Joint
     solved: bool | None
@@ -29,7 +29,8 @@ class Outcome:
     turn: int
     sample: int = 0
     roles: Roles = NOBODY
-    """Who writes the answer; by default everybody, and `main` or the last one the entry point."""
+    """Roles in the team; by default every agent writes the answer, and `main` or the last one the
+    entry point."""
 
     def __post_init__(self) -> None:
         if not self.roles.contributors:
@@ -38,26 +39,26 @@ class Outcome:
         object.__setattr__(self, "problem", public)
 
     def entry_point(self, source: str) -> str:
-        """The function that a code problem asks for.
+        """Return the function that a code problem asks for.
 
         Raises:
-            FeedbackError: the problem asks for no function, so `source` cannot tell anything.
+            FeedbackError: the problem asks for no function, so `source` has nothing to report.
         """
         return entry_point(self.problem, source)
 
     @property
     def function(self) -> str:
-        """The function that a code problem asks for; empty for a program that reads and prints, a
+        """Function that a code problem asks for; empty for a program that reads and prints, a
         method or a class."""
         name = str(self.problem.public["entry_point"])
         return name if name.isidentifier() and name != MAIN else ""
 
 
 def entry_point(problem: Problem, source: str) -> str:
-    """The function that a code problem asks for.
+    """Return the function that a code problem asks for.
 
     Raises:
-        FeedbackError: it asks for no function, so that `source` cannot tell anything.
+        FeedbackError: the problem asks for no function, so `source` has nothing to report.
     """
     name = problem.public.get("entry_point")
     if not isinstance(name, str):
@@ -69,7 +70,7 @@ def entry_point(problem: Problem, source: str) -> str:
 
 
 class OwnHistory:
-    """Says nothing: the agent's own history and the request to revise are all there is."""
+    """Gives no feedback: the agent only has its own history and the request to revise."""
 
     name = "self"
 
@@ -77,16 +78,16 @@ class OwnHistory:
         return {agent: Feedback(source=self.name, text="") for agent in outcome.agents}
 
     async def aclose(self) -> None:
-        """Holds nothing."""
+        """Do nothing: it holds no resources."""
 
 
 class Solved:
-    """One bit."""
+    """Reports one bit: whether the task is solved."""
 
     name = "solved"
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError where the reward does not say when the task is solved."""
+        """Raises FeedbackError if the reward does not say when the task is solved."""
         if outcome.solved is None:
             raise FeedbackError(
                 f"feedback 'solved': the reward does not say whether {outcome.problem.address} is"
@@ -96,16 +97,16 @@ class Solved:
         return {agent: Feedback(source=self.name, text=text) for agent in outcome.agents}
 
     async def aclose(self) -> None:
-        """Holds nothing."""
+        """Do nothing: it holds no resources."""
 
 
 class Plugin:
-    """A function of the user's: from an `Outcome` and options to what agents are told.
+    """A user's function that maps an `Outcome` and options to feedback.
 
-    It gives a text or a `Feedback` for everyone, or a mapping from agent to either.
+    It returns a text or a `Feedback` for all agents, or a mapping from agent to either.
 
     Raises:
-        RecipeError: on construction: no such function, or an option that it does not take.
+        RecipeError: on construction: there is no such function, or it does not take an option.
     """
 
     def __init__(self, spec: PluginFeedback) -> None:
@@ -116,7 +117,7 @@ class Plugin:
         check_call(what, self._function, ("outcome",), self._options)
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError for what is no text, no `Feedback` and no mapping to them."""
+        """Raises FeedbackError if the result is no text, no `Feedback` and no mapping to them."""
         returned = await in_thread(self._function, outcome, **self._options)
         if isinstance(returned, str | Feedback):
             returned = dict.fromkeys(outcome.agents, returned)
@@ -128,7 +129,7 @@ class Plugin:
         return {agent: self._item(outcome, agent, item) for agent, item in returned.items()}
 
     async def aclose(self) -> None:
-        """Holds nothing."""
+        """Do nothing: it holds no resources."""
 
     def _item(self, outcome: Outcome, agent: Any, item: Any) -> Feedback:
         if agent not in outcome.agents:

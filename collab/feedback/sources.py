@@ -1,4 +1,4 @@
-"""Feedback sources: opened from a recipe, asked together after a turn."""
+"""Feedback sources: opened from a recipe, queried together after a turn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OpenModel = Callable[[ModelSpec], "Model"]
 
 
 class Source(Protocol):
-    """Tells every agent what it is to know for its next turn."""
+    """Gives every agent feedback for its next turn."""
 
     name: str
 
@@ -42,9 +42,9 @@ class Source(Protocol):
 def open_sources(
     specs: Sequence[FeedbackSpec], *, sandbox: Sandbox | None, open_model: OpenModel
 ) -> list[Source]:
-    """The sources that a recipe lists, in its order.
+    """Open the sources that a recipe lists, in order.
 
-    Models belong to whoever gave `open_model`; sources do not close them.
+    Models belong to the provider of `open_model`; sources do not close them.
 
     Raises:
         RecipeError, FeedbackUnavailable, ModelUnavailable: a source that cannot work.
@@ -77,12 +77,12 @@ def _open(spec: FeedbackSpec, sandbox: Sandbox | None, open_model: OpenModel) ->
 
 
 def check_sources(specs: Sequence[FeedbackSpec], problem: Problem) -> None:
-    """Refuse sources that can tell nothing of a problem, whatever is answered to it.
+    """Refuse sources that cannot give feedback on a problem, whatever the answer.
 
-    Those that are not `required` are let pass: an episode goes on without them.
+    Sources that are not `required` pass, since an episode continues without them.
 
     Raises:
-        RecipeError: a source that reads programs where none is asked for.
+        RecipeError: a source that reads programs, for a problem that asks for none.
     """
     for spec in specs:
         try:
@@ -95,10 +95,10 @@ def check_sources(specs: Sequence[FeedbackSpec], problem: Problem) -> None:
 async def gather(
     sources: Sequence[Source], specs: Sequence[FeedbackSpec], outcome: Outcome
 ) -> tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]:
-    """Ask all sources; return the feedback per agent in the sources' order, and the failures.
+    """Query all sources; return the feedback per agent in the sources' order, and the failures.
 
     Raises:
-        CollabError: the first failure of a source that is required, of its own type.
+        CollabError: the first failure of a required source, of its own type.
     """
     answers = await asyncio.gather(
         *(_ask(source, spec, outcome) for source, spec in zip(sources, specs, strict=True))

@@ -1,4 +1,4 @@
-"""Static analysis of the joint program, told to each agent in its own lines."""
+"""Static analysis of the joint program, reported to each agent for its own lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JOINT = "joint-syntax"
 
 
 def writes(outcome: Outcome, agent: str) -> bool:
-    """True if the agent wrote lines of the joint program, or was to write some."""
+    """Return True if the agent wrote lines of the joint program, or was expected to."""
     roles = outcome.roles
     expected = agent == roles.entry or agent in roles.helpers
     missing = expected and not outcome.artefacts.get(agent, "").strip()
@@ -30,7 +30,7 @@ def writes(outcome: Outcome, agent: str) -> bool:
 def structure(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Remarks on the lines of `agent`; `whose` they are, as the reader is told."""
+    """Yield remarks on the lines of `agent`; `whose` names their author to the reader."""
     source = lines_of(outcome, agent)
     if not source.strip():
         yield _remark("no-code", "error", f"no code was found in {whose} answer")
@@ -50,7 +50,7 @@ def structure(
 
 
 def whole(outcome: Outcome) -> Iterator[Finding]:
-    """Remarks on the joint program, for somebody who wrote none of it."""
+    """Yield remarks on the joint program, for an agent that wrote none of it."""
     function = outcome.function
     try:
         tree = parse(outcome.joint.text)
@@ -64,7 +64,7 @@ def whole(outcome: Outcome) -> Iterator[Finding]:
 
 
 def lines_of(outcome: Outcome, agent: str) -> str:
-    """The lines of the joint program that the agent wrote."""
+    """Return the lines of the joint program that the agent wrote."""
     first, last = outcome.joint.spans.get(agent, (1, 0))
     return "\n".join(outcome.joint.text.split("\n")[first - 1 : last])
 
@@ -88,7 +88,7 @@ def _defined(
 
 
 def _joined(outcome: Outcome, agent: str) -> Iterator[Finding]:
-    """Why a joint program does not parse of which the agent's own lines do."""
+    """Explain why a joint program does not parse although the agent's own lines do."""
     broken = [other for other in _broken(outcome) if other != agent]
     if broken:
         message = f"the joint program does not parse, because of the code of: {', '.join(broken)}"
@@ -100,7 +100,7 @@ def _joined(outcome: Outcome, agent: str) -> Iterator[Finding]:
 
 
 def _broken(outcome: Outcome) -> list[str]:
-    """The agents whose lines of the joint program do not parse by themselves."""
+    """Return the agents whose lines of the joint program do not parse by themselves."""
     return [agent for agent in outcome.joint.spans if not parses(lines_of(outcome, agent))]
 
 
@@ -113,7 +113,7 @@ def _use(source: str, name: str, helper: str, blank: int) -> Finding:
 
 
 def blank_lines(artefact: str) -> int:
-    """Blank lines at an artefact's start, which a join leaves out."""
+    """Count the blank lines at an artefact's start, which a join removes."""
     return len(artefact) - len(artefact.lstrip("\n"))
 
 
@@ -137,7 +137,7 @@ def _remark(
 
 
 Remark = tuple[str | None, Finding]
-"""With the agent whose line it is on: None for the reader's own, "" where it is nobody's."""
+"""A finding with the author of its line: None for the reader, "" if it has none."""
 Remarks = Sequence[Remark]
 
 _LINE = re.compile(r"\bline (\d+)\b")
@@ -145,10 +145,10 @@ _RANK = {"error": 0, "warning": 1, "info": 2}
 
 
 class Static:
-    """Syntax, structure and linters.
+    """Reports syntax errors, the program's structure and linter findings.
 
     Raises:
-        FeedbackUnavailable: on construction, when a listed tool is not installed.
+        FeedbackUnavailable: on construction, if a listed tool is not installed.
     """
 
     name = "static"
@@ -158,7 +158,8 @@ class Static:
         self._tools = [Batcher(find_tool(name)) for name in spec.tools if name != "ast"]
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """To those who wrote lines of the joint program, remarks on theirs; to others, on all.
+        """Give authors of the joint program remarks on their lines, and other agents remarks on
+        all.
 
         Raises:
             FeedbackError: the problem is not about code, or a tool failed.
@@ -190,7 +191,8 @@ class Static:
     def _of_all(
         self, outcome: Outcome, functions: Mapping[str, str], remarks: Remarks
     ) -> list[Remark]:
-        """The remarks for an agent that wrote none of the program, each with its writer's name."""
+        """Return the remarks for an agent that wrote none of the program, each with its author's
+        name."""
         listed: list[Remark] = []
         if "ast" in self._spec.tools:
             together, each = (of_all_files, of_files) if has_files(outcome) else (whole, structure)
@@ -213,7 +215,7 @@ class Static:
         return {**helpers, roles.entry: outcome.function, **self._spec.functions}
 
     async def _remarks(self, outcome: Outcome) -> Remarks:
-        """The tools' remarks on the joint program, each with the agent whose line it is on."""
+        """Return the tools' remarks on the joint program, each with the author of its line."""
         program = outcome.joint.text
         broken = not program_parses(program)
         tools = [tool for tool in self._tools if not broken or tool.tool.name == "ruff"]
@@ -236,7 +238,8 @@ class Static:
 
 
 def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
-    """The agent that wrote the line, and the finding in its own lines; None for a given line."""
+    """Return the author of the line, and the finding in the author's lines; None for a given
+    line."""
     last = outcome.joint.text.count("\n")  # where a remark on the program's end belongs
     place = _own_line(outcome, min(finding.line or 0, last))
     if place is None:
@@ -244,7 +247,7 @@ def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
     agent, line = place
 
     def translated(match: re.Match[str]) -> str:
-        """A line that the message itself names, as the agent counts it."""
+        """Translate a line number in the message to the author's own numbering."""
         other = _own_line(outcome, int(match[1]))
         if other is None:
             return "what the prompt gives"
@@ -255,7 +258,7 @@ def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
 
 
 def _own_line(outcome: Outcome, line: int) -> tuple[str, int] | None:
-    """The agent that wrote a line of the joint program, and the line in its own artefact."""
+    """Return the author of a line of the joint program, and the line in the author's artefact."""
     place = outcome.joint.locate(line)
     if place is None:
         return None
@@ -274,7 +277,8 @@ def _place(writer: str | None, finding: Finding) -> str:
 
 
 def _recorded(writer: str | None, finding: Finding) -> Finding:
-    """A finding's line is one of the reader's own; that of somebody else stands in the message."""
+    """Return a finding with the reader's own line, or with another author's position in the
+    message."""
     if writer is None:
         return finding
     message = f"{_place(writer, finding)}{finding.message}"
@@ -284,14 +288,15 @@ def _recorded(writer: str | None, finding: Finding) -> Finding:
 
 
 def has_files(outcome: Outcome) -> bool:
-    """True if the joint program is of several files: all who wrote of it begin with a name."""
+    """Return True if the joint program has several files: all its authors begin with a file
+    name."""
     lines = outcome.joint.text.split("\n")
     begin = [lines[first - 1] for first, _ in outcome.joint.spans.values()]
     return bool(begin) and all(map(is_files, [outcome.joint.text, *begin]))
 
 
 def located_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
-    """A finding with its line in the whole text: whose it is, and the finding in its file."""
+    """Return the author of a finding in the whole text, and the finding within its file."""
     line, files = finding.line or 1, split_files(outcome.joint.text)
     file = next((each for each in reversed(files) if each.line <= line), files[0])
     place = outcome.joint.locate(min(line, outcome.joint.text.count("\n")))
@@ -302,7 +307,7 @@ def located_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
 def of_files(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Remarks on the files of `agent`; `functions` are those that an agent is to define."""
+    """Yield remarks on the files of `agent`; `functions` are those that an agent must define."""
     if agent not in outcome.joint.spans:
         message = (
             f"no named file was found in {whose} answer; begin each with a line # file: NAME.py"
@@ -331,7 +336,7 @@ def of_files(
 
 
 def of_all_files(outcome: Outcome) -> Iterator[Finding]:
-    """Remarks on the joint program, for somebody who wrote none of it."""
+    """Yield remarks on the joint program, for an agent that wrote none of it."""
     try:
         files = split_files(outcome.joint.text)
     except BadFiles as error:
