@@ -1,4 +1,4 @@
-"""Makes a probe from a team's episodes; scores further joint actions as `algorithm: cross`."""
+"""Makes a probe from a team's episodes; scores further joint actions as `algorithm: cross` does."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from collab.trainers.credit.step_credit import group_of
 async def probe(
     recipe: Recipe, problems: Sequence[Problem], episodes: Sequence[Episode], seconds: float
 ) -> TeamProbe:
-    """The probe of a team, from the `episodes` of `problems`, played in `seconds`.
+    """Return the probe of a team, from the `episodes` of `problems`, played in `seconds`.
 
     Further joint actions are judged, as `algorithm: cross` would; no model is asked.
 
     Raises:
-        RecipeError, SandboxUnavailable: what judges cannot be opened.
+        RecipeError, SandboxUnavailable: the judge cannot be opened.
     """
     began = time.perf_counter()
     groups = _groups(problems, episodes)
@@ -154,12 +154,12 @@ def _length(action: Action) -> int:
 
 
 NEGLIGIBLE = 1e-9
-"""Weights up to this are 0 but for rounding."""
+"""Largest weight that counts as rounding error."""
 
 
 @dataclass
 class Judged:
-    """One task's group, and what its answers make in the first turn."""
+    """One task's group, and the joint actions of its answers in the first turn."""
 
     group: Group
     forms: Mapping[str, Form]
@@ -172,7 +172,7 @@ class Judged:
 
 
 class Crossing:
-    """Judges groups, one after the other; no model is asked."""
+    """Judges groups, one after the other, without asking a model."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
@@ -180,10 +180,11 @@ class Crossing:
         self._spec = trainer.model_copy(update={"turn_structure": "chains"})
         is_game = recipe.task is not None and recipe.task.environment is not None
         self.crosses = not (is_game and recipe.team.turns > 1)
-        """Not in a game of several turns: what a joint action earns depends on those before it."""
+        """False in a game of several turns, where a joint action's reward depends on earlier
+        turns."""
 
     async def judge(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> list[Judged]:
-        """The groups of tasks with their whole episodes, with further joint actions scored."""
+        """Return the groups of tasks with complete episodes, with further joint actions scored."""
         silent = dict.fromkeys(self._recipe.team.agents, EchoModel())
         one_turn = self._recipe.model_copy(
             update={"team": self._recipe.team.model_copy(update={"turns": 1})}
@@ -197,7 +198,7 @@ class Crossing:
     async def weights(
         self, judged: Sequence[Judged]
     ) -> tuple[list[Weights], Mapping[str, float]] | None:
-        """The weights and measures of `cross`; None if nothing is crossed."""
+        """Return the weights and measures of `cross`; None if nothing is crossed."""
         groups = [item.group for item in judged]
         n_agents = max((len(joined(g.episodes[0].turns[0])) for g in groups), default=1)
         if n_agents < 2 or not self.crosses:
@@ -238,23 +239,23 @@ class Crossing:
 
 
 def is_dead(weights: Weights) -> bool:
-    """True if training learns nothing from a group."""
+    """Return True if training learns nothing from a group."""
     numbers = (w if isinstance(w, Sequence) else (w,) for w in weights.values())
     return all(abs(number) <= NEGLIGIBLE for each in numbers for number in each)
 
 
 def shares(measures: Mapping[str, float], pattern: str, agents: Sequence[str]) -> dict[str, float]:
-    """The measured shares of the reward's variance, by agent."""
+    """Return the measured shares of the reward's variance, by agent."""
     by_agent = {agent: measures.get(names.named(pattern, agent)) for agent in agents}
     return {agent: value for agent, value in by_agent.items() if value is not None}
 
 
 Groups = Mapping[str, Sequence[Episode]]
-"""Whole episodes by task."""
+"""Complete episodes by task."""
 
 
 def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProbe:
-    """Results of games, in addition to the joint return."""
+    """Return results of games, in addition to the joint return."""
     whole = [episode for group in groups.values() for episode in group]
     scores = [turn.score for e in whole for turn in e.turns if turn.score]
     unequal = any(score.by_agent for score in scores)
@@ -268,8 +269,10 @@ def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProb
 
 
 def best_game(groups: Groups) -> Best | None:
-    """The best of each task's games; None where there is no group, or the joint return says
-    nothing, as in a zero-sum game."""
+    """Return the best of each task's games.
+
+    None if there is no group, or if the joint return says nothing, as in a zero-sum game.
+    """
     most = max((e.largest_return or 0.0 for group in groups.values() for e in group), default=0.0)
     groups = {task: group for task, group in groups.items() if len(group) > 1}
     if not groups or most <= 0:
@@ -304,7 +307,7 @@ def _at_end(name: str) -> Callable[[Episode], float | None]:
 
 
 def estimate(values: Sequence[float], most: float) -> Estimate:
-    """The mean over tasks; penalties may bring a value below 0."""
+    """Return the mean over tasks; penalties may make a value negative."""
     if not values:
         return Estimate(mean=0.0, low=0.0, high=most, tasks=0)
     low, high = mean_interval(values, min(0.0, *values), max(most, *values))
@@ -312,14 +315,14 @@ def estimate(values: Sequence[float], most: float) -> Estimate:
 
 
 def share_solved(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:
-    """The share of solved episodes, of those that say so."""
+    """Return the share of solved episodes, among those that say so."""
     known = [[s.solved for s in group if s and s.solved is not None] for group in groups]
     values = [mean(each) for each in known if each]
     return estimate(values, 1.0) if values else None
 
 
 def any_solved(groups: Sequence[Sequence[Score]]) -> Estimate | None:
-    """The share of tasks with a solved sample."""
+    """Return the share of tasks with a solved sample."""
     known = [[s.solved for s in group if s.solved is not None] for group in groups]
     values = [float(any(each)) for each in known if each]
     return estimate(values, 1.0) if values else None
@@ -331,7 +334,7 @@ TRAIN = "train"
 
 
 def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
-    """The addresses given; a whole suite stands for those of its tasks that are trained on."""
+    """Return the given addresses; a whole suite is replaced by its training tasks."""
     task, trainer = recipe.task, recipe.trainer
     whole = not addresses or (task is not None and list(addresses) == [task.name])
     if task is None or not whole:
@@ -343,7 +346,7 @@ def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
 
 
 def draw(problems: Sequence[T], most: int, seed: int) -> list[T]:
-    """At most so many, drawn by the seed, in their order."""
+    """Draw at most so many by the seed, kept in order."""
     if len(problems) <= most:
         return list(problems)
     chosen = random.Random(f"{seed}|probe").sample(range(len(problems)), most)

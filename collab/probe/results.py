@@ -19,13 +19,13 @@ class AgentProbe(Record):
     """The reason why the agent cannot be trained; None if it can."""
     responses: int
     tokens: float
-    """Generated ones, of a response on average."""
+    """Mean number of generated tokens per response."""
     limit: int
-    """The most tokens of a response."""
+    """Most tokens of a response."""
     truncated: Estimate
-    """The share of the responses that reached the limit."""
+    """Share of the responses that reached the limit."""
     empty: Estimate
-    """The share of the turns in which the parser found no artefact."""
+    """Share of the turns in which the parser found no artefact."""
 
 
 class Crossed(Record):
@@ -36,14 +36,15 @@ class Crossed(Record):
     failed: int
     """Joint actions that could not be scored."""
     forms: dict[str, str]
-    """By agent: how its responses of the first turn may be judged by further joint actions; see
-    `collab.trainers.credit.counterfactual.forms`."""
+    """Form in which each agent's responses of the first turn can be judged by further joint
+    actions; see `collab.trainers.credit.counterfactual.forms`."""
     dead: int
     """Groups in which no response would get a weight from `algorithm: cross`."""
     own: dict[str, float] = {}
-    """By agent: the share of the reward's variance that its own responses decide by themselves."""
+    """Share of the reward's variance that each agent's own responses decide by themselves."""
     influence: dict[str, float] = {}
-    """By agent: the same, with all that they decide together with others'."""
+    """Share of the reward's variance that each agent decides, including interactions with
+    others."""
     interaction: float | None = None
     """The share of the variance that no agent decides alone."""
 
@@ -52,32 +53,32 @@ class GameProbe(Record):
     """Results of games, in addition to the joint return."""
 
     zero_sum: bool
-    """One agent's gain is the others' loss, so the joint return is always 0."""
+    """Whether one agent's gain is the others' loss, so that the joint return is always 0."""
     crosses: bool
-    """Answers can be recombined, in games of one turn only."""
+    """Whether answers can be recombined, as in games of one turn only."""
     returns: dict[str, Estimate] = {}
-    """By agent: what it earned itself; empty where all earn the same."""
+    """Each agent's own return; empty if all earn the same."""
     at_end: dict[str, Estimate] = {}
-    """What the game says at its end by name, shares from 0 to 1, such as whether the last move was
-    legal."""
+    """Values that the game reports at its end, by name, as shares from 0 to 1, e.g. whether the
+    last move was legal."""
 
 
 class Best(Record):
-    """The best of what a task's samples make, in the first turn."""
+    """Results of the best of a task's samples, in the first turn."""
 
     samples: int
-    """G."""
+    """Number of samples, G."""
     whole_games: bool = False
     """Compare returns of whole games, not rewards of the first turn."""
     combinations: int | None
-    """G^n, the joint artefacts that G answers of each agent make; None where these may not be
-    joined anew."""
+    """Number of joint artefacts from G answers of each agent, G^n; None if these may not be
+    recombined."""
     reward: Estimate
     """Reward of the best of G."""
     reward_combined: Estimate | None = None
     """Reward of the best of G^n."""
     solved: Estimate | None = None
-    """The share of the tasks that the best of G solves; None where nothing says what is solved."""
+    """Share of the tasks that the best of G solves; None if no reward says what is solved."""
     solved_combined: Estimate | None = None
 
 
@@ -87,33 +88,34 @@ class TeamProbe(Record):
     protocol: str
     turns: int
     tasks: tuple[str, ...]
-    """Tasks with two finished episodes or more: the groups."""
+    """Tasks with two or more finished episodes: the groups."""
     samples: int
-    """G, the episodes of each task that were asked for."""
+    """G, the requested number of episodes per task."""
     episodes: int
     failed: int
     failure: str | None = None
     """The first failure, in words."""
     maximum: float
-    """The largest return."""
+    """Largest return."""
     reward_maximum: float
-    """The largest reward of one turn."""
+    """Largest reward of one turn."""
     mean: Estimate
-    """The joint return."""
+    """Mean joint return."""
     solved: Estimate | None = None
     """The share of solved episodes; None if the reward does not say so."""
     dead: int
     """Groups in which every return is equal."""
     agents: dict[str, AgentProbe]
     crossed: Crossed | None = None
-    """None if one agent makes the joint artefact alone, or without groups."""
+    """Results of scoring combinations; None if one agent makes the joint artefact alone, or without
+    groups."""
     game: GameProbe | None = None
-    """None if the suite is no environment."""
+    """Results of a game; None if the suite is no environment."""
     best: Best | None = None
     tokens: int
-    """Generated ones, of all agents."""
+    """Generated tokens of all agents."""
     seconds: float
-    """Seconds of playing; `judging_seconds` are those of scoring combinations."""
+    """Seconds of playing; `judging_seconds` is the time for scoring combinations."""
     judging_seconds: float = 0.0
     advice: tuple[str, ...] = ()
     """Suggested changes."""
