@@ -25,11 +25,11 @@ class Problem(Record):
 
 
 Style = Literal["chat", "completion"]
-"""How a model is given its messages: through its chat template, or as plain text to go on with."""
+"""Format of a model's messages: its chat template, or plain text to continue."""
 
 
 class ToolSpec(Record):
-    """A tool as a model is told of it."""
+    """A tool, as described to a model."""
 
     name: str
     description: str = ""
@@ -38,25 +38,25 @@ class ToolSpec(Record):
 
 
 class ToolCall(Record):
-    """A model asks for a tool to be called."""
+    """A model's request to call a tool."""
 
     name: str
     arguments: dict[str, Any] = {}
     id: str = ""
-    """A service's own name for the call; empty where a model wrote the call as text."""
+    """Id of the call at the service; empty if a model wrote the call as text."""
 
 
 class Message(Record):
     role: Literal["system", "user", "assistant", "tool"]
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
-    """What an assistant's message asks for. Where it was written as text, `content` holds it."""
+    """Tool calls in an assistant's message. If they were written as text, `content` holds them."""
     answers: ToolCall | None = None
-    """The call that a tool's message answers."""
+    """Id of the call that a tool's message answers."""
 
 
 class Failure(Record):
-    """Something of ours, or of a service, that did not work; never a score."""
+    """An internal failure, or one of a service; never a score."""
 
     boundary: str
     """The boundary that was crossed: model, agent, sandbox, reward, environment, feedback, task,
@@ -64,11 +64,11 @@ class Failure(Record):
     type: str
     message: str
     traceback: str | None = None
-    """Where a foreign exception, such as one of a user's function, was the reason."""
+    """Traceback of a foreign exception, such as one of a user's function, if it was the reason."""
 
 
 def failure_of(error: CollabError) -> Failure:
-    """The record of an error that ended something within an episode."""
+    """Return the record of an error that ended something within an episode."""
     return Failure(
         boundary=error.boundary,
         type=type(error).__name__,
@@ -85,9 +85,9 @@ class Finding(Record):
     severity: Literal["error", "warning", "info"]
     message: str
     line: int | None = None
-    """1-based, in the agent's own artefact, or in `file`."""
+    """Line, from 1, in the agent's own artefact, or in `file`."""
     file: str | None = None
-    """Of a program of several files: the one that the line is in."""
+    """File of the line, for a program of several files."""
     column: int | None = None
     fix: str | None = None
     url: str | None = None
@@ -100,14 +100,14 @@ class Feedback(Record):
     text: str
     findings: tuple[Finding, ...] = ()
     usage: Usage | None = None
-    """What a model's advice took, stated once: with the first agent that it advises."""
+    """Tokens and cost of a model's advice, recorded once, with the first agent that it advises."""
 
 
 FinishReason = Literal["stop", "length", "failed"]
 
 
 class Sampling(Record):
-    """How a model samples. `temperature` 0 is greedy."""
+    """Sampling settings of a model. `temperature` 0 is greedy."""
 
     temperature: float = Field(default=1.0, ge=0.0, le=5.0)
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
@@ -124,7 +124,7 @@ class Usage(Record):
     cached_tokens: int = 0
     """Prompt tokens that a service read from its cache."""
     cost: float | None = None
-    """US dollars; None where the engine has no price."""
+    """Cost in US dollars; None if the engine has no price."""
 
     def __add__(self, other: Usage) -> Usage:
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
@@ -151,11 +151,12 @@ class Action(Record):
     prompt_ids: tuple[int, ...] = ()
     finish_reason: FinishReason = "stop"
     tool_calls: tuple[ToolCall, ...] = ()
-    """The calls of tools that it asks for, where the agent has tools."""
+    """Tool calls in the response, if the agent has tools."""
     model: str = ""
     adapter: str | None = None
     version: int | None = Field(default=None, exclude_if=_is_none)
-    """Of an adapter that a trainer changes: the steps of training that it had taken, all tokens."""
+    """Number of training steps of the adapter that generated all tokens, if a trainer changes
+    it."""
     usage: Usage = Usage()
     seconds: float = 0.0
     """Wall time from the request's dispatch to its answer, whatever else is in its batch."""
@@ -168,7 +169,7 @@ class Action(Record):
 
 
 class Decision(Record):
-    """One agent acting once: what it newly observed, and what it did."""
+    """One action of one agent: its new observation and its response."""
 
     agent: str
     round: int = 0
@@ -176,22 +177,22 @@ class Decision(Record):
     step: int = 0
     """Position within the agent's move; above 0 after a tool has answered."""
     saw: tuple[str, ...] = ()
-    """The agents whose answers of this turn the agent was shown."""
+    """Agents whose answers of this turn the agent saw."""
     observation: tuple[Message, ...]
     """The messages added to the agent's history (the first one carries its role)."""
     action: Action
     given: bool = False
-    """Taken over from another episode that drew it, or left empty since the agent was not asked:
-    here it was not drawn, and is not learned."""
+    """Whether it was copied from another episode, or left empty because the agent was not asked; it
+    was not sampled here, and is not learned."""
 
 
 class Turn(Record):
     index: int
     decisions: tuple[Decision, ...]
     artefacts: dict[str, str] = {}
-    """By agent: what its parser took from its last response of the turn."""
+    """Artefact that each agent's parser took from its last response of the turn."""
     joined: tuple[str, ...] | None = None
-    """The agents whose artefacts make the joint one; None in records that hold all of them."""
+    """Agents whose artefacts make the joint one; None in records that join all of them."""
     joint: str = ""
     """The joint artefact, e.g. the joined program."""
     score: Score | None = None
@@ -219,7 +220,8 @@ class PartScore(Record):
     weight: float
     reason: str
     applies: bool = True
-    """False where the part has no meaning for this team; it then leaves the maximum too."""
+    """False if the part has no meaning for this team; it then does not count in the maximum
+    either."""
 
     @property
     def points(self) -> float:
@@ -227,7 +229,7 @@ class PartScore(Record):
 
 
 class Scheme(Record):
-    """A way of working together that a joint program shows, and where."""
+    """A cooperation scheme that a joint program shows, with its lines."""
 
     name: str
     """One of `collab.analysis.SCHEMES`."""
@@ -237,29 +239,29 @@ class Scheme(Record):
 
 
 class Score(Record):
-    """The joint reward of one turn and everything it is made of."""
+    """The joint reward of one turn, with all its parts."""
 
     reward: float
     maximum: float
-    """The largest reward that this team could have been given. In an environment that of the whole
-    game, at its last turn; 0 at the turns before."""
+    """Largest reward possible for this team. In an environment, that of the whole game, at its last
+    turn; 0 at earlier turns."""
     by_agent: dict[str, float] = {}
-    """Where agents do not earn the same, as in a game that one of them wins: what each earns. The
-    joint reward is then their mean."""
+    """Earnings of each agent if they differ, as in a game that one of them wins. The joint reward
+    is then their mean."""
     solved: bool | None = None
-    """Whether the task is solved; None where nothing in its reward says so."""
+    """Whether the task is solved; None if its reward does not say so."""
     told: str = ""
-    """For people, in a line: what happened in the environment."""
+    """Description of the events in the environment, in one line for people."""
     tests: Tests | None = None
     parts: tuple[PartScore, ...] = ()
     flags: tuple[str, ...] = ()
     """Signs of a program that attacks its sandbox, e.g. `worker_died`."""
     failures: tuple[str, ...] = ()
-    """For people: the first tests that did not hold. Agents never see this."""
+    """First tests that failed, for people. Agents never see this."""
     isolation: str | None = None
-    """How the program was run: `sealed` or `unsafe`."""
+    """Isolation of the program: `sealed` or `unsafe`."""
     schemes: tuple[Scheme, ...] = ()
-    """How the agents' functions work together: all that matches, by precedence."""
+    """Cooperation schemes of the agents' functions: all matches, by precedence."""
     seconds: float = 0.0
 
     @model_validator(mode="before")
@@ -272,17 +274,17 @@ class Score(Record):
 
     @property
     def scheme(self) -> str | None:
-        """The cooperation scheme that takes precedence; None where there is none to tell."""
+        """The cooperation scheme with the highest precedence; None if there is none."""
         return self.schemes[0].name if self.schemes else None
 
 
 WhenSolved = Literal["absorb", "stop", "continue"]
-"""What becomes of the turns after the one that solves the task: `TeamSpec.when_solved`."""
+"""Treatment of the turns after the one that solves the task: `TeamSpec.when_solved`."""
 
 
 Further = Literal["", "solo", "continuation"]
-"""Why an episode was played beside those that are compared: `solo`, to see what is reached without
-some agents; `continuation`, to see what a state on another episode's way is worth."""
+"""Purpose of an episode outside the comparison: `solo` plays without some agents; `continuation`
+measures the value of a state in another episode."""
 
 
 class Episode(Record):
@@ -290,7 +292,7 @@ class Episode(Record):
 
     id: str
     task: str
-    """The problem's address."""
+    """Address of the problem."""
     team: str
     group: int = 0
     """Episodes of one problem that are compared with each other share a group."""
@@ -299,13 +301,13 @@ class Episode(Record):
     seed: int = 0
     turns: tuple[Turn, ...] = ()
     horizon: int | None = None
-    """H, the turns that the team could have played; None where a record does not say it."""
+    """H, the turns that the team could have played; None in records without it."""
     when_solved: WhenSolved = "absorb"
-    """How turns that were not played count, since the task was solved before them."""
+    """Treatment of turns that were not played because the task was solved."""
     further: Further = ""
-    """Where set, nothing is learned from it, and its return is not that of the team as it plays."""
+    """Purpose of an episode that is not learned from, and whose return is not the team's."""
     failure: Failure | None = None
-    """Why the episode could not be finished; its rewards are then not to be used."""
+    """Reason why the episode could not be finished; its rewards must not be used."""
     started: str = ""
     seconds: float = 0.0
 
@@ -325,9 +327,10 @@ class Episode(Record):
 
     @property
     def solved_by_turn(self) -> tuple[bool, ...]:
-        """True if the task was solved after each turn; empty where a reward does not say so.
+        """True or False for each turn, whether the task was solved after it; empty if rewards do
+        not say so.
 
-        A turn that was not played, as the task was solved before it, counts as solved.
+        A turn that was not played, because the task was solved earlier, counts as solved.
         """
         judged = tuple(turn.score.solved for turn in self.turns if turn.score)
         known = tuple(solved for solved in judged if solved is not None)
@@ -337,22 +340,22 @@ class Episode(Record):
 
     @property
     def unplayed(self) -> int:
-        """How many turns were left when the task was solved."""
+        """Number of turns left when the task was solved."""
         if self.horizon is None or not self.solved:
             return 0
         return max(0, self.horizon - self.turns[-1].index - 1)
 
     @property
     def absorbed(self) -> int:
-        """How many turns were not played and count as the last one that was played."""
+        """Number of turns that were not played and count as the last one that was."""
         return self.unplayed if self.when_solved == "absorb" else 0
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """The joint reward of every turn that counts; empty unless all that were played have one.
+        """The joint reward of every turn that counts; empty unless all played turns have one.
 
         By default a solved task is an absorbing state: its reward counts for the turns that were
-        not played too, so that nothing is lost by solving a task early.
+        not played too, so solving a task early loses nothing.
         """
         played = tuple(turn.score.reward for turn in self.turns if turn.score)
         if not played or len(played) < len(self.turns):
@@ -371,7 +374,7 @@ class Episode(Record):
 
     @property
     def largest_return(self) -> float | None:
-        """The largest return that this team could have been given; None without a score."""
+        """The largest return possible for this team; None without a score."""
         largest = [turn.score.maximum for turn in self.turns if turn.score]
         if not largest:
             return None
@@ -379,14 +382,14 @@ class Episode(Record):
         return fsum(largest) + left * largest[-1]
 
     def decisions(self, agent: str) -> list[Decision]:
-        """Everything `agent` did, in order."""
+        """Return all decisions of `agent`, in order."""
         return [d for turn in self.turns for d in turn.decisions if d.agent == agent]
 
 
 def solved_by_turn(episodes: Sequence[Episode]) -> Iterator[tuple[int, float]]:
-    """Turns, counted from 1, each with the share of episodes that were solved after it.
+    """Yield the turns, counted from 1, each with the share of episodes that were solved after it.
 
-    Nothing of teams with one turn, and of rewards that do not say what is solved.
+    Empty for teams with one turn, and for rewards that do not say what is solved.
     """
     by_episode = [episode.solved_by_turn for episode in episodes]
     turns = max(map(len, by_episode), default=0)

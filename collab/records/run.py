@@ -1,4 +1,4 @@
-"""Reading a run's folder as far as it can be read: it may be cut off or broken."""
+"""Reads a run's folder as far as possible: it may be truncated or broken."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from collab.wording import counted
 @dataclass(frozen=True)
 class RunRecord:
     about: dict[str, Any]
-    """What `run.json` says; empty where it cannot be read."""
+    """Content of `run.json`; empty if it cannot be read."""
     episodes: list[Episode]
     complaints: list[str]
-    """What could not be read, and whether the run came to its end."""
+    """Files that could not be read, and a note if the run did not end normally."""
 
 
 def open_run(folder: Path) -> RunRecord:
-    """The episodes of a run, ordered by problem, then sample.
+    """Read the episodes of a run, ordered by problem, then sample.
 
     Raises:
-        RecordError: there is nothing to be read.
+        RecordError: there is nothing to read.
     """
     check_holds_run(folder)
     lines, complaints = read_whole_lines(folder / EPISODES if folder.is_dir() else folder, Episode)
@@ -69,13 +69,12 @@ def _how_far(about: dict[str, Any], episodes: int) -> str:
 
 
 def read_episodes(path: str | Path) -> Iterator[Episode]:
-    """The episodes of a run's folder or of an `episodes.jsonl`.
+    """Read the episodes of a run's folder or of an `episodes.jsonl`.
 
-    A last line that was cut off in the middle of being written is passed over, and an episode
-    that stands twice is given once.
+    A truncated last line is skipped, and a duplicate episode is returned once.
 
     Raises:
-        RecordError: there is no such file, or a line that is whole is not an episode.
+        RecordError: there is no such file, or a complete line is not an episode.
     """
     path = Path(path)
     file = path / EPISODES if path.is_dir() else path
@@ -83,7 +82,7 @@ def read_episodes(path: str | Path) -> Iterator[Episode]:
 
 
 def key_of(episode: Episode) -> tuple[str, int, int]:
-    """The part of an episode that no other one of its run shares."""
+    """Return the key that distinguishes an episode from all others of its run."""
     return episode.id, episode.group, episode.seed
 
 
