@@ -1,4 +1,4 @@
-"""`run.json`: what was run, with which versions, and how it ended."""
+"""`run.json`: the content of the run, its versions, and its outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from collab.runs.atomic import write_atomically
 from collab.runs.layout import EPISODES, MARKS, METRICS, RUN
 
 RUNNING, KILLED = "running", "killed"
-"""What `run.json` says of a run at work, and what is told of one whose process is gone."""
+"""Statuses of a running run, and of one whose process is gone."""
 
 
 def this_process() -> dict[str, Any]:
@@ -29,9 +29,9 @@ def this_process() -> dict[str, Any]:
 
 
 def status_of(about: Mapping[str, Any]) -> str:
-    """The status that `run.json` says, or `killed` where the process that would end it is gone.
+    """Return the status in `run.json`, or `killed` if the process that would end the run is gone.
 
-    A process on another machine, or of a record that names none, is taken to be there.
+    A process on another machine, or of a record that names none, counts as present.
     """
     status = str(about.get("status", "done"))
     if status == RUNNING and _is_gone(about.get("process")):
@@ -40,7 +40,7 @@ def status_of(about: Mapping[str, Any]) -> str:
 
 
 def is_elsewhere(about: Mapping[str, Any]) -> bool:
-    """True if `run.json` names a process other than this one, and it is still there."""
+    """Return True if `run.json` names another process than this one, and it still exists."""
     process = about.get("process")
     return process is not None and process != this_process() and not _is_gone(process)
 
@@ -61,9 +61,10 @@ def _is_gone(process: Any) -> bool:
 
 
 def _began(number: int) -> str | None:
-    """When a process began, in the system's ticks; None where the system does not tell.
+    """Return the start time of a process, in the system's ticks; None if the system does not report
+    it.
 
-    A zombie has ended, so that none of its ticks are those of a process at work.
+    A zombie has ended, so it has no start time of a working process.
     """
     with suppress(OSError, IndexError):
         fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
@@ -117,7 +118,7 @@ def check_holds_run(path: Path) -> None:
 
 
 def is_at_work(folder: Path) -> bool:
-    """True if a process still writes the run in this folder, or nobody knows."""
+    """Return True if a process still writes the run in this folder, or if this is unknown."""
     try:
         return status_of(read_about(folder)) == RUNNING
     except RecordError:
@@ -128,7 +129,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     """Read `run.json`.
 
     Raises:
-        RecordError: the folder is not a run's, or the file says what no run does.
+        RecordError: the folder is not a run's, or the file's content is invalid.
     """
     path = folder / RUN
     check_holds_run(folder)
@@ -150,10 +151,10 @@ def _why(error: ValidationError) -> str:
 
 
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:
-    """Write `run.json` anew, as a whole; of a run at work it names the process.
+    """Replace `run.json` atomically; for a running run it names the process.
 
     Raises:
-        RecordError: it cannot be written; the file is as it was.
+        RecordError: it cannot be written; the file is unchanged.
     """
     content = {key: value for key, value in about.items() if key != "process"}
     if content.get("status") == RUNNING:
@@ -165,9 +166,9 @@ def write_about(folder: Path, about: Mapping[str, Any]) -> None:
 
 
 def mark_interrupted(folder: Path) -> None:
-    """Say in `run.json` what a run that was killed could not.
+    """Mark a killed run as interrupted in `run.json`.
 
-    A run that has ended, or that another process is at work on, stays as it is.
+    A run that has ended, or that another process is writing, is not changed.
     """
     with suppress(CollabError):
         about = read_about(folder)
@@ -176,10 +177,10 @@ def mark_interrupted(folder: Path) -> None:
 
 
 def now() -> str:
-    """The time as records have it: ISO 8601 in seconds, with its distance from UTC."""
+    """Return the time in the form of records: ISO 8601 in seconds, with the offset from UTC."""
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def new_run_id(name: str) -> str:
-    """A name for a run: when it began, and what it is of."""
+    """Return a name for a run: its start time, and its content."""
     return f"{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3] + f"-{as_name(name) or 'run'}"

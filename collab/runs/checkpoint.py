@@ -1,4 +1,4 @@
-"""`state.json` of a checkpoint: how far the run was, and how long its files were."""
+"""`state.json` of a checkpoint: the run's progress, and the sizes of its files."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ class LevelsState(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
     level: float | None = None
-    """None without levels."""
+    """Current level; None without levels."""
     since: Count = 0
-    """The step at which the level began."""
+    """Step at which the level began."""
     shares: list[Annotated[float, Field(ge=0, le=1)]] = []
-    """The last measured shares on this level."""
+    """Last rates on this level."""
 
 
 class State(BaseModel):
-    """The part of a checkpoint that is no tensor."""
+    """The part of a checkpoint without tensors."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
     step: Count
     sizes: dict[str, Count]
-    """Bytes of the run's logs, by file."""
+    """Sizes of the run's logs in bytes, by file."""
     best: float | None = None
     best_step: Count | None = None
-    """The step of the best evaluation on held-out tasks."""
+    """Step of the best evaluation on held-out tasks."""
     levels: LevelsState = LevelsState()
 
 
 def read_state(path: Path) -> State:
-    """The state of the checkpoint in a folder.
+    """Read the state of the checkpoint in a folder.
 
     Raises:
-        RecordError: it cannot be read, or says what no checkpoint does.
+        RecordError: it cannot be read, or its content is invalid.
     """
     file = path / CHECKPOINT_STATE
     try:
@@ -67,7 +67,7 @@ def check_fits(state: State, path: Path, run: Path, steps: int) -> None:
     """Check a state of the checkpoint `path` against the files of its run.
 
     Raises:
-        RecordError: it is of a later step than the run has, or of longer files.
+        RecordError: it belongs to a later step than the run has, or to longer files.
     """
     if state.step > steps:
         raise RecordError(
@@ -85,7 +85,7 @@ def check_fits(state: State, path: Path, run: Path, steps: int) -> None:
 
 
 def name_of(step: int) -> str:
-    """The name of the folder of a step's checkpoint."""
+    """Return the name of the folder of a step's checkpoint."""
     return f"{CHECKPOINT}{step:06d}"
 
 

@@ -51,7 +51,7 @@ ADAPTERS = "adapters"
 MODELS = "models"
 CHECKPOINTS = "checkpoints"
 CHECKPOINT = "step-"
-"""What the names of checkpoints begin with; the number of the step follows."""
+"""Prefix of the names of checkpoints; the number of the step follows."""
 CHECKPOINT_POLICIES = "policies"
 CHECKPOINT_TENSORS = "state.pt"
 CHECKPOINT_STATE = "state.json"
@@ -73,4 +73,4 @@ MARKS = (RUN, EPISODES, TRAINING, EVAL)
 """The folder of a run, a training run or an evaluation holds at least one of these."""
 
 PLACES = ("runs", "evals", "studies")
-"""Where the commands leave their records, unless they are told otherwise."""
+"""Folders in which commands leave their records by default."""

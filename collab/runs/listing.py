@@ -1,4 +1,4 @@
-"""The runs in a folder, told in a row each by what their small files say."""
+"""Lists the runs in a folder, one row each, from their small files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from collab.stats import mean
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """Means over episodes; None where a record does not say it."""
+    """Means over episodes; None in records without them."""
 
     mean_return: float | None = None
     largest_return: float | None = None
     solved: float | None = None
-    """The share of the episodes that say whether they are solved."""
+    """Share of solved episodes, among those that say so."""
 
 
 NO_NUMBERS = RunOutcome()
@@ -45,7 +45,7 @@ def of_run(about: Mapping[str, Any]) -> RunOutcome:
 
 
 def of_training(folder: Path) -> RunOutcome:
-    """The last evaluation on held-out tasks; before there is one, the last step."""
+    """Read the last evaluation on held-out tasks; before there is one, the last step."""
     try:
         rows = read_lines(folder / METRICS, _mapping, "not JSON").found
     except CollabError:
@@ -78,7 +78,8 @@ def _numbers(values: Iterable[Any]) -> list[float]:
 
 
 def number(value: Any) -> float | None:
-    """A number that was read; None for what is none, or has no place among floats."""
+    """Return a number that was read; None for other values, and for numbers that are no finite
+    float."""
     with suppress(OverflowError):
         if isinstance(value, int | float) and isfinite(value):
             return float(value)
@@ -105,29 +106,31 @@ class Listed:
     team: str
     task: str
     status: str
-    """As `run.json` says, or `killed`, or why it cannot be read."""
+    """Status in `run.json`, or `killed`, or the reason why it cannot be read."""
     outcome: RunOutcome = NO_NUMBERS
 
 
 def listed(folders: Iterable[Path]) -> list[Listed]:
-    """The runs in some folders, newest first; teams of evaluations and runs of studies are told."""
+    """List the runs in some folders, newest first, including teams of evaluations and runs of
+    studies."""
     files = {file for folder in folders for file in runs_in(folder)}
     return sorted((row_of(file.parent) for file in files), key=newest_first)
 
 
 def holds_runs(folder: Path) -> bool:
-    """True if a folder is none of a run, and some in it are."""
+    """Return True if a folder is not a run itself, and contains some."""
     return not (folder / RUN).exists() and any(True for _ in runs_in(folder))
 
 
 def runs_in(folder: Path) -> Iterator[Path]:
-    """The `run.json` of each run in a folder, of an evaluation's teams and a study's runs too."""
+    """Yield the `run.json` of each run in a folder, including an evaluation's teams and a study's
+    runs."""
     for pattern in (f"*/{RUN}", f"*/*/{RUN}"):
         yield from folder.glob(pattern)
 
 
 def newest_first(row: Listed) -> tuple[float, str]:
-    """The key by which rows are sorted."""
+    """Return the key by which rows are sorted."""
     return -row.began.timestamp(), row.folder
 
 
@@ -161,7 +164,7 @@ def _kind(folder: Path) -> Kind:
 
 
 def _began(folder: Path, about: Mapping[str, Any]) -> datetime:
-    """When the run began; of older records what its name or its file says."""
+    """Return the start time of the run; for older records, from its name or its file."""
     with suppress(ValueError):
         return datetime.fromisoformat(str(about.get("started"))).astimezone()
     with suppress(ValueError):
@@ -174,7 +177,7 @@ def _written(folder: Path) -> datetime:
 
 
 def _task(addresses: list[str]) -> str:
-    """The problem, or the suite and how many of its problems."""
+    """Name the problem, or the suite and the number of its problems."""
     suites = list(dict.fromkeys(address.rpartition("/")[0] or address for address in addresses))
     if len(addresses) == 1:
         return addresses[0]

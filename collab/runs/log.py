@@ -1,4 +1,5 @@
-"""Files of lines: each is appended whole or not at all; one that was cut off is taken back."""
+"""Line-based log files: each line is appended completely or not at all; a truncated one is
+removed."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ class Log:
     """A file of lines, open for appending by one process."""
 
     def __init__(self, path: Path, remedy: str = "free some room") -> None:
-        """Open or make the file; a last line that was cut off is taken back.
+        """Open or create the file; a truncated last line is removed.
 
-        `remedy` ends the message of a line that does not fit.
+        `remedy` ends the message for a line that does not fit.
 
         Raises:
             OSError: the file cannot be opened.
@@ -30,10 +31,10 @@ class Log:
             self.cut(whole)
 
     def append(self, line: str) -> None:
-        """Add a line, whole or not at all.
+        """Append a line, completely or not at all.
 
         Raises:
-            RecordError: it cannot be written; the file is as it was.
+            RecordError: it cannot be written; the file is unchanged.
         """
         data = line.encode() + b"\n"
         before = self.size()
@@ -49,14 +50,14 @@ class Log:
             )
 
     def size(self) -> int:
-        """How long the file is, in bytes."""
+        """Return the size of the file in bytes."""
         return self._stream.seek(0, 2)
 
     def cut(self, size: int) -> None:
-        """Forget what lies beyond `size` bytes.
+        """Truncate the file to `size` bytes.
 
         Raises:
-            RecordError: the file is shorter, and would be filled up with zeros.
+            RecordError: the file is shorter, and would be padded with zeros.
         """
         if size > self.size():
             raise RecordError(
@@ -66,7 +67,7 @@ class Log:
         self._stream.truncate(size)
 
     def sync(self) -> None:
-        """Bring all lines to the disk."""
+        """Flush all lines to the disk."""
         os.fsync(self._stream.fileno())
 
     def close(self) -> None:
@@ -74,7 +75,7 @@ class Log:
 
 
 def whole_lines(path: Path) -> tuple[list[bytes], bool]:
-    """The lines that end, and whether one more follows that was cut off.
+    """Return the complete lines, and whether a truncated one follows.
 
     Raises:
         RecordError: the file cannot be read.
@@ -87,7 +88,7 @@ def whole_lines(path: Path) -> tuple[list[bytes], bool]:
 
 
 def _whole_size(path: Path) -> int:
-    """The bytes up to the end of the last line that ends."""
+    """Return the bytes up to the end of the last complete line."""
     with path.open("rb") as stream:
         size = stream.seek(0, 2)
         if size == 0:
@@ -100,22 +101,22 @@ def _whole_size(path: Path) -> int:
 
 
 BLOCK = 1 << 16
-"""Bytes that are read at a time from the end of a file."""
+"""Bytes read at a time from the end of a file."""
 
 
 class Tail:
-    """The lines of a file as they come; those that were taken back are not missed."""
+    """Reads the lines of a growing file; removed lines are not missed."""
 
     def __init__(self, path: Path) -> None:
-        """The file need not be there yet."""
+        """Follow a file, which need not exist yet."""
         self.path = path
         self._read = 0
 
     def lines(self) -> list[bytes]:
-        """The whole lines that were added since the last call.
+        """Return the complete lines that were added since the last call.
 
-        Where the file has become shorter, as when a run goes on from a checkpoint, what is
-        written from there on is new.
+        If the file has become shorter, as when a run continues from a checkpoint, later lines are
+        new.
         """
         try:
             with self.path.open("rb") as stream:
@@ -131,7 +132,7 @@ class Tail:
 
 
 def last_line(path: Path) -> bytes | None:
-    """The last line of a file that ends; None where there is none."""
+    """Return the last complete line of a file; None if there is none."""
     try:
         with path.open("rb") as stream:
             place, data = stream.seek(0, 2), b""

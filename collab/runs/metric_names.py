@@ -1,7 +1,7 @@
-"""The names of all that is measured of training and evaluations; imports nothing.
+"""The names of all metrics of training and evaluations; imports nothing.
 
-A `*` in a name stands for an agent, a policy, a part, a turn or the like. What a family of rewards
-measures besides is named where it is declared (`collab.rewards.family.Measure`).
+A `*` in a name represents an agent, a policy, a part, a turn or similar. Metrics of a family of
+rewards are named where they are declared (`collab.rewards.family.Measure`).
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ PASS_AT = "pass@*"
 SOLVED_AFTER_TURN = "solved.turn_*"
 BEST_OF = "*@*"
 SELECTED = "selected"
-"""With `BEST_OF`: the chance that the program chosen of k is solved."""
+"""Name, with `BEST_OF`, of the probability that the program chosen from k is solved."""
 RECOMBINED = "recombined"
-"""With `BEST_OF`: as `selected`, chosen of all combinations of the parts of k programs."""
+"""Name, with `BEST_OF`, of `selected` over all combinations of the parts of k programs."""
 TOKENS_OF_TRIES = "tokens.of_*"
-"""New tokens of all agents for k samples of a problem."""
+"""Name of the new tokens of all agents for k samples of a problem."""
 LEVEL = "level.*"
 VALUE_OF_PART = "part.*"
 JOINT_RETURN = "return"
@@ -96,17 +96,18 @@ _FORMER_ENDINGS = {"/strays": "/outside_support"}
 
 
 def named(pattern: str, name: object) -> str:
-    """The name that a pattern has for one agent, part, turn and so on."""
+    """Return the name of a pattern for one agent, part, turn and so on."""
     return pattern.replace("*", str(name), 1)
 
 
 def reward_of_turn(number: int) -> str:
-    """The mean reward of a turn, counted from 1."""
+    """Return the name of the mean reward of a turn, counted from 1."""
     return named(REWARD, f"turn_{number}")
 
 
 def matched(pattern: str, key: str) -> str | None:
-    """The text that `*` matches in `key`; "" for a pattern without `*`, None without a match."""
+    """Return the text that `*` matches in `key`; "" for a pattern without `*`, None without a
+    match."""
     before, star, after = pattern.partition("*")
     if not star:
         return "" if key == pattern else None
@@ -115,17 +116,17 @@ def matched(pattern: str, key: str) -> str | None:
 
 
 def best_of(name: str, k: int) -> str:
-    """The name of an evaluation's metric for the best of k tries."""
+    """Return the name of an evaluation's metric for the best of k tries."""
     return named(named(BEST_OF, name), k)
 
 
 def what_is_best_in(name: str) -> str:
-    """The measure of a best-of-k metric; "" for other metrics, `pass@k` among them."""
+    """Return the measure of a best-of-k metric; "" for other metrics, including `pass@k`."""
     return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
 
 
 def current(key: str) -> str:
-    """The name of a metric that older records have under another one."""
+    """Return the current name of a metric that older records call differently."""
     for ending, now in _FORMER_ENDINGS.items():
         if key.endswith(ending):
             return key.removesuffix(ending) + now

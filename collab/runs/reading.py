@@ -1,4 +1,4 @@
-"""Reading files of lines as far as they can be read: they may be cut off or broken."""
+"""Reads line-based files as far as possible: they may be truncated or broken."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Lines(Generic[T]):
-    """The lines of a file, and what is wrong with it, in words."""
+    """The lines of a file, and complaints about it in words."""
 
     found: list[T]
     broken: list[str]
-    """A complaint for each whole line of which nothing can be made."""
+    """Complaints about complete lines that are invalid."""
     torn: str
-    """A complaint about a last line that was cut off, as that of a run at work may be; or ""."""
+    """Complaint about a truncated last line, as a running run may have; or ""."""
 
     @property
     def complaints(self) -> list[str]:
-        """All of them."""
+        """All complaints."""
         return [*self.broken, self.torn] if self.torn else self.broken
 
 
 def read_whole_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
-    """The lines that are such records, and a complaint for each one that is not."""
+    """Return the lines that are such records, and a complaint for each other line."""
     lines = read_lines(path, kind.model_validate_json, "not an episode")
     return lines.found, lines.complaints
 
 
 def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
-    """The first item of each key: two writers of one folder may have left the same one."""
+    """Yield the first item of each key, since two writers of a folder may have left duplicates."""
     known: set[Hashable] = set()
     for item in items:
         if (item_key := key(item)) not in known:
@@ -49,7 +49,8 @@ def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
 def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T]:
     """Parse each line; return the items, and a complaint for each line that `parse` rejects.
 
-    A line is refused by `ValueError`, `KeyError` or `TypeError`; `refused` says what it is not.
+    `parse` rejects a line by `ValueError`, `KeyError` or `TypeError`; `refused` says what the line
+    is not.
 
     Raises:
         RecordError: the file cannot be read.
