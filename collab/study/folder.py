@@ -33,7 +33,7 @@ from collab.trainers.training.events import Evaluation, TaskResult, largest_retu
 from collab.trainers.training.folder import flat
 
 MAY_GROW = ("description", "seeds", "level")
-"""Keys of a study that may be others when it is gone on with; more seeds are more cells."""
+"""Keys of a study that may change when it is continued; more seeds mean more cells."""
 ENDING_SECONDS = 10.0
 """Time for a cell's process to end after its study was killed; training itself takes one second."""
 

@@ -1,4 +1,4 @@
-"""The report of a study: its curves and tables before those of its runs."""
+"""The report of a study: its curves and tables, followed by those of its runs."""
 
 from __future__ import annotations
 

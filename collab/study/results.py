@@ -21,8 +21,8 @@ class OverSeeds(Record):
 
     mean: float
     low: float | None
-    """None, as is `high`, where all values are equal: what did not vary in a few seeds does not say
-    how far it may."""
+    """Lower limit; None, as is `high`, if all values are equal: a few equal seeds do not show the
+    spread."""
     high: float | None
     tasks: int
     """The number of values."""
@@ -41,9 +41,9 @@ class Point(Record):
     """One evaluation of a cell."""
 
     tokens: int
-    """Generated in training before it."""
+    """Tokens generated in training before the evaluation."""
     value: float
-    """The mean over held-out tasks of what the study measures."""
+    """Mean over held-out tasks of the study's measure."""
 
 
 class CellResult(Record):
@@ -62,7 +62,7 @@ class CellResult(Record):
 
 
 class TrainerResult(Record):
-    """One trainer on one suite, over the seeds whose cells are done."""
+    """One trainer on one suite, over the seeds with finished cells."""
 
     task: str
     trainer: str
@@ -70,13 +70,13 @@ class TrainerResult(Record):
     curve: tuple[OverSeeds, ...]
     """The value at each of the study's marks."""
     on_the_way: OverSeeds
-    """The mean value over all tokens of the budget: the higher, the sooner it was learned."""
+    """Mean value over all tokens of the budget: the higher, the sooner it was learned."""
     level: float
     """The value to reach."""
     tokens_to_level: tuple[float | None, ...]
     """One number per seed; None if the level was not reached."""
     tokens: OverSeeds | None = None
-    """Their mean, where every seed reached it."""
+    """Mean of the tokens to the level, if every seed reached it."""
     maximum: float
 
 
@@ -84,7 +84,7 @@ class TrainerDifference(Record):
     """A trainer less the first one, paired by suite and seed."""
 
     task: str | None
-    """None for all suites together, in shares of the largest value."""
+    """Suite of the comparison; None for all suites together, in shares of the largest value."""
     trainer: str
     baseline: str
     pairs: int
@@ -269,7 +269,8 @@ def _change(values: Sequence[float], span: float) -> OverSeeds:
 
 
 def _over_seeds(values: Sequence[float], interval: tuple[float, float]) -> OverSeeds:
-    """Without the interval where all values are equal: it would show nothing but the bounds."""
+    """Return a mean over seeds, without an interval if all values are equal: it would only show the
+    bounds."""
     equal = all(isclose(value, values[0], abs_tol=_ROUNDING) for value in values)
     low, high = (None, None) if equal else interval
     return OverSeeds(mean=mean(values), low=low, high=high, tasks=len(values))

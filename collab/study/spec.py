@@ -24,8 +24,8 @@ RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evalua
 
 
 Measure = Literal["return", "solved"]
-"""What cells are compared by: the mean return of held-out episodes, or the share of them that is
-solved, which teams whose rewards have other maxima share."""
+"""Measure by which cells are compared: the mean return of held-out episodes, or the solved share,
+for teams whose rewards have different maxima."""
 
 
 class TrainerEntry(Spec):
@@ -35,35 +35,36 @@ class TrainerEntry(Spec):
     trainer: str = "magrpo"
     """A trainer's name or file."""
     settings: dict[str, Any] = {}
-    """By key, as `--set` takes them; e.g. `trainer.algorithm: mine.py:rule`, or `team: NAME` for
-    another team on the same tasks."""
+    """Settings by key, as `--set` takes them; e.g. `trainer.algorithm: mine.py:rule`, or `team:
+    NAME` for another team on the same tasks."""
 
 
 class StudySpec(Spec):
     description: str = ""
     """The question that the study answers."""
     recipe: str
-    """A team's name, or a team or recipe file; beside the study's file, or as given."""
+    """Recipe of the study: a team's name, or a team or recipe file, relative to the study's file or
+    to the current folder."""
     model: str | None = None
-    """For agents without a model of their own; default: the recipe's."""
+    """Model for agents that name none; default: the recipe's."""
     tasks: tuple[str, ...] = ()
     """Suites; default: the recipe's own."""
     trainers: tuple[TrainerEntry, ...] = Field(min_length=1)
-    """Names of trainers, algorithms of one's own as `file.py:NAME`, or mappings with `name`,
-    `trainer` and `settings`. The first is what the others are compared with."""
+    """Trainers to compare: names, your own algorithms as `file.py:NAME`, or mappings with `name`,
+    `trainer` and `settings`. The others are compared with the first."""
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**63)], ...] = Field(
         default=(0, 1, 2), min_length=1
     )
-    """Or their number: `3` stands for 0, 1 and 2."""
+    """Seeds, or their number: `3` means 0, 1 and 2."""
     tokens: int = Field(ge=1)
     """Tokens that each cell generates in training."""
     evaluations: int = Field(default=4, ge=1)
-    """On held-out tasks, at equal marks of tokens, besides the one before training."""
+    """Number of held-out evaluations, at equal steps of tokens, besides the one before training."""
     measure: Measure = "return"
     """The value to compare: held-out `return`, or the share `solved`."""
     level: float | None = Field(default=None, gt=0.0, le=1.0)
-    """The share of the largest return, or the share solved, whose tokens are told; default:
-    half-way from where training begins to the best end of any trainer on that suite."""
+    """Level whose tokens are reported: a share of the largest return, or the solved share. Default:
+    half-way from the start of training to the best end of any trainer on that suite."""
     settings: dict[str, Any] = {}
     """Settings of all cells, by key as in `--set`, e.g. `trainer.group_size: 8`."""
 
@@ -109,12 +110,12 @@ class StudySpec(Spec):
 
 
 def read_study(path: Path) -> tuple[StudySpec, Files]:
-    """The study in a YAML file, only to be looked at, and the file as one of the user's or not.
+    """Read the study in a YAML file, without approving it, and return the files it was read from.
 
-    Names of its recipe, tasks and trainers are looked up beside the file first.
+    Names of its recipe, tasks and trainers are looked up in its folder first.
 
     Raises:
-        RecipeError: it cannot be read, or is no study.
+        RecipeError: it cannot be read, or is not a study.
     """
     if not path.is_file():
         raise RecipeError(f"{path} does not exist; a study is a YAML file, see docs/study.md")
@@ -132,13 +133,13 @@ def read_study(path: Path) -> tuple[StudySpec, Files]:
 
 
 def _beside(kind: library.Kind, name: str, study: Path) -> str:
-    """The component's file if it lies beside the study's file, else the name."""
+    """Return the component's file if it is in the folder of the study's file, else the name."""
     file = library.project_of(study) / library.FOLDERS[kind] / f"{name}.yaml"
     return str(file) if file.is_file() else name
 
 
 def _entry(name: str) -> dict[str, Any]:
-    """A trainer by its name; `file.py:NAME` is MAGRPO's settings with that algorithm."""
+    """Return a trainer by its name; `file.py:NAME` is MAGRPO's settings with that algorithm."""
     if ".py:" in name:
         rule = re.sub(r"\W", "-", name.rpartition(":")[2])
         return {"name": rule, "trainer": "magrpo", "settings": {"trainer.algorithm": name}}
@@ -150,12 +151,12 @@ class Cell:
     """One training run."""
 
     task: str
-    """Its suite, or its recipe where that brings the suite."""
+    """Suite of the cell, or its recipe if that includes the suite."""
     trainer: str
     seed: int
     recipe: str
     base: str
-    """The trainer whose settings are changed by `settings`."""
+    """Trainer whose settings are changed by `settings`."""
     model: str | None
     suite: str | None
     settings: tuple[str, ...]
@@ -166,11 +167,11 @@ class Cell:
         return f"{as_name(f'{self.task}-{self.trainer}')}-seed-{self.seed}"
 
     def read(self, written_in: Files | None = None) -> tuple[Recipe, Question]:
-        """Its recipe, and what is to be asked first; raises RecipeError.
+        """Read the cell's recipe, and the question to ask first; raises RecipeError.
 
         Args:
-            written_in: the study's file, which what it says is asked about as a recipe is; without,
-                its process is meant, which takes all that it is given for the user's own words.
+            written_in: the study's file, whose contents need approval as a recipe's do; without it,
+                the arguments count as the user's own words, as in the cell's process.
         """
         return read_recipe(
             self.recipe,
@@ -191,11 +192,11 @@ class Cell:
 
 
 def load_study(path: Path, trust: Consent = False) -> StudySpec:
-    """The study in a YAML file, with a yes to all that its cells would do.
+    """Load the study in a YAML file, with approval of everything that its cells would do.
 
     Raises:
         RecipeError: the study, or the recipe of a cell, cannot be read, or is wrong.
-        Untrusted: it would run something from elsewhere, and there is no yes.
+        Untrusted: it would run something from elsewhere, and is not approved.
     """
     spec, files = read_study(path)
     cells = cells_of(spec)
@@ -209,10 +210,11 @@ def load_study(path: Path, trust: Consent = False) -> StudySpec:
 
 
 def cells_of(spec: StudySpec) -> list[Cell]:
-    """Seed by seed, so that all trainers have come equally far when a study is interrupted.
+    """Return the cells seed by seed, so that an interrupted study has trained all trainers equally
+    far.
 
     Raises:
-        RecipeError: two cells would be one folder.
+        RecipeError: two cells would share a folder.
     """
     cells = [
         _cell(spec, task, suite, entry, seed)

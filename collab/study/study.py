@@ -154,9 +154,9 @@ GRACE_SECONDS = 5.0
 
 
 async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
-    """Run `collab train` to its end; its exit status, and the last error that it told.
+    """Run `collab train` to its end; returns its exit status, and the last error that it printed.
 
-    When the task is cancelled the process is interrupted as by Ctrl-C, and waited for.
+    When the task is cancelled, the process is interrupted as by Ctrl-C, and awaited.
 
     Raises:
         RecordError: the log cannot be written.
