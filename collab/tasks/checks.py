@@ -23,11 +23,11 @@ def id_of(spec: TaskSpec, row: Row) -> str:
 
 
 def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
-    """Check that rows are whole, and that the fields which the suite names are there.
+    """Check that rows are complete, and that the fields which the suite names exist.
 
     Raises:
         TaskError: a row lacks a field, the suite names one that no row has, or two rows share an
-            id. Rows are named by their lines.
+            id. The message gives the line of the row.
     """
     known = dict.fromkeys(field for row in rows for field in row.fields)
     _check_names(spec, list(known), rows[0].source)
@@ -50,7 +50,7 @@ def _check_has_code(known: Sequence[str], source: str) -> None:
 
 
 def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
-    """The fields that the suite names are fields of its rows."""
+    """Check that the fields which the suite names are fields of its rows."""
     named = [("hidden", name) for name in _own_hidden(spec)]
     if spec.id_field and spec.id_field != _DEFAULT_ID:
         named.append(("id_field", spec.id_field))
@@ -68,7 +68,7 @@ def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
 
 
 def _own_hidden(spec: TaskSpec) -> Sequence[str]:
-    """The hidden fields that somebody wrote down, not those that are hidden by default."""
+    """Return the hidden fields that the suite itself lists, without the default ones."""
     if spec.kind == "environment":
         return [name for name in spec.hidden if name not in (SEED, *ALWAYS_HIDDEN)]
     if spec.kind == "code" or set(spec.hidden) == set(ALWAYS_HIDDEN):
@@ -77,9 +77,9 @@ def _own_hidden(spec: TaskSpec) -> Sequence[str]:
 
 
 def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None:
-    """Everything that agents and tests are made of is in the row.
+    """Check that the row has all fields that agents and tests need.
 
-    A hidden field that a row lacks may be there under a misspelt name, which agents would see.
+    A hidden field that a row lacks may be present under a misspelt name, which agents would see.
     """
     texts = _TEXTS_OF_CODE if spec.kind == "code" else ()
     if spec.kind == "code" and HELPER_NAME in row.fields:
@@ -99,7 +99,7 @@ def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None
 
 
 def _check_ids(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
-    """Every row has an id, and no two are equal as text."""
+    """Check that every row has an id, and that ids differ as text."""
     first: dict[str, PlacedRow] = {}
     for row in rows:
         value = row.fields.get(spec.id_field)

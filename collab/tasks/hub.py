@@ -1,7 +1,7 @@
 """Datasets on the hub, or on a mirror named by HF_ENDPOINT.
 
-A branch moves, so a suite is read at a commit, whose id is recorded. The hub's own cache keeps what
-was fetched by commit; a dataset that is cached whole is read without the hub.
+A branch moves, so a suite is read at a commit, whose id is recorded. The hub's own cache keeps
+downloads by commit; a completely cached dataset is read without the hub.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from collab.errors import TaskError
 from collab.recipe import SourceSpec
 
 LOOKUP_SECONDS = 5.0
-"""Limit of one attempt to reach the hub; the hub's client may make a second one."""
+"""Time limit of one attempt to reach the hub; the hub's client may make a second one."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REMEDY = "or give the path of a local .jsonl file as suite"
 
 
 def pinned(source: SourceSpec) -> SourceSpec:
-    """The source with the commit id of what its branch or tag names now.
+    """Return the source with the current commit id of its branch or tag.
 
-    Where the hub cannot be reached, that is the commit in the cache. A source that is not on the
-    hub stays as it is.
+    If the hub cannot be reached, that is the commit in the cache. A source that is not on the hub
+    stays the same.
 
     Raises:
-        TaskError: the dataset cannot be had whole at that revision.
+        TaskError: the complete dataset is not available at that revision.
     """
     if source.hub is None:
         return source
@@ -38,10 +38,10 @@ def pinned(source: SourceSpec) -> SourceSpec:
 
 
 def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
-    """The rows of a split, in order.
+    """Return the rows of a split, in order.
 
     Raises:
-        TaskError: the dataset cannot be had whole at its revision, or has no such split.
+        TaskError: the complete dataset is not available at its revision, or has no such split.
     """
     name = str(source.hub)
     load = _reader(name)
@@ -57,7 +57,7 @@ def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
 
 
 def shown(source: SourceSpec) -> str:
-    """A dataset's name, for messages."""
+    """Return a dataset's name, for messages."""
     return _shown(str(source.hub), source.revision)
 
 
@@ -78,7 +78,7 @@ def _reader(name: str) -> Callable[..., Any]:
 
 
 def _fetch(name: str, revision: str | None) -> Path:
-    """The folder of a dataset in the hub's cache; it is called by its commit id."""
+    """Return the folder of a dataset in the hub's cache, which is named by its commit id."""
     from huggingface_hub import errors
 
     if _COMMIT.fullmatch(revision or ""):
@@ -92,7 +92,7 @@ def _fetch(name: str, revision: str | None) -> Path:
 
 
 def _snapshot(name: str, revision: str | None, *, online: bool) -> Path:
-    """All files of a dataset; without the network, raises what the hub's client does."""
+    """Download all files of a dataset; without the network, raises the hub client's error."""
     from huggingface_hub import snapshot_download
 
     folder = snapshot_download(
@@ -102,7 +102,7 @@ def _snapshot(name: str, revision: str | None, *, online: bool) -> Path:
 
 
 def _look_up(name: str, revision: str | None) -> Exception | None:
-    """Why the hub cannot be reached, or None; raises TaskError for what it does not have."""
+    """Return why the hub cannot be reached, or None; raises TaskError if it lacks the dataset."""
     from huggingface_hub import HfApi, errors
 
     try:

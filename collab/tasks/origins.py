@@ -1,4 +1,4 @@
-"""Rows as they were published: from a package, a local file, a generator, or the hub."""
+"""Reads rows as published: from a package, a local file, a generator, or the hub."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from collab.tasks.hub import hub_rows, shown
 Row = dict[str, Any]
 
 MOST_UNPACKED, MOST_RATIO = 1 << 26, 30
-"""Bytes that any gzipped file may hold, and those for each byte of a larger one."""
+"""Most bytes of any unpacked gzipped file, and most per packed byte of a larger one."""
 MOST_ROWS = 1_000_000
 
 
 class PlacedRow(NamedTuple):
-    """A row, and where it stands in its source, for messages."""
+    """A row and its position in its source, for messages."""
 
     source: str
-    """A file, or a dataset's name and revision."""
+    """Source of the row: a file, or a dataset's name and revision."""
     place: str
-    """Within the source, e.g. `line 3`, or `row 2` where rows are counted from 0."""
+    """Position within the source, e.g. `line 3`, or `row 2` for rows counted from 0."""
     fields: Row
 
 
 def published_rows(source: SourceSpec) -> list[PlacedRow]:
-    """All rows of a source, in order, as they were published.
+    """Return all rows of a source, in order, as they were published.
 
     Raises:
         TaskError: the source cannot be found or read, or a row is not a mapping.
@@ -48,13 +48,13 @@ def published_rows(source: SourceSpec) -> list[PlacedRow]:
 
 
 def read_file(path: Path) -> list[PlacedRow]:
-    """The rows of a `.json` list or of JSON lines, gzipped or not.
+    """Read the rows of a `.json` list or of JSON lines, gzipped or not.
 
-    Blank lines are passed over, and a byte order mark is not part of the first row.
+    Blank lines are skipped, and a byte order mark is not part of the first row.
 
     Raises:
         TaskError: the file cannot be read, is a table of another format, is not JSON, unpacks to
-            far more than it is, or holds a row that is not a mapping.
+            far more than its size, or holds a row that is not a mapping.
     """
     ending = Path(path.name.removesuffix(".gz")).suffix
     if ending in TABLES:
@@ -75,7 +75,7 @@ def read_file(path: Path) -> list[PlacedRow]:
 
 
 def placed(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
-    """Rows with their places, each of which is to be a mapping.
+    """Return rows with their positions; each must be a mapping.
 
     Raises:
         TaskError: one is not.
@@ -90,7 +90,7 @@ def placed(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
 
 
 def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
-    """Rows without lines, each placed by its number, counted from 0."""
+    """Return rows without lines, each with its number as position, counted from 0."""
     return [(f"row {number}", row) for number, row in enumerate(rows)]
 
 
@@ -118,7 +118,8 @@ def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
 
 
 def _lines(path: Path, text: str) -> list[tuple[str, Any]]:
-    """Each line's value; only a line feed ends a line, since JSON strings may hold U+2028."""
+    """Return each line's value; only a line feed ends a line, since JSON strings may hold
+    U+2028."""
     rows: list[tuple[str, Any]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():

@@ -34,7 +34,7 @@ _RANGE = re.compile(r"^(\d+)-(\d+)$")
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """The suite and the selection within it ("" for all)."""
+    """Split an address into the suite and the selection within it ("" for all)."""
     file = _FILE.match(address)
     if file:
         return file.group(1), file.group(2) or ""
@@ -45,11 +45,13 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def open_suite(spec: TaskSpec) -> Suite:
-    """Read a suite's problems. Its `spec` names the commit that a dataset on the hub was read at.
+    """Read a suite's problems.
+
+    For a dataset on the hub, the result's `spec` names the commit that was read.
 
     Raises:
-        TaskError: the data cannot be read or is empty; a row lacks a field that it needs; two
-            rows share an id; the suite names a field or a range of rows that is not there.
+        TaskError: the data cannot be read or is empty; a row lacks a required field; two rows share
+            an id; the suite names a missing field or range of rows.
     """
     spec = spec.model_copy(update={"source": pinned(spec.source)})
     rows, unfit = read_rows(spec.source)
@@ -64,16 +66,16 @@ def open_suite(spec: TaskSpec) -> Suite:
 
 @dataclass(frozen=True)
 class Suite:
-    """The problems of a suite, and what it was read by."""
+    """The problems of a suite, and the settings it was read with."""
 
     spec: TaskSpec
     rows: tuple[Row, ...]
     unfit: Mapping[str, str] = field(default_factory=dict)
-    """By id, why a row of the source was left out."""
+    """Reasons why rows of the source were skipped, by id."""
 
     @property
     def left_out(self) -> str:
-        """The rows that were left out, in a sentence; "" for none."""
+        """Describe the skipped rows in a sentence; "" if there are none."""
         if not self.unfit:
             return ""
         reasons = Counter(self.unfit.values()).most_common()
@@ -92,7 +94,7 @@ class Suite:
         return [s if s and counts[s] == 1 else f for s, f in zip(short, full, strict=True)]
 
     def check_splits(self) -> None:
-        """Raise TaskError where a split names rows that are not there."""
+        """Raise TaskError if a split names missing rows."""
         for name in self.spec.splits:
             try:
                 self._split(name)
@@ -100,10 +102,10 @@ class Suite:
                 raise TaskError(f"the split '{name}': {error}; set task.splits.{name}") from error
 
     def select(self, selection: str) -> list[Problem]:
-        """The problems of a selection, in order, each once.
+        """Return the problems of a selection, in order, each once.
 
         Raises:
-            TaskError: nothing in the suite answers to it.
+            TaskError: nothing in the suite matches.
         """
         if not selection:
             return [self.problem(number) for number in range(len(self.rows))]
@@ -162,13 +164,13 @@ class Suite:
 
 
 def read_rows(source: SourceSpec) -> tuple[list[PlacedRow], dict[str, str]]:
-    """All rows of a source, in order, in our own form; and by id why others are left out.
+    """Read all rows of a source, in order, in collab's form; and by id why others are skipped.
 
-    Rows are left out only with `source.skip_unfit`.
+    Rows are skipped only with `source.skip_unfit`.
 
     Raises:
-        TaskError: the source cannot be found or read, or a row is not a mapping, or is not of the
-            form that the source names.
+        TaskError: the source cannot be found or read, or a row is not a mapping, or does not have
+            the form that the source names.
         RecipeError: there is no such form, or it does not take these options.
     """
     rows = [row for row in published_rows(source) if _id(row) not in source.leave_out]
@@ -186,7 +188,7 @@ def read_rows(source: SourceSpec) -> tuple[list[PlacedRow], dict[str, str]]:
 
 
 def _id(row: PlacedRow) -> str:
-    """A row's id as it was published, in `task_id` or `id`; "" if it has none."""
+    """Return a row's published id, in `task_id` or `id`; "" if it has none."""
     return str(row.fields.get("task_id", row.fields.get("id", "")))
 
 

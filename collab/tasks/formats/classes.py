@@ -1,7 +1,7 @@
-"""ClassEval (Du et al. 2023, arXiv 2308.01861): a class whose methods are to be written.
+"""ClassEval (Du et al. 2023, arXiv 2308.01861): a class whose methods must be written.
 
-Its tests are cases of `unittest`. Each test method is one assert of ours, known before any program
-runs. The class in it is a stand-in whose objects live in the sandbox.
+Its tests are cases of `unittest`. Each test method becomes one assert, known before any program
+runs. The class in the test is a stand-in whose objects live in the sandbox.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 IMPORTABLE = frozenset(name.partition(".")[0] for name in MODULES.split()) | {"__future__"}
 _OF_FILES = frozenset({"open", "os", "tempfile", "shutil", "pathlib"})
-"""Names in a test that is about files: what a program writes, only the program can read."""
+"""Names in a test about files: only the program can read the files that it writes."""
 _QUOTES = "'\"“”"
 
 _PASSES = '''
@@ -39,10 +39,11 @@ def passes(candidate, case):
 
 
 def classeval(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of ClassEval: `skeleton`, `test` and `test_classes`, `solution_code`, `class_name`.
+    """Convert a row of ClassEval: `skeleton`, `test` and `test_classes`, `solution_code`,
+    `class_name`.
 
-    The prompt is the skeleton; where that does not parse, or lacks the class, one made of the same
-    parts. `methods` are those to be written, each with its `name`, `signature` and number of
+    The prompt is the skeleton; if that does not parse, or lacks the class, one made of the same
+    parts. `methods` are those to write, each with its `name`, `signature` and number of
     `parameters`.
 
     Raises:
@@ -85,7 +86,7 @@ def _class(tree: ast.Module, name: str) -> ast.ClassDef:
 
 
 def _check_fit(test: ast.Module, *others: ast.Module) -> None:
-    """True if the test can be run in the sandbox at all."""
+    """Check that the sandbox can run the test."""
     needed = {name for tree in (test, *others) for name in _modules(tree)}
     if lacking := sorted(needed - IMPORTABLE):
         raise Unfit(f"needs {', '.join(lacking)}, which the sandbox does not have")
@@ -112,7 +113,8 @@ def _prompt(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
 
 
 def _rebuilt(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
-    """A skeleton of the parts: the descriptions, and the solution's constructor and signatures."""
+    """Rebuild a skeleton from its parts: the descriptions, and the solution's constructor and
+    signatures."""
     texts = {
         str(method["method_name"]): str(method["method_description"]).partition(":\n")[2]
         for method in field(row, list, "methods_info")
@@ -136,14 +138,14 @@ def _functions(kind: ast.ClassDef) -> list[Function]:
 
 
 def _signature(node: Function) -> str:
-    """The lines of a function above its body."""
+    """Return the lines of a function above its body."""
     bare = ast.unparse(node).split("\n")
     lines = len(node.decorator_list) + 1
     return "\n".join(bare[:lines])
 
 
 def _to_write(skeleton: ast.ClassDef) -> Iterator[dict[str, Any]]:
-    """The methods that have no more than a docstring."""
+    """Yield the methods that have no more than a docstring."""
     for node in _functions(skeleton):
         if all(isinstance(line, ast.Pass | ast.Expr) for line in node.body):
             if node.name == "__init__":
@@ -154,10 +156,10 @@ def _to_write(skeleton: ast.ClassDef) -> Iterator[dict[str, Any]]:
 
 
 def _check(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -> str:
-    """The test as one of ours: the published one, run one method at a time.
+    """Return the test in collab's form: the published one, run one method at a time.
 
-    It stands in a text of its own, so that its own asserts are not counted one by one. The class in
-    it says which names are methods. Expected values come first, as in every test of a class.
+    It is in a separate text, so that its own asserts are not counted one by one. Its class lists
+    the names of the methods. Expected values come first, as in every test of a class.
     """
     cases = list(_cases(test, [str(name) for name in field(row, list, "test_classes")]))
     if not cases:
@@ -171,7 +173,7 @@ def _check(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -> 
 
 
 def _cases(test: ast.Module, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The test methods, by class."""
+    """Yield the test methods, by class."""
     for node in test.body:
         if isinstance(node, ast.ClassDef) and node.name in names:
             found = dict.fromkeys(function.name for function in _functions(node))

@@ -1,7 +1,7 @@
-"""Problems of contests: programs that read and print, or methods of a class `Solution`.
+"""Contest problems: programs that read and print, or methods of a class `Solution`.
 
 APPS (Hendrycks et al. 2021, arXiv 2105.09938) and LiveCodeBench (Jain et al. 2024, arXiv
-2403.07974). Both become a hidden test of one assert for each published case.
+2403.07974). Both become a hidden test with one assert per published case.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def same_value(value, expected):
 
 
 def check_printed(cases: Iterable[tuple[Any, Any]]) -> str:
-    """The test of what is printed: for each case what there is to read, and what is to be printed.
+    """Return the test of a program's output: the input and the expected output of each case.
 
-    As LiveCodeBench compares: white space around the text and around each line aside, each line is
-    the same, or has the same numbers.
+    As in LiveCodeBench, white space around the text and around each line is ignored, and each line
+    is the same, or has the same numbers.
 
     Raises:
         TaskError: there is no case.
@@ -61,7 +61,8 @@ def check_printed(cases: Iterable[tuple[Any, Any]]) -> str:
 
 
 def check_values(cases: Iterable[tuple[list[Any], Any]]) -> str:
-    """The test of a function: for each case its arguments, and its value; a tuple may be a list.
+    """Return the test of a function: the arguments and the value of each case; a tuple may be a
+    list.
 
     Raises:
         TaskError: there is no case.
@@ -78,12 +79,12 @@ def _check(given: str, asserts: list[str]) -> str:
 
 
 def _text(value: Any) -> str:
-    """A case's input or output, which some rows give as a list of lines."""
+    """Return a case's input or output, which some rows give as a list of lines."""
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 MOST_UNPACKED = 1 << 27
-"""Bytes that the packed cases of one problem may hold."""
+"""Most bytes that the packed cases of one problem may hold."""
 REMEDY = "write the cases as JSON, or as base64 of zlib of JSON"
 
 _PICKLED = b"\x80"
@@ -92,7 +93,7 @@ _EMPTY = frozenset({"PROTO", "FRAME", "MEMOIZE", "BINPUT", "STOP"})
 
 
 def unpacked(text: str) -> str:
-    """The JSON that a text holds: as it is, or as base64 of zlib of it, pickled or not.
+    """Return the JSON in a text: plain, or as base64 of zlib of it, pickled or not.
 
     Raises:
         TaskError: it holds anything else, or more than MOST_UNPACKED bytes.
@@ -146,14 +147,14 @@ _WORD = re.compile(r"\b[A-Z]\w*")
 def asked(
     form: Form, question: str, starter: str, function: str, cases: Sequence[tuple[Any, Any]]
 ) -> dict[str, str]:
-    """The `prompt`, `entry_point` and `test` of a problem.
+    """Return the `prompt`, `entry_point` and `test` of a problem.
 
     Args:
-        starter: code that the problem gives to begin with; "" for none.
-        function: what the problem has called; "" for a program that reads and prints.
+        starter: starter code of the problem; "" for none.
+        function: the function that the problem calls; "" for a program that reads and prints.
 
     Raises:
-        TaskError: there is no case, no such form, or no signature in the code to begin with.
+        TaskError: there is no case, no such form, or no signature in the starter code.
     """
     if form not in typing.get_args(Form):
         raise TaskError(f"unknown form '{form}'; forms: {', '.join(typing.get_args(Form))}")
@@ -172,7 +173,7 @@ def _published(question: str, starter: str, function: str) -> tuple[str, str]:
 
 
 def _function(question: str, starter: str, function: str) -> tuple[str, str]:
-    """The question as the docstring of a function, which a team's agents write together."""
+    """Return the question as the docstring of a function, which a team's agents write together."""
     if not function:
         docs = docstring(f"{question}\n\n{_READS}")
         return f"{_SIGNATURE}\n{docs}", SOLVE
@@ -181,7 +182,7 @@ def _function(question: str, starter: str, function: str) -> tuple[str, str]:
 
 
 def _signature(starter: str, function: str) -> str:
-    """The first line of the function that a starter, whose last body is empty, begins."""
+    """Return the first line of the function that a starter, whose last body is empty, begins."""
     try:
         nodes = list(ast.walk(parse(f"{starter} pass")))
     except SyntaxError as error:
@@ -195,19 +196,19 @@ def _signature(starter: str, function: str) -> str:
 
 
 def _imports(code: str) -> str:
-    """The import from `typing` that a published signature needs."""
+    """Return the import from `typing` that a published signature needs."""
     names = sorted(set(_WORD.findall(code)) & set(typing.__all__))
     return f"from typing import {', '.join(names)}\n\n\n" if names else ""
 
 
 def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
-    """A row of APPS: `question`, `input_output` as JSON, and `starter_code`.
+    """Convert a row of APPS: `question`, `input_output` as JSON, and `starter_code`.
 
     Args:
         form: `published` asks for a whole program or a method, `function` for a function.
 
     Raises:
-        TaskError: a field is missing or not of this form, or there are no cases.
+        TaskError: a field is missing or malformed, or there are no cases.
     """
     published = field(row, str, "input_output")
     cases = _json(published, "input_output", dict) if published.strip() else {}
@@ -227,9 +228,10 @@ def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
 
 
 def livecodebench(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
-    """A row of LiveCodeBench: `question_content`, `public_test_cases`, `private_test_cases`.
+    """Convert a row of LiveCodeBench: `question_content`, `public_test_cases`,
+    `private_test_cases`.
 
-    Private cases may be packed as they are published. Options as for `apps`.
+    Private cases may be packed as they are published. Options: see `apps`.
 
     Raises:
         TaskError: a field is missing, or the cases cannot be read.
@@ -259,7 +261,7 @@ def livecodebench(row: Mapping[str, Any], *, form: Form = "published") -> dict[s
 
 
 def _values(given: str, value: str) -> tuple[list[Any], Any]:
-    """A case of a function: an argument stands in each line, as JSON."""
+    """Return a case of a function, with one argument per line, as JSON."""
     lines = given.strip().split("\n") if given.strip() else []
     return [_json(line, "input", object) for line in lines], _json(value, "output", object)
 

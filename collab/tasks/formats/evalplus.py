@@ -35,17 +35,17 @@ _LOOPS = {
     "for i, (inp, exp) in enumerate(zip(inputs, results)):\n": "exp",
     "for i, inp in enumerate(inputs):\n": "ref_func(*inp)",
 }
-"""How a test goes through its inputs, and what the right answer is called there."""
+"""Loops of a test over its inputs, with the name of the right answer in each."""
 
 
 def evalplus(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
-    """A row of `evalplus/humanevalplus` or `evalplus/mbppplus`, tested by EvalPlus's own tests.
+    """Convert a row of `evalplus/humanevalplus` or `evalplus/mbppplus`, with EvalPlus's own tests.
 
     Args:
         shown: asserts of an MBPP row that its prompt shows, as published: 1.
 
     Raises:
-        TaskError: a field is missing, or the tests are not of EvalPlus's form.
+        TaskError: a field is missing, or the tests are not in EvalPlus's form.
     """
     test = _runnable(field(row, str, "test"))
     if "entry_point" in row:
@@ -55,7 +55,7 @@ def evalplus(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
 
 
 def _runnable(test: str) -> str:
-    """The test without numpy, and without inputs whose right answer is extreme."""
+    """Return the test without numpy, and without inputs whose right answer is extreme."""
     test = f"{STAND_IN}\n\n{test.replace(NUMPY, '')}"
     for loop, right in _LOOPS.items():
         head, separator, tail = test.partition(loop)
@@ -66,7 +66,7 @@ def _runnable(test: str) -> str:
 
 
 def _check(test: str, entry_point: str) -> str:
-    """MBPP+'s test, a script that calls the function by its name, as a function `check`."""
+    """Return MBPP+'s test, a script that calls the function by its name, as a function `check`."""
     before, begins, script = test.rpartition("\ninputs = ")
     if not begins:
         raise TaskError("the field 'test' has no line 'inputs = [...]'; MBPP+'s tests have one")

@@ -13,12 +13,12 @@ MARK = "####"
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
 _UNBRACED = re.compile(r"(?:(?!\\[)\]])[^\s$])+")
-"""To the next white space or the end of the formula."""
+"""Matches up to the next white space or the end of the formula."""
 _LEVEL = re.compile(r"(?:level)?\s*(\d+)(?:\.0)?", re.IGNORECASE)
 
 
 def gsm8k(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of GSM8K: `question`, and `answer`, whose number stands behind `####`.
+    """Convert a row of GSM8K: `question`, and `answer`, with its number after `####`.
 
     Raises:
         TaskError: a field is missing, or the answer has no such number.
@@ -34,9 +34,9 @@ def gsm8k(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def competition(row: Mapping[str, Any]) -> dict[str, Any]:
-    r"""A row of MATH: `problem`, and `solution` with its answer in `\boxed{}`, or `answer`.
+    r"""Convert a row of MATH: `problem`, and `solution` with its answer in `\boxed{}`, or `answer`.
 
-    Its `level` is the number in "Level 5"; a row that tells none, as "Level ?", has no such field.
+    Its `level` is the number in "Level 5"; a row without a number, as "Level ?", has no such field.
 
     Raises:
         TaskError: a field is missing, or the solution has no such answer.
@@ -58,7 +58,8 @@ def _level(published: Any) -> dict[str, int]:
 
 
 def _boxed(solution: str) -> str:
-    r"""The content of a solution's last box; without braces, as in `\boxed 3`, the next word."""
+    r"""Return the content of a solution's last box; without braces, as in `\boxed 3`, the next
+    word."""
     *_, box = (None, *_BOX.finditer(solution))
     content = solution[box.end() :] if box else ""
     inner = _braced(content) if content.startswith("{") else _word(content)
@@ -68,7 +69,7 @@ def _boxed(solution: str) -> str:
 
 
 def _braced(text: str) -> str:
-    """The content of the braces that open `text`; "" if they do not close."""
+    """Return the content of the braces that open `text`; "" if they do not close."""
     depth = 0
     for place, mark in enumerate(text):
         depth += {"{": 1, "}": -1}.get(mark, 0)

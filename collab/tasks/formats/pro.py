@@ -20,10 +20,10 @@ from collab.tasks.origins import published_rows
 def pro(
     row: Mapping[str, Any], shown: int = 1, known: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A published row as one problem, whose `prompt` asks for the new function.
+    """Convert a published row to one problem, whose `prompt` asks for the new function.
 
     `helper_name` is the known function's name, and `helper_prompt` asks for it. The new function's
-    first asserts stand in its prompt, and the others are its hidden test.
+    first asserts are in its prompt, and the others are its hidden test.
 
     Args:
         shown: asserts that the prompt shows.
@@ -58,7 +58,8 @@ def pro(
 
 
 def _described(problem: str, name: str) -> tuple[str, str, str]:
-    """The code above a function, its `def` line, and its description: a docstring or comments."""
+    """Return the code above a function, its `def` line, and its description: a docstring or
+    comments."""
     lines = problem.replace("\r\n", "\n").strip().split("\n")
     starts = [i for i, line in enumerate(lines) if line.startswith("def ")]
     if not starts:
@@ -95,7 +96,7 @@ def _split(test_code: str) -> tuple[str, list[str]]:
 
 @lru_cache(maxsize=4)
 def _known_tests(source: str) -> dict[str, str]:
-    """The tests of a source's problems, by function; `source` is its JSON."""
+    """Return the tests of a source's problems, by function; `source` is its JSON."""
     rows = (row.fields for row in published_rows(SourceSpec.model_validate_json(source)))
     humanevals = (row if "entry_point" in row else mbpp(row) for row in rows)
     return {row["entry_point"]: row["test"] for row in humanevals}

@@ -1,7 +1,7 @@
 """Duet: one agent writes the first sentence of a story, another one the last.
 
-Both are told what the story is about. What else they have in common, such as when it plays, they
-have to agree on without a word.
+Both know the story's subject. Everything else they have in common, such as its time, they must
+agree on without communication.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ THINGS = ("bell", "boat", "book", "clock", "coin", "drum", "hat", "key", "lamp",
 
 
 def duet(random: Random) -> Iterator[dict[str, Any]]:
-    """Stories in random order: who they are about, where they play, and what plays a part."""
+    """Yield stories in random order: their characters, their place, and an important object."""
     stories = list(product(HEROES, PLACES, THINGS))
     random.shuffle(stories)
     for number, words in enumerate(stories):

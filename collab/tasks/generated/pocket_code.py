@@ -1,7 +1,7 @@
 """Pocket code: programs of two functions of one line each: `aux`, and `main`, which calls it.
 
-What a problem asks for falls into two steps, so that it is right only where both agents are; each
-can be written by a small model that has seen a few worked examples.
+A problem has two steps, so it is right only if both agents are. Each step can be written by a small
+model that has seen a few worked examples.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Literal
 
 CONSTANTS = range(2, 10)
 SHOWN = 2
-"""Of the results that are tested, so many stand in the prompt as examples."""
+"""Number of tested results that the prompt shows as examples."""
 
 TRIED = {
     "number": (0, 1, 2, 3, 5, 7, 10, -1, -4, 12),
     "list": ([1], [2, 1], [3, 1, 2], [5, 5], [0, -1, 4], [9, 2, 7, 4], [-3, -8], [1, 2, 3, 4, 5]),
     "text": ("a", "Bob", "hello", "xY", "abc", "Go", "tree", "Zebra"),
 }
-"""By what the helper takes: the arguments that programs are tested with."""
+"""Arguments with which programs are tested, by the type that the helper takes."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Operation:
     """A function of one argument, in words and in Python."""
 
     words: str
-    """With `{}` for the argument."""
+    """Description, with `{}` for the argument."""
     code: str
-    """With `{}` for the argument."""
+    """Python expression, with `{}` for the argument."""
     takes: str
     gives: str
 
 
 def pocket_code(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[str, Any]]:
-    """All problems of a level, shuffled: 1 is about numbers, 2 about lists, 3 about texts.
+    """Yield all problems of a level, shuffled: 1 is about numbers, 2 about lists, 3 about texts.
 
     There are 658 of level 1, 161 of level 2 and 50 of level 3.
     """
@@ -83,7 +83,7 @@ LEVELS: dict[int, Sequence[Operation]] = {
 
 
 def _pairs(level: int) -> Iterator[tuple[Operation, Operation]]:
-    """Steps that follow each other, the first of which takes what the level is about."""
+    """Yield pairs of steps, the first of which takes the level's type."""
     taken = {1: "number", 2: "list", 3: "text"}[level]
     for first, then in product(LEVELS[level], repeat=2):
         if first.takes == taken and first.gives == then.takes:
@@ -91,7 +91,7 @@ def _pairs(level: int) -> Iterator[tuple[Operation, Operation]]:
 
 
 def _matters(first: Operation, then: Operation) -> bool:
-    """True if the result is not the argument, that of one step alone, or always the same."""
+    """Return True if the result is not the argument, nor that of one step alone, nor constant."""
     tried = TRIED[first.takes]
     whole = [_value(then, _value(first, x)) for x in tried]
     alone = [_value(first, x) for x in tried]
@@ -127,9 +127,9 @@ def _row(number: int, first: Operation, then: Operation) -> dict[str, Any]:
 
 
 def two_files(random: Random, *, level: Literal[1, 2, 3] = 2) -> Iterator[dict[str, Any]]:
-    """The problems of pocket code, of which each half is a file of its own.
+    """Yield the problems of pocket code with each half in a separate file.
 
-    `step` stands in `step.py`, and `main` in `main.py`; `helper` and `rest` tell what they do.
+    `step` is in `step.py`, and `main` in `main.py`; `helper` and `rest` describe them.
     """
     for number, row in enumerate(pocket_code(random, level=level)):
         texts = {key: _renamed(row[key]) for key in ("prompt", "rest", "whole")}

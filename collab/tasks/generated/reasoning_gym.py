@@ -1,4 +1,4 @@
-"""Problems of reasoning-gym's sets, all through one door: `reasoning_gym/NAME`."""
+"""Problems of reasoning-gym's sets, as `reasoning_gym/NAME`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from collab.distribution import install
 from collab.errors import RecipeError, TaskError, UnknownName
 
 CHUNK = 50
-"""Problems of a set that are made at once; some sets make all of theirs beforehand."""
+"""Problems of a set to make at once; some sets make all of theirs in advance."""
 MOST_VAIN_CHUNKS = 20
-"""Chunks without a new question, after which a set is held to have no more."""
+"""Chunks without a new question after which a set counts as exhausted."""
 _SEEDS = 1 << 31
 _OURS = {"size": "task.source.rows", "seed": "task.source.seed"}
 
 
 def reasoning_gym(random: Random, *, name: str, **options: Any) -> Iterator[dict[str, Any]]:
-    """Problems of the set `name`, none of them twice; options are those of the set.
+    """Yield problems of the set `name`, without repetition; options are those of the set.
 
     Raises:
         TaskError: the package is not installed.
         UnknownName: it has no such set.
-        RecipeError: an option that the suite's source has already.
+        RecipeError: an option is already set by the suite's source.
     """
     for option in {*options} & {*_OURS}:
         raise RecipeError(f"'{option}' is not an option of reasoning_gym here; set {_OURS[option]}")

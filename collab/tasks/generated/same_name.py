@@ -1,7 +1,7 @@
-"""Same name: two agents name one thing, and neither sees the name that the other gives.
+"""Same name: two agents name one thing, and neither sees the other's name.
 
-Many names are good, so that agreeing takes a convention: to name what is counted, or that and whose
-it is, in one order. From level 2 on the two are told of the thing in other words.
+Many names are good, so agreement needs a convention: to name the counted quantity, or the quantity
+and its owner, in one order. From level 2 on, the two get different descriptions of the thing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ TOLD = {
         "for all {quality} {things} in the {place}, the {kind}",
     ),
 }
-"""By level: what each of the two is told."""
+"""Descriptions for the two agents, by level."""
 
 
 def same_name(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[str, Any]]:
-    """Things to name, in random order: in few words, in more, in more that differ for the two."""
+    """Yield things to name, in random order: in few words, in more, in more that differ for the
+    two."""
     choices = [KINDS, THINGS] if level == 1 else [KINDS, THINGS, QUALITIES, PLACES]
     names = ("kind", "things", "quality", "place")
     rows = [dict(zip(names, words, strict=False)) for words in product(*choices)]

@@ -1,7 +1,7 @@
-"""Signals: a speaker sees what is meant and sends one signal; a listener picks among some things.
+"""Signals: a speaker sees a target and sends one signal; a listener picks among some things.
 
-The signals mean nothing before both give them a meaning (Lewis, Convention, 1969). The speaker does
-not know among what, and in which order, the listener picks, and cannot say "the first one".
+The signals mean nothing until both give them a meaning (Lewis, Convention, 1969). The speaker does
+not know the listener's choices or their order, and cannot say "the first one".
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 THINGS = ("bread", "chair", "horse", "clock")
 SIGNALS = ("red", "blue", "pink", "gray")
-"""As many as there are things, so that there is a convention that is always right."""
+"""Signals, as many as there are things, so that a convention exists that is always right."""
 
 
 def signals(random: Random, *, level: Literal[1, 2, 3] = 2) -> Iterator[dict[str, Any]]:
-    """All choices among two, three or four things, and what is meant of them, in random order."""
+    """Yield all choices among two, three or four things, with each target, in random order."""
     seen = [(target, choices) for choices in permutations(THINGS, level + 1) for target in choices]
     random.shuffle(seen)
     for number, (target, choices) in enumerate(seen):

@@ -1,4 +1,4 @@
-"""Problems of environments of the package verifiers, all through one door: `verifiers/NAME`."""
+"""Problems of environments of the package verifiers, as `verifiers/NAME`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from collab.recipe.packing import environment_function
 
 
 def verifiers(random: Random, *, environment: str = "", **options: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG001
-    """The tasks of an environment, in its order; options are those of its taskset.
+    """Yield the tasks of an environment, in its order; options are those of its taskset.
 
-    `environment_score` scores an answer to one. An environment's answers are single ones: where
-    something else is needed, it is refused.
+    `environment_score` scores an answer to one. Only environments with a single text answer per
+    task are supported; others are refused.
 
     Raises:
         RecipeError: no environment is named, or it does not take these options.
-        Untrusted: a recipe from elsewhere names it, and there is no yes.
+        Untrusted: a recipe from elsewhere names it, and it is not approved.
         TaskError: the package or the environment is not installed, or it needs more than answers.
     """
     if not environment:
@@ -91,7 +91,7 @@ def _needs(vf: Any, task: Any) -> str:
 
 
 def _runs(reward: Any) -> bool:
-    """True if a reward asks for the machine that a task was done on."""
+    """Return True if a reward needs the machine on which a task was done."""
     code = getattr(reward, "__func__", reward).__code__
     return "runtime" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
