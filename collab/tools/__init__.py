@@ -13,17 +13,17 @@ from collab.tools.base import Tool, function_tool, python_tool
 from collab.tools.mcp_client import ToolServers
 
 Toolboxes = Mapping[str, Mapping[str, Tool]]
-"""By agent: its tools by name."""
+"""Tools of each agent, by name."""
 
 
 async def open_tools(
     team: TeamSpec, sandbox: Sandbox, servers: ToolServers | None = None
 ) -> Toolboxes:
-    """The tools of every agent of a team; without `servers`, none of MCP servers.
+    """Open the tools of every agent of a team; without `servers`, none of MCP servers.
 
     Raises:
         RecipeError: no such tool, a function that cannot be one, or two tools of one name.
-        ToolUnavailable: an MCP server does not start, or the extra for it is missing.
+        ToolUnavailable: an MCP server does not start, or its extra is missing.
     """
     return {
         name: await _toolbox(name, spec.tools, sandbox, servers)
@@ -32,7 +32,7 @@ async def open_tools(
 
 
 def uncalled(tools: Toolboxes) -> Toolboxes:
-    """The same tools to look at: a call runs nothing, and is answered by nothing."""
+    """Return the same tools for inspection: a call runs nothing, and its answer is empty."""
 
     async def nothing(arguments: Mapping[str, Any]) -> str:  # noqa: ARG001
         return ""

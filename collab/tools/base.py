@@ -1,4 +1,4 @@
-"""A tool: what a model is told of it, and how it is called."""
+"""A tool: its description for the model, and its call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from collab.sandbox import Sandbox, Trial
 
 @dataclass(frozen=True)
 class Tool:
-    """Something that an agent may call with arguments, and that answers in text."""
+    """A function that an agent may call with arguments, and that answers in text."""
 
     spec: ToolSpec
     run: Callable[[Mapping[str, Any]], Awaitable[str]]
@@ -28,7 +28,7 @@ class Tool:
         """Call the tool within `seconds`; its errors are answers too.
 
         Raises:
-            CollabError: trouble of ours, such as a sandbox that is not to be had.
+            CollabError: an internal failure, such as an unavailable sandbox.
         """
         limit = asyncio.timeout(seconds)
         try:
@@ -43,13 +43,13 @@ class Tool:
 
 
 def function_tool(reference: str) -> Tool:
-    """The function at `file.py:function` or `module:function`, called by its own name.
+    """Make a tool from the function at `file.py:function` or `module:function`, by its own name.
 
-    Its docstring is what the model is told of it; its parameters and their types are what the model
-    may give. What it returns is told as text, and as JSON where it is not text.
+    Its docstring is the description for the model; its parameters and their types become the
+    schema. Its result is passed on as text, or as JSON if it is not text.
 
     Raises:
-        RecipeError: no such function, or one whose parameters JSON cannot describe.
+        RecipeError: there is no such function, or JSON cannot describe its parameters.
     """
     function = load("tool", reference)
     checked, parameters = _described(reference, function)
@@ -73,7 +73,7 @@ def function_tool(reference: str) -> Tool:
 def _described(
     reference: str, function: Callable[..., Any]
 ) -> tuple[Callable[..., Any], Mapping[str, Any]]:
-    """The function with its arguments checked, and the JSON Schema of these."""
+    """Return the function with its arguments checked, and their JSON Schema."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(cast(Any, function))
         parameters = adapter.json_schema()
@@ -137,12 +137,12 @@ CODE = {code!r}
 """
 TEST = "def check(run):\n    return run()\n"
 MOST = 100_000
-"""Characters that come out of the sandbox."""
+"""Most characters of the sandbox's output."""
 NOTHING = "(nothing was printed)"
 
 
 def python_tool(sandbox: Sandbox) -> Tool:
-    """The tool `python`. Its limits are those of the recipe's `sandbox`."""
+    """Return the tool `python`. Its limits are those of the recipe's `sandbox`."""
 
     async def run(arguments: Mapping[str, Any]) -> str:
         code = arguments.get("code")

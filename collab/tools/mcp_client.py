@@ -1,4 +1,4 @@
-"""MCP servers as tools: each is started once a run, and its tools are called until the run ends."""
+"""MCP servers as tools: each is started once per run and serves until the run ends."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from collab.trust.held import is_held
 
 MOST_TOOLS = 128
 MOST = 100_000
-"""Characters of a result, of a description."""
+"""Most characters of a result, and of a description."""
 STDERR = 2000
-"""Characters of what a server that does not start has said."""
+"""Most characters of a failed server's output."""
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
 class ToolServers:
-    """The MCP servers of a run, each opened once however many agents name it."""
+    """The MCP servers of a run, each opened once however many agents use it."""
 
     def __init__(self) -> None:
         self._servers: dict[str, ToolConnection] = {}
 
     async def tools(self, spec: MCPServer) -> list[Tool]:
-        """The tools of a server that an agent may call; starts it the first time.
+        """Return the tools of a server that an agent may call; starts it on first use.
 
         Raises:
-            ToolUnavailable: the extra is missing, or the server does not start in its time.
-            RecipeError: it has no tool of a name in `only`, or one that models cannot be told of.
-            Untrusted: a recipe from elsewhere names it, and there is no yes.
+            ToolUnavailable: the extra is missing, or the server does not start in time.
+            RecipeError: it lacks a tool in `only`, or has one that cannot be described to models.
+            Untrusted: a recipe from elsewhere names it, and it is not approved.
         """
         key = spec.model_copy(update={"only": None}).model_dump_json()
         if key not in self._servers:
@@ -54,7 +54,7 @@ class ToolServers:
         return [tool for name, tool in known.items() if spec.only is None or name in spec.only]
 
     async def aclose(self) -> None:
-        """Stop every server, also where one of them fails to."""
+        """Stop every server, even if stopping one of them fails."""
         async with AsyncExitStack() as stack:
             for connection in self._servers.values():
                 stack.push_async_callback(connection.aclose)
@@ -62,7 +62,8 @@ class ToolServers:
 
 
 class ToolConnection:
-    """One server. What the SDK opens is closed by the task that opened it, so it has its own."""
+    """A connection to one server. The SDK must close it in the task that opened it, so it has its
+    own."""
 
     def __init__(self, spec: MCPServer) -> None:
         self.spec = spec
@@ -76,8 +77,8 @@ class ToolConnection:
         """Start the server and list its tools.
 
         Raises:
-            ToolUnavailable: as `ToolServers.tools`.
-            Untrusted: a recipe from elsewhere names it, and there is no yes.
+            ToolUnavailable: see `ToolServers.tools`.
+            Untrusted: a recipe from elsewhere names it, and it is not approved.
         """
         if is_held(self.spec.lock):
             raise Untrusted(
@@ -89,7 +90,7 @@ class ToolConnection:
         await self._ready
 
     async def aclose(self) -> None:
-        """Stop the server; what it still does is cancelled."""
+        """Stop the server; calls in progress are cancelled."""
         self._over.set()
         if self._task is not None:
             if self._ready is None or not self._ready.done():
@@ -128,7 +129,7 @@ class ToolConnection:
         """Call a tool; return its answer as text.
 
         Raises:
-            RuntimeError: the server has ended. What else the SDK raises goes on as it is.
+            RuntimeError: the server has ended. Other exceptions of the SDK are passed on.
         """
         if self._client is None:
             raise RuntimeError(f"{self.spec} has ended")
@@ -142,7 +143,7 @@ class ToolConnection:
 
 
 def _first(error: BaseException) -> BaseException:
-    """The first exception inside the groups that the SDK's tasks wrap it in."""
+    """Return the first exception inside the groups of the SDK's tasks."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -169,7 +170,7 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
 
 
 def _http(spec: MCPServer, log: Any) -> Any:
-    """The HTTP client for a server; it notes refusals, because the SDK hides the status."""
+    """Make the HTTP client for a server; it notes refusals, because the SDK hides the status."""
     import httpx2
 
     async def note(answer: httpx2.Response) -> None:
@@ -185,7 +186,7 @@ def _http(spec: MCPServer, log: Any) -> Any:
 
 
 async def _listed(client: Any) -> list[Any]:
-    """All pages of the server's tools."""
+    """Return all pages of the server's tools."""
     tools: list[Any] = []
     cursor = None
     while True:
