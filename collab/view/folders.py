@@ -32,7 +32,8 @@ class NoRun(RecordError):
 
 
 class Folders:
-    """Some folders and the runs in them. A name is that of a run found in them, never a path."""
+    """Some folders and the runs in them. A run is named by its name in the list, never by a
+    path."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = [root.resolve() for root in roots]

@@ -99,7 +99,7 @@ def application(folders: Sequence[Path]) -> ASGIApp:
 
 
 def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -> None:
-    """Answer until SIGINT or SIGTERM; `on_start` is told the address.
+    """Answer until SIGINT or SIGTERM; `on_start` is called with the address.
 
     Raises:
         RecipeError: the port is taken, or packages are missing.
