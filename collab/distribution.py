@@ -1,4 +1,4 @@
-"""What collab is called where packages are installed from, its version, and what it requires."""
+"""The installed distribution of collab: its name, its version, and its requirements."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 NAME = "collab-agents"
-"""The distribution. What is imported, and the command, is `collab`."""
+"""Name of the distribution. The import and the command are called `collab`."""
 
 
 def version() -> str:
-    """Of the installed distribution; in a clone that is not installed, what it would be."""
+    """Return the version of the installed distribution, or of a clone that is not installed."""
     try:
         return importlib.metadata.version(NAME)
     except importlib.metadata.PackageNotFoundError:
@@ -20,7 +20,7 @@ def version() -> str:
 
 
 def requirements() -> list[str]:
-    """The requirements of the distribution, those of its extras included."""
+    """Return the requirements of the distribution, including those of its extras."""
     try:
         return importlib.metadata.requires(NAME) or []
     except importlib.metadata.PackageNotFoundError:
@@ -30,12 +30,12 @@ def requirements() -> list[str]:
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra."""
+    """Return the command that installs an extra."""
     return f"pip install '{NAME}[{extra}]'"
 
 
 def _project() -> dict[str, Any]:
-    """What a clone's own `pyproject.toml` says."""
+    """Return the `project` table of a clone's own `pyproject.toml`."""
     path = Path(__file__).resolve().parent.parent / "pyproject.toml"
     try:
         project: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))["project"]

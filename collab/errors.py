@@ -42,7 +42,7 @@ class CollabError(Exception):
     boundary: ClassVar[str] = "collab"
     exit_status: ClassVar[int] = 1
     trace: str | None = None
-    """The traceback of the foreign exception that this error stands for, where there was one."""
+    """Traceback of the foreign exception behind this error, if there was one."""
 
 
 class RecipeError(CollabError):
@@ -73,7 +73,7 @@ class UnknownName(RecipeError):
 
 
 class Untrusted(RecipeError):
-    """A recipe or folder from elsewhere would run code, and nobody has said yes to it."""
+    """A recipe or folder from elsewhere would run code that nobody has approved."""
 
 
 class TaskError(CollabError):
@@ -151,13 +151,13 @@ class RecordError(CollabError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like `name`, or None when none is close."""
+    """Return the known name most like `name`, or None if none is close."""
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
 def attribute(error: BaseException, boundary: type[CollabError], what: str = "") -> CollabError:
-    """Give an escaping `error` to the `boundary` it crossed; our own errors keep theirs.
+    """Assign an escaping `error` to the `boundary` it crossed; collab's own errors keep theirs.
 
     The message names the file and the line of the user's code that raised it, and `what` it was
     called for; `trace` holds the traceback.
@@ -171,10 +171,9 @@ def attribute(error: BaseException, boundary: type[CollabError], what: str = "")
 
 
 def told(error: BaseException) -> str:
-    """An exception on one line, e.g. `rewards.py:2: KeyError: 'oops'`.
+    """Format an exception on one line, e.g. `rewards.py:2: KeyError: 'oops'`.
 
-    The place is the innermost line of a user's file; an exception that comes from none of them
-    is told without.
+    The position is the innermost line of a user's file; other exceptions have none.
     """
     lines = [
         f"{_shown(frame.filename)}:{frame.lineno}: "
@@ -203,7 +202,8 @@ def _frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """The exception or the cause of it that passed through a user's file; else itself."""
+    """Return the exception in the chain of causes that passed through a user's file; else the
+    first."""
     links = [error]
     while (cause := links[-1].__cause__) is not None and cause not in links:
         links.append(cause)
@@ -212,12 +212,12 @@ def _origin(error: BaseException) -> BaseException:
 
 
 def _trace(error: BaseException) -> str:
-    """The traceback; of a long one the end."""
+    """Return the traceback, or the end of a long one."""
     return "".join(traceback.format_exception(error))[-_MAX_TRACE:]
 
 
 def _shown(file: str) -> str:
-    """Relative to the current folder where the file lies in it."""
+    """Return a path relative to the current folder if it is below it."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):

@@ -1,10 +1,10 @@
-"""Functions that were given in Python, under the names by which a recipe's data names them.
+"""Functions passed in Python, under the names by which a recipe's data names them.
 
-A recipe is data, so a function in it is a name. One of a file of the user's is `file.py:function`,
-one of a package `module:function`; both can be loaded again. One that a script or a notebook
-defines has no such name: it is `python.DIGEST:function`, which only the process that it was given
-in can resolve. The digest is of all that can be seen of the function, so that after a restart
-another function of that name is not taken for it.
+A recipe is data, so a function in it is a name. A function in a user's file is `file.py:function`,
+one in a package `module:function`; both can be loaded again. One that a script or a notebook
+defines has no such name: it is `python.DIGEST:function`, which only the process that passed it can
+resolve. The digest covers everything visible of the function, so that after a restart another
+function of that name is not mistaken for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME = re.compile(r"python\.[0-9a-f]{8}:\w+")
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function from now on, in this process."""
+    """Return the name of a function, and register it in this process."""
     name = _name_in_file(function) or _name_in_package(function)
     name = name or f"python.{_digest(function)}:{plain_name(function)}"
     _GIVEN[_whole(name)] = function
@@ -33,23 +33,23 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def given(name: str) -> Callable[..., Any] | None:
-    """The function that was given under a name in this process."""
+    """Return the function that was registered under a name in this process."""
     return _GIVEN.get(_whole(name))
 
 
 def _whole(name: str) -> str:
-    """The name with a file's whole path, links followed."""
+    """Return the name with a file's whole path, links resolved."""
     origin, _, function = name.rpartition(":")
     return f"{Path(origin).resolve()}:{function}" if origin.endswith(".py") else name
 
 
 def is_of_python(name: str) -> bool:
-    """Whether a name can be resolved in no other process than the one that gave it."""
+    """Return True if only the process that passed the function can resolve its name."""
     return _NAME.fullmatch(name) is not None
 
 
 def plain_name(function: Callable[..., Any]) -> str:
-    """What a function is called, as one plain word; e.g. `lambda` for a lambda."""
+    """Return a function's name as one plain word; e.g. `lambda` for a lambda."""
     while isinstance(function, partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
@@ -57,7 +57,7 @@ def plain_name(function: Callable[..., Any]) -> str:
 
 
 def _name_in_file(function: Callable[..., Any]) -> str:
-    """`file.py:function`, for what a module of the user's own holds under its own name."""
+    """Return `file.py:function` for a function that a user's module holds under its own name."""
     module = _module_of(function)
     file = getattr(sys.modules.get(module), "__file__", None)
     if "." in module or not file or not file.endswith(".py") or _is_installed(Path(file)):
@@ -73,7 +73,8 @@ def _name_in_package(function: Callable[..., Any]) -> str:
 
 
 def _module_of(function: Callable[..., Any]) -> str:
-    """The module that holds it under its own name; "" for none, or the one that was started."""
+    """Return the module that holds a function under its own name; "" for none, or for the main
+    module."""
     module = getattr(function, "__module__", None) or ""
     held = getattr(sys.modules.get(module), plain_name(function), None)
     return module if held is function and module != "__main__" else ""
@@ -92,9 +93,9 @@ def _digest(function: Callable[..., Any]) -> str:
 
 
 def _seen(function: Any, above: tuple[Any, ...] = ()) -> list[str]:
-    """All that is to be seen of a function: its code, defaults, and the values it closes over.
+    """Return everything visible of a function: its code, defaults, and the values it closes over.
 
-    `above` are the functions that close over it; one that closes over itself is seen once.
+    `above` are the functions that close over it; one that closes over itself is visited once.
     """
     if isinstance(function, partial):
         return [*_seen(function.func, above), repr(function.args), repr(function.keywords)]
@@ -116,7 +117,7 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _code(code: CodeType) -> list[str]:
-    """Without its file and lines, which change when something else does."""
+    """Return the code without its file and lines, which change with unrelated edits."""
     inside = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     inner = [piece for one in inside for piece in _code(one)]
     plain = [repr(constant) for constant in code.co_consts if not isinstance(constant, CodeType)]

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host's name or address stands for this machine itself."""
+    """Return True if a host's name or address means this machine itself."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -15,5 +15,5 @@ def is_loopback(host: str) -> bool:
 
 
 def leads_to_loopback(url: str) -> bool:
-    """Whether the host of an address stands for this machine itself."""
+    """Return True if the host of an address is this machine itself."""
     return is_loopback(urlsplit(url).hostname or "")

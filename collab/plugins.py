@@ -1,4 +1,4 @@
-"""Functions that a user names: `module:function`, `file.py:function`, or an entry point."""
+"""Functions named by a user: `module:function`, `file.py:function`, or an entry point."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ _LOADING = threading.RLock()  # else a second thread would be given a file that 
 
 
 def find(kind: str, name: str, built_in: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """The function called `name`: built in, registered under `collab.<kind>s`, or by reference.
+    """Return the function called `name`: built in, registered under `collab.<kind>s`, or by
+    reference.
 
     Raises:
-        RecipeError: no such function; with the nearest known name where there is one.
+        RecipeError: there is no such function; the message suggests the nearest known name.
     """
     if name in built_in:
         return built_in[name]
@@ -50,13 +51,14 @@ def _plural(kind: str) -> str:
 
 
 def load(kind: str, reference: str) -> Callable[..., Any]:
-    """The function at `module:function` or `file.py:function` (relative to the current folder).
+    """Load the function at `module:function` or `file.py:function` (relative to the current
+    folder).
 
-    One that was given in Python is that very function, in the process that it was given in.
+    A function that was passed in Python is returned itself, in the process where it was passed.
 
     Raises:
-        RecipeError: no such function, or one of Python's own: those take text for code.
-        Untrusted: a recipe from elsewhere names it, and there is no yes.
+        RecipeError: there is no such function, or it is Python's own: those may run text as code.
+        Untrusted: a recipe from elsewhere names it, and it is not approved.
     """
     origin, _, attribute = reference.rpartition(":")
     check_free(kind, reference)
@@ -83,7 +85,8 @@ def check_free(kind: str, reference: str) -> None:
 
 
 def check_module_free(kind: str, reference: str) -> None:
-    """As `check_free`, for a module that another package imports, then from its source alone."""
+    """Check a module that another package imports, as `check_free` does; then import it from its
+    source alone."""
     check_free(kind, reference)
     keep_to_its_source(reference.rpartition(":")[0])
 
@@ -113,10 +116,10 @@ def _refuse_pythons_own(kind: str, reference: str, module: str) -> None:
 def check_call(
     what: str, function: Callable[..., Any], takes: Sequence[str], options: Iterable[str] = ()
 ) -> None:
-    """See that `function` can be called with one argument for each of `takes`, and the options.
+    """Check that `function` can be called with one argument for each of `takes`, and the options.
 
     Raises:
-        RecipeError: it cannot; with what it is called with and what it takes.
+        RecipeError: it cannot; the message has the call and the signature.
     """
     signature = signature_of(what, function)
     try:
@@ -136,10 +139,11 @@ def bind(
     *,
     is_async: bool = False,
 ) -> Callable[..., Any]:
-    """The function of that kind and name with its options; it is called with one argument, `takes`.
+    """Return the function of that kind and name with its options; it takes one argument, `takes`.
 
     Raises:
-        RecipeError: there is no such function, it does not take these options, or it is not async.
+        RecipeError: there is no such function, it does not take these options, or it must be async
+            and is not.
     """
     function = find(kind, name, dict(built_in))
     what = f"{kind} '{name}'"
@@ -157,7 +161,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 
 def check_plain(what: str, function: Callable[..., Any]) -> None:
-    """See that `function` is not async.
+    """Check that `function` is not async.
 
     Raises:
         RecipeError: it is.
@@ -167,11 +171,11 @@ def check_plain(what: str, function: Callable[..., Any]) -> None:
 
 
 def call(what: str, boundary: type[CollabError], function: Callable[..., Any], *args: Any) -> Any:
-    """What a user's `function` returns.
+    """Call a user's `function` and return its result.
 
     Raises:
-        CollabError: of the type `boundary`, when the function raised or exited; one that it
-            raised itself as it is.
+        CollabError: of the type `boundary`, if the function raised or exited; a CollabError that it
+            raised itself is not changed.
     """
     try:
         return function(*args)
@@ -182,7 +186,7 @@ def call(what: str, boundary: type[CollabError], function: Callable[..., Any], *
 
 
 def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function; raises RecipeError where Python does not know it."""
+    """Return the signature of a function; raises RecipeError if Python does not know it."""
     try:
         return inspect.signature(function)
     except (ValueError, TypeError):
@@ -194,11 +198,11 @@ def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
 def check_options(
     what: str, function: Callable[..., Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The options, of the types that `function` takes behind its first parameter.
+    """Return the options, converted to the types that `function` takes after its first parameter.
 
     Raises:
-        RecipeError: an option that the function does not take (with the nearest name), one of
-            another type, or one that is missing.
+        RecipeError: the function does not take an option (the message suggests the nearest name),
+            an option has another type, or one is missing.
     """
     parameters = list(signature_of(what, function).parameters.values())[1:]
     takes = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
@@ -263,10 +267,10 @@ def _loaded(kind: str, name: str, path: Path) -> ModuleType:
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """What `function` returns, called in a daemon thread of its own.
+    """Call `function` in its own daemon thread, and return its result.
 
-    An async function runs there in a loop of its own, so that even one that blocks can be left
-    behind: when the caller is cancelled the thread goes on, and ends with the program at the
+    An async function runs there in its own event loop, so that even one that blocks can be
+    abandoned. If the caller is cancelled, the thread continues, and ends with the program at the
     latest. `SystemExit` and `KeyboardInterrupt` in the function arrive as `RuntimeError`.
     """
     loop = asyncio.get_running_loop()

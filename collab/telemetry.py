@@ -1,8 +1,8 @@
-"""What is done as spans of OpenTelemetry, by the names of its conventions for generative AI.
+"""OpenTelemetry spans of collab's work, by the conventions for generative AI.
 
-An episode is `invoke_workflow TEAM`, an agent's response `invoke_agent AGENT` below it; a run, a
-training, its steps and evaluations are spans above. They go to whatever the process has set up, and
-nowhere without that. What agents read or wrote is not in them.
+An episode is `invoke_workflow TEAM`, with an agent's response `invoke_agent AGENT` as its child. A
+run, a training, its steps and evaluations are parent spans. They go to the provider that the
+process has set up, and nowhere without one. They do not contain the agents' texts.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ _NANOSECONDS = 1_000_000_000
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 _asked: ContextVar[Attributes | None] = ContextVar("asked", default=None)
-"""What is known of who asks for the episodes that are played here."""
+"""Attributes of the client whose episodes are played here."""
 
 
 def set_up() -> str | None:
-    """Send this process's spans to the collector that its environment names, where it names one.
+    """Send this process's spans to the collector that its environment names, if any.
 
-    A process that has a provider of spans already keeps it. Returns what the user is to be told
-    where spans cannot be sent; of a process that asks for none, nothing of OpenTelemetry is
-    imported.
+    A process that already has a provider of spans keeps it. Returns a message for the user if spans
+    cannot be sent. Without a collector, OpenTelemetry is not imported.
     """
     named = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
     if named is None or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -57,16 +56,16 @@ def set_up() -> str | None:
 
 
 class EpisodeSpans:
-    """The spans of one episode, made of its events."""
+    """The spans of one episode, made from its events."""
 
     def __init__(self, tracer: Tracer | None, workflow: Span | None) -> None:
-        """Without a tracer nothing is done."""
+        """Start the spans; without a tracer, nothing is done."""
         self._tracer, self._workflow = tracer, workflow
         self._began: dict[tuple[int, int, str, int], int] = {}
         self._steps: dict[tuple[int, int, str], int] = {}
 
     def heard(self, emit: Callable[[Any], None]) -> Callable[[Any], None]:
-        """An `emit` for the episode's events that these spans hear too."""
+        """Return an `emit` for the episode's events that also feeds these spans."""
         if self._workflow is None:
             return emit
 
@@ -77,7 +76,7 @@ class EpisodeSpans:
         return both
 
     def _see(self, event: Any) -> None:
-        """Take what an event of `collab.runtime.events` tells."""
+        """Process an event of `collab.runtime.events`."""
         match event.type:
             case "agent.acting":
                 place = (event.turn, event.round, event.agent)
@@ -128,7 +127,7 @@ class EpisodeSpans:
 
 @contextmanager
 def traced_episode(team: str, attributes: Attributes) -> Iterator[EpisodeSpans]:
-    """The spans of an episode that is played within the block."""
+    """While entered, the spans of an episode are open."""
     named = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": team}
     with operation(
         f"invoke_workflow {team}", {**named, **(_asked.get() or {}), **attributes}
@@ -139,8 +138,8 @@ def traced_episode(team: str, attributes: Attributes) -> Iterator[EpisodeSpans]:
 def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
     """Start a span as `Tracer.start_span` does.
 
-    OpenTelemetry draws its id from Python's global random numbers. Training seeds these, and what
-    it draws from them must not hang on whether it is traced, nor ids repeat from run to run.
+    OpenTelemetry draws its id from Python's global random numbers. Training seeds these. Its random
+    numbers must not depend on tracing, and ids must not repeat from run to run.
     """
     state = random.getstate()
     random.seed()
@@ -151,7 +150,7 @@ def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
 
 
 class Operation:
-    """Something that takes a while, and its span; None where nobody traces."""
+    """A lasting operation, and its span; None without tracing."""
 
     def __init__(self, span: Span | None) -> None:
         self.span = span
@@ -162,12 +161,12 @@ class Operation:
             self.span.set_attributes(attributes)
 
     def evaluated(self, name: str, score: float | None) -> None:
-        """Tell of an evaluation's score, where there is one."""
+        """Add an evaluation's score, if there is one."""
         if self.span is not None and score is not None:
             _evaluated(self.span, name, score)
 
     def context(self) -> Context | None:
-        """A context for tasks whose spans are to stand below this one; None for the caller's."""
+        """Context in which tasks create child spans of this one; None for the caller's context."""
         if self.span is None:
             return None
         context = copy_context()
@@ -176,7 +175,7 @@ class Operation:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """While entered, further spans stand below this one; not for generators, which pause."""
+        """While entered, new spans are children of this one; not for generators, which pause."""
         if self.span is None:
             yield
             return
@@ -198,7 +197,8 @@ class Operation:
 
 @contextmanager
 def operation(name: str, attributes: Attributes) -> Iterator[Operation]:
-    """A span that ends with the block; an error that leaves it is told by its type."""
+    """Yield a span that ends with the block; an exception that leaves it is recorded by its
+    type."""
     tracer = _tracer()
     if tracer is None:
         yield Operation(None)
@@ -216,7 +216,7 @@ def operation(name: str, attributes: Attributes) -> Iterator[Operation]:
 
 @contextmanager
 def asked_by(carrier: Mapping[str, str] | None, attributes: Attributes) -> Iterator[None]:
-    """While entered, episodes belong to the trace of who asks, whose `traceparent` is in `carrier`.
+    """While entered, episodes belong to the client's trace, from the `traceparent` in `carrier`.
 
     `attributes` are added to each of them.
     """
@@ -242,7 +242,8 @@ def _evaluated(span: Span, name: str, score: float) -> None:
 
 
 def _tracer() -> Tracer | None:
-    """None where nobody in this process has OpenTelemetry: then nothing of it is imported."""
+    """Return the tracer; None, without importing OpenTelemetry, if the process has not loaded
+    it."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry.trace import get_tracer
