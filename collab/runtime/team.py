@@ -161,7 +161,7 @@ class Team:
 
     @property
     def _is_told(self) -> bool:
-        """Return True if `rewards` or `hidden` apply to the problems instead of their suite's
+        """True if `rewards` or `hidden` apply to the problems instead of their suite's
         settings."""
         return self.rewards is not None or self.hidden is not None
 

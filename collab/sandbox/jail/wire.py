@@ -53,7 +53,7 @@ class Reader:
 
     @property
     def complete(self) -> bool:
-        """Return True if a whole frame was read. Raises Malformed if it will be larger than
+        """True if a whole frame was read. Raises Malformed if it will be larger than
         allowed."""
         if self._due == HEADER.size <= len(self._read):
             (length,) = HEADER.unpack_from(self._read)
