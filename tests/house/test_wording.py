@@ -1,6 +1,8 @@
 """Plain English in what users read."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,33 @@ def test_sentences_are_short_and_words_are_plain(page: Path) -> None:
     written = sentences(page)
     assert [sentence for sentence in written if len(sentence.split()) > LONGEST] == []
     assert [sentence for sentence in written if BANNED.search(sentence)] == []
+
+
+FIRST_WORDS = re.compile(r"(What|That|Of|By|As|Whose|Those|How|Which|Where|Who|Whom|The how)\b")
+"""Words that make a docstring an answer to a question, or the rest of another sentence."""
+FOLDERS = ("collab", "trainers", "agents", "tasks")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+ASSIGNED = (ast.Assign, ast.AnnAssign)
+
+
+def docstrings(file: Path) -> Iterator[tuple[int, str]]:
+    """The line and text of each docstring of a module, class, function or attribute."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        body = getattr(node, "body", None)
+        for number, part in enumerate(body if isinstance(body, list) else ()):
+            if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
+                own = number == 0 and isinstance(node, DOCUMENTED)
+                text = part.value.value
+                if isinstance(text, str) and (own or isinstance(body[number - 1], ASSIGNED)):
+                    yield part.lineno, text.strip()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_docstrings_are_sentences_of_their_own(folder: str) -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
+        for file in sorted((ROOT / folder).rglob("*.py"))
+        for line, text in docstrings(file)
+        if FIRST_WORDS.match(text)
+    ]
+    assert found == []
