@@ -28,22 +28,22 @@ Values = Literal[
 class Treatment(Record):
     """Other values for one function of a program, to learn what depends on them.
 
-    true        copies of its own, by the same way as the others: the control
+    true        copies of its own values, made in the same way as the others: the control
     none        None
-    opaque      an object that no operation knows
-    zeros       of its types: every number, yes or no, letter and key in it is 0
-    ones        so too, with 1
-    empty       of its types: lists, texts and tables without items
-    once        the first one of the run is another of its type, wherever it comes again
-    other       every one is another of its type
-    longer      its own, but lists and texts grow
-    shorter     its own, but lists and texts lack their last items
-    first       its own first value, for ever
-    previous    for each value, its own value before the first of these
+    opaque      an object that supports no operation
+    zeros       same types: every number, yes or no, letter and key is 0
+    ones        same types: every number, yes or no, letter and key is 1
+    empty       same types: lists, texts and tables without items
+    once        the first value of the run is replaced by another of its type, wherever it recurs
+    other       every value is replaced by another of its type
+    longer      its own values, but lists and texts grow
+    shorter     its own values, but lists and texts lack their last items
+    first       its own first value, every time
+    previous    for each value, the one that came before its first occurrence
 
     Equal values of one type are changed alike in the whole run; with `zeros` and `ones` those of
-    all types. A program that looks into the interpreter
-    (frames, code, tracing) answers nothing from then on.
+    all types. If a program inspects the interpreter (frames, code, tracing), its later answers do
+    not count.
     """
 
     function: str
@@ -104,7 +104,7 @@ class Verdict(Record):
     answer_limit        it returned a value over the limit of size or depth
     memory_limit        it asked for more memory than its limit
     time_limit          it was stopped at the end of its time
-    test_runner_died        the trusted side could not finish comparing what it returned
+    test_runner_died    the trusted side could not finish comparing what it returned
     """
 
     passed: bool

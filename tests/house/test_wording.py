@@ -67,12 +67,13 @@ ASSIGNED = (ast.Assign, ast.AnnAssign)
 def docstrings(file: Path) -> Iterator[tuple[int, str]]:
     """The line and text of each docstring of a module, class, function or attribute."""
     for node in ast.walk(ast.parse(file.read_text())):
-        body = getattr(node, "body", None)
-        for number, part in enumerate(body if isinstance(body, list) else ()):
+        body = getattr(node, "body", ())
+        parts: list[ast.stmt] = body if isinstance(body, list) else []
+        for number, part in enumerate(parts):
             if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
                 own = number == 0 and isinstance(node, DOCUMENTED)
                 text = part.value.value
-                if isinstance(text, str) and (own or isinstance(body[number - 1], ASSIGNED)):
+                if isinstance(text, str) and (own or isinstance(parts[number - 1], ASSIGNED)):
                     yield part.lineno, text.strip()
 
 

@@ -35,11 +35,11 @@ class Objects:
     ) -> object:
         """Return the result of an operation; raises the class's own exceptions.
 
-        create  a new object gets the number
-        call    a method's value; what it did to its arguments is kept
-        get     a value by name
-        set     a value by name becomes the argument
-        given   what the last call made of its argument at a position, or of that keyword
+        create  make a new object with the number
+        call    return a method's value, and keep its changes to the arguments
+        get     return a value by name
+        set     set a value by name to the argument
+        given   return the last call's argument at a position or keyword, as the call left it
         """
         if operation == "given":
             return self._given[name]
