@@ -1,4 +1,4 @@
-"""`python -m collab` is the command `collab`."""
+"""Runs the command `collab` as `python -m collab`."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 LONGEST = 100
-"""Bytes in a name; a folder's name holds 255, and some add a date or a number."""
+"""Most bytes in a name; a folder's name holds 255, and some add a date or a number."""
 
 JOINED = 3
-"""Names in a joint name; of more, it gives their number."""
+"""Most names in a joint name; a number replaces the others."""
 
 
 def is_name(text: str) -> bool:
@@ -27,14 +27,14 @@ def is_name(text: str) -> bool:
 
 
 def as_name(text: str) -> str:
-    """The name nearest to a text, which a name is itself; "" where no letter is left."""
+    """Return the valid name nearest to a text; "" if no letter is left."""
     plain = "-".join("".join(letter if _fits(letter) else " " for letter in text).split())
     cut = plain.lstrip(".+-").encode()[:LONGEST].decode(errors="ignore")
     return cut.rstrip(".")
 
 
 def joint_name(names: Iterable[object]) -> str:
-    """A name for things that have none together, e.g. `aux+main`, `a+b+c+5`."""
+    """Return a joint name for several things, e.g. `aux+main`, `a+b+c+5`."""
     plain = [as_name(str(name)) or "-" for name in names]
     more = [str(len(plain) - JOINED)] if len(plain) > JOINED else []
     return as_name("+".join([*plain[:JOINED], *more]))
@@ -71,7 +71,7 @@ Name = Annotated[str, AfterValidator(_checked)]
 """A name, or "" for none."""
 
 SuiteName = Annotated[str, AfterValidator(_checked_suite)]
-"""A suite's name, where members of a family are `FAMILY/NAME`; or "" for none."""
+"""A suite's name, with members of a family as `FAMILY/NAME`; or "" for none."""
 
 FolderName = Annotated[str, AfterValidator(_checked_folder)]
-"""The name of one folder within another, as records refer to it."""
+"""Name of one folder within another, as records refer to it."""

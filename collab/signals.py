@@ -1,4 +1,4 @@
-"""The signals by which somebody ends a command."""
+"""The signals that end a command."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import signal
 
 
 def ending_signals() -> tuple[signal.Signals, ...]:
-    """Ctrl-C, SIGTERM and, where the terminal closes, SIGHUP; nohup has the latter ignored."""
+    """Return Ctrl-C, SIGTERM and, unless nohup ignores it, SIGHUP for a closed terminal."""
     hung_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
     return signal.SIGINT, signal.SIGTERM, *hung_up

@@ -1,4 +1,4 @@
-"""Means and deviations, added up without rounding errors."""
+"""Means and deviations, summed without rounding errors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from math import fsum, sqrt
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean; 0 of no values."""
+    """Return the arithmetic mean; 0 for no values."""
     return fsum(values) / len(values) if values else 0.0
 
 
 def deviation(values: Sequence[float]) -> float:
-    """The population standard deviation; 0 of no values."""
+    """Return the population standard deviation; 0 for no values."""
     middle = mean(values)
     return sqrt(mean([(value - middle) ** 2 for value in values]))

@@ -1,4 +1,4 @@
-"""Parsing Python that a model wrote: every way to fail is a SyntaxError."""
+"""Parses Python that a model wrote: every failure is a SyntaxError."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ MAX_CHARACTERS = 200_000
 MAX_DEPTH = 200
 
 _PARSER = Lock()
-"""Python 3.11 counts the depth of a tree for all threads together, and fails where two parse."""
+"""Lock for the parser: Python 3.11 counts a tree's depth for all threads together."""
 
 
 def parse(source: str) -> ast.Module:
-    """The syntax tree of `source`, no deeper than a recursive visitor can walk.
+    """Parse `source` to a syntax tree no deeper than a recursive visitor can walk.
 
     Raises:
-        SyntaxError: with line and column where they are known; also for sources that would
-            exhaust the parser (90,000 minus signs), hold NUL bytes or lone surrogates, or are
-            longer than `MAX_CHARACTERS`.
+        SyntaxError: with line and column if known; also for sources that would exhaust the parser
+            (90,000 minus signs), hold NUL bytes or lone surrogates, or are longer than
+            `MAX_CHARACTERS`.
     """
     if len(source) > MAX_CHARACTERS:
         raise SyntaxError(f"source of {len(source)} characters; the limit is {MAX_CHARACTERS}")
@@ -45,7 +45,7 @@ def parses(source: str) -> bool:
 
 
 def functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The module-level functions by name; the last definition of a name counts."""
+    """Return the module-level functions by name; the last definition of a name counts."""
     return {
         node.name: node
         for node in tree.body

@@ -6,12 +6,12 @@ import re
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun, e.g. `1 step`, `1,024 steps`, `0 new tokens`."""
+    """Format a number with its noun, e.g. `1 step`, `1,024 steps`, `0 new tokens`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def option(name: str, value: object = "") -> str:
-    """An option for both faces, e.g. `--out FOLDER (in Python: out=)`."""
+    """Name an option of both interfaces, e.g. `--out FOLDER (in Python: out=)`."""
     shown = f"--{name} {value}".rstrip()
     return f"{shown} (in Python: {name.replace('-', '_')}=)"
 
@@ -43,7 +43,7 @@ STEERING = re.compile(
 
 
 def clean(text: str) -> str:
-    """The text with escapes for characters that could steer a terminal.
+    """Escape characters in a text that could steer a terminal.
 
     Output of models, servers and files may contain such characters.
     """

@@ -1,1 +1,1 @@
-"""The face in Python: training from objects, and what runs have left."""
+"""The Python interface: training from objects, and reading the results of runs."""

@@ -1,4 +1,4 @@
-"""The command line: one thin file a command, imported when it is used."""
+"""The command line: one thin file per command, imported when it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Games: a state that a team's joint actions change, and of which each agent observes its part."""
+"""Games: the team's joint actions change a state, and each agent observes part of it."""
 
 from collab.environments.base import Environment, Observation, Step
 from collab.environments.library import BUILT_IN, environment_for

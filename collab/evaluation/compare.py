@@ -1,4 +1,4 @@
-"""Numbers of teams, and their differences."""
+"""Computes the numbers of teams, and their differences."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Several teams on the same problems, one after the other, on models that they share.
+"""Evaluates several teams on the same problems, one after the other, with shared models.
 
-Teams take turns so that each one's speed is its own. Models are opened once for all of them, and
-loaded before the first episode, so that no team pays for it.
+Teams take turns, so that each has its own speed. Models are opened once for all of them, and loaded
+before the first episode, so that no team pays for it.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ class TeamRun:
 
     @property
     def missing(self) -> list[Start]:
-        """The episodes that are still to be played."""
+        """Episodes that still have to be played."""
         team = self.team
         return [
             Start(problem, group=row, sample=sample)
@@ -306,7 +306,7 @@ class TeamRun:
             self.folder.begin(self.team.recipe, self._about(self.folder))
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
-        """Play the missing episodes; leave it as `Session.play`."""
+        """Play the missing episodes; close it as for `Session.play`."""
         if self._session is None:
             return
         played = self._session.play(self.missing, seed=self.team.recipe.seed, progress=progress)

@@ -30,9 +30,9 @@ _COMMENT_OR_STRING = re.compile(
 
 
 def strip_comments(source: str) -> str:
-    """`source` without comments, docstrings and other strings that are nobody's value.
+    """Return `source` without comments, docstrings and other strings that are not used as values.
 
-    Code that does not parse loses its comments only.
+    Code that does not parse loses only its comments.
     """
     try:
         return ast.unparse(_without_idle_strings(parse(source)))
@@ -66,7 +66,7 @@ MAX_EDIT = 500
 MAX_ARTEFACT = 20_000
 """Characters of one artefact that the expert reads."""
 MARK = 32
-"""Digits of the mark of data; 128 bits cannot be hit upon."""
+"""Hexadecimal digits of the mark of data; 128 bits cannot be guessed."""
 
 ROLE = """\
 You are an expert who advises a team of agents. You are shown their task and what each of them
@@ -92,7 +92,7 @@ Advice = dict[str, list[str]]
 
 
 class Expert:
-    """Asks a model for edits, and again when its answer is of another form."""
+    """Asks a model for edits, and repeats if its answer is malformed."""
 
     name = "expert"
 
@@ -103,7 +103,7 @@ class Expert:
         """Return the edits for each agent.
 
         Raises:
-            FeedbackError: no answer was of the asked form.
+            FeedbackError: no answer had the required form.
             ModelError, BudgetExceeded: the model did not answer.
         """
         advice, usage = await self._advice(outcome)
@@ -112,7 +112,7 @@ class Expert:
         return {**feedback, first: feedback[first].model_copy(update={"usage": usage})}
 
     async def aclose(self) -> None:
-        """The model belongs to whoever opened it."""
+        """Do nothing: the model belongs to the caller."""
 
     async def _advice(self, outcome: Outcome) -> tuple[Advice, Usage]:
         messages = expert_prompt(outcome)
@@ -173,7 +173,7 @@ class Expert:
 
 
 def expert_prompt(outcome: Outcome) -> list[Message]:
-    """The expert's prompt: the public task, and the artefacts as marked data."""
+    """Return the expert's prompt: the public task, and the artefacts as marked data."""
     example = ", ".join(f'"{agent}": ["first edit", "second edit"]' for agent in outcome.agents)
     public = outcome.problem.public
     is_code = "entry_point" in public
@@ -196,10 +196,10 @@ def expert_prompt(outcome: Outcome) -> list[Message]:
 
 
 def read_advice(answer: str, agents: Sequence[str]) -> Advice:
-    """The advice in an answer.
+    """Return the advice in an answer.
 
     Raises:
-        ValueError: the answer is not of the asked form.
+        ValueError: the answer does not have the required form.
     """
     text = answer.strip()
     fenced = _FENCE.match(text)
@@ -216,7 +216,8 @@ def read_advice(answer: str, agents: Sequence[str]) -> Advice:
 
 
 def _mark(texts: Iterable[str]) -> str:
-    """One that none of the texts can hold: it depends on every character of them all."""
+    """Return a mark that none of the texts can contain: it depends on every character of them
+    all."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(hashlib.sha256(text.encode(errors="replace")).digest())
@@ -229,7 +230,7 @@ def _clamped(edit: str) -> str:
 
 
 def _error_of(failure: Failure) -> CollabError:
-    """A failed action's failure as the error that it was."""
+    """Return a failed action's failure as the original error."""
     kind = getattr(errors, failure.type, None)
     is_error = isinstance(kind, type) and issubclass(kind, CollabError)
     if not is_error or kind is errors.UnknownName:

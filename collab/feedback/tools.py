@@ -1,4 +1,4 @@
-"""Linters and type checkers: programs in, located remarks out, many programs in one process."""
+"""Linters and type checkers: maps programs to located remarks, many programs per process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from collab.sandbox.jail.files import BadFiles, File, is_files, split_files
 Severity = Literal["error", "warning", "info"]
 
 TOOL_SECONDS = 60.0
-"""Limit of one process, whatever the number of programs."""
+"""Time limit of one process, whatever the number of programs."""
 MAX_BATCH = 64
 NOISE = frozenset({"E501", "S101", "S311", "PLR2004"})
 """Remarks on matters of taste: line length, asserts, `random`, plain numbers in comparisons."""
@@ -36,7 +36,7 @@ _CONCISE = re.compile(
 
 
 def files_of(text: str) -> tuple[File, ...]:
-    """The files of a program; none where it is one text, or its files make no program."""
+    """Return the files of a program; none if it is one text, or its files are no program."""
     try:
         return split_files(text) if is_files(text) else ()
     except BadFiles:
@@ -45,13 +45,13 @@ def files_of(text: str) -> tuple[File, ...]:
 
 @dataclass(frozen=True)
 class Analyser:
-    """An analyser's command line, and how its output is read."""
+    """An analyser's command line, and the parser of its output."""
 
     name: str
     command: tuple[str, ...]
 
     def read(self, output: str) -> Iterator[tuple[str, Finding]]:
-        """The remarks, each with the file it is on."""
+        """Parses the remarks, each with its file."""
         if self.name == "ruff":
             yield from (_ruff(item) for item in json.loads(output))
         elif self.name == "mypy":
@@ -63,10 +63,10 @@ class Analyser:
 
 
 def find_tool(name: str) -> Analyser:
-    """An analyser that is installed here.
+    """Return an analyser that is installed here.
 
     Raises:
-        FeedbackUnavailable: it is not; with the remedy.
+        FeedbackUnavailable: it is not; the message has the remedy.
     """
     if name == "ruff":
         select = "--select E9,F,B,S,PL,C90 --output-format json --quiet"
@@ -99,7 +99,7 @@ def _missing(name: str) -> FeedbackUnavailable:
 
 
 class Batcher:
-    """Runs one process of a tool at a time, on all the programs that wait for it."""
+    """Runs one process of a tool at a time, on all waiting programs."""
 
     def __init__(self, tool: Analyser) -> None:
         self.tool = tool
@@ -107,7 +107,7 @@ class Batcher:
         self._work: asyncio.Task[None] | None = None
 
     async def check(self, program: str) -> list[Finding]:
-        """The tool's remarks on a program, in the program's own lines.
+        """Return the tool's remarks on a program, in the program's own lines.
 
         Raises:
             FeedbackError: the tool failed or took longer than `TOOL_SECONDS`.
@@ -191,9 +191,9 @@ class Batcher:
         ]
 
     async def _output(self, names: Sequence[str], folder: str, *, alone: bool) -> str:
-        """Standard output; the environment holds no key that a tool could show.
+        """Return the standard output; the environment holds no key that a tool could show.
 
-        Of a program that is `alone`, what a tool says as it gives up is a remark on it.
+        For a program that is `alone`, a tool's last message on failure is a remark on it.
         """
         pipe = subprocess.PIPE
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder}

@@ -12,7 +12,7 @@ from collab.wording import counted
 FEW_TASKS = 5
 FAILED, DEAD, TRUNCATED, EMPTY = 0.1, 0.5, 0.2, 0.3
 TOO_EASY = 0.9
-"""Share of the largest return."""
+"""Share of the largest return above which tasks are too easy."""
 REVIVED = 0.2
 """Share of the groups that are dead as played, but not when crossed."""
 
@@ -128,7 +128,7 @@ def untrainable(probe: TeamProbe) -> Iterator[str]:
 
 
 def of_games(probe: TeamProbe) -> Iterator[str]:
-    """Limits of the probe in games."""
+    """Yield the limits of the probe in games."""
     if probe.game is None:
         return
     if not probe.game.crosses:

@@ -1,4 +1,4 @@
-"""All that a user writes: pydantic models, and loading them by name with overrides."""
+"""The files that users write: pydantic models, and loading them by name with overrides."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name on first use: who lists what there is needs no model of it."""
+    """Import a name on first use, since listing what exists needs none of the models."""
     if name not in _MODULES:
         raise AttributeError(f"module 'collab.recipe' has no attribute {name!r}")
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""The record of what a team did: plain typed data, JSON in and out.
+"""The record of a team's work: plain typed data, JSON in and out.
 
 An `Episode` is one attempt of a team at a problem. It holds turns; a turn holds decisions (one
 agent's observation and its action), the joint artefact, its score, and the feedback for the next

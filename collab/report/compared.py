@@ -55,7 +55,8 @@ Named = Sequence[tuple[str, Metrics]]
 
 
 def evaluation_opening(results: Results) -> Opening:
-    """The teams of an evaluation and their differences from the first one: a card a metric."""
+    """Show the teams of an evaluation and their differences from the first one: one card per
+    metric."""
     if not results.teams:
         return Opening()
     entries = [(team.label, team.metrics) for team in results.teams]

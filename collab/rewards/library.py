@@ -1,4 +1,4 @@
-"""The families of rewards that come with collab, and their parts by the name a recipe uses."""
+"""The families of rewards that come with collab, with their parts by name."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ MEASURES: tuple[Measure, ...] = tuple(measure for family in FAMILIES for measure
 
 
 def open_part(name: str, spec: PartSpec) -> PartFunction:
-    """The function of a part, with its options.
+    """Return the function of a part, with its options.
 
     Raises:
-        RecipeError: no such function, or an option that it does not take.
+        RecipeError: there is no such function, or it does not take an option.
     """
     function = find("reward", spec.use, BUILT_IN)
     return bind_part(name, spec.use, function, spec.options, built_in=spec.use in BUILT_IN)

@@ -1,4 +1,4 @@
-"""One part of a reward: its function found, its options checked, its value watched."""
+"""One part of a reward: finds its function, checks its options and its values."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from collab.recipe.team import ENTRY, HELPER, Roles
 from collab.rewards.context import Part, RewardContext
 
 AGENT_OPTIONS = ("agent", "helper")
-"""Options that name an agent, or a role; in a team without it the part does not apply."""
+"""Options that name an agent, or a role; the part does not apply to a team without it."""
 
 
 class Budget:
-    """The time that all parts of one score have together, waiting for the sandbox apart."""
+    """Common time limit of all parts of one score, without the time waiting for the sandbox."""
 
     def __init__(self, seconds: float, context: RewardContext) -> None:
         self.seconds, self._context = seconds, context
@@ -40,16 +40,16 @@ class PartFunction:
     options: Mapping[str, Any]
     built_in: bool
     named: Mapping[str, str]
-    """The agents, or roles, that the part is about, by option."""
+    """Agents, or roles, that the part is about, by option."""
 
     def lacks(self, roles: Roles, agents: Collection[str]) -> str:
-        """Why the part has no meaning in a team; "" where it has one."""
+        """Return why the part has no meaning in a team; "" if it has one."""
         return next(filter(None, (roles.lacks(name, agents) for name in self.named.values())), "")
 
     def calls(self, roles: Roles) -> dict[str, dict[str, Any]]:
-        """The options of each call: one for each helper, where the part is about the helpers.
+        """Return the options of each call: one per helper, if the part is about the helpers.
 
-        By the helper's name; "" for a part that is called once.
+        The key is the helper's name; "" for a part that is called once.
         """
         helpers = roles.helpers if HELPER in self.named.values() else ("",)
         return {
@@ -61,13 +61,14 @@ class PartFunction:
         }
 
     async def evaluate(self, context: RewardContext, budget: Budget) -> Part:
-        """The part's value, from 0 to 1; of one about several helpers, the mean over them.
+        """Return the part's value, from 0 to 1; for a part about several helpers, the mean over
+        them.
 
         `budget` is the time of all parts together.
 
         Raises:
-            RewardError: the function raised, took too long, or gave something else.
-            CollabError: as it came out of `context`.
+            RewardError: the function raised, took too long, or returned something else.
+            CollabError: as raised by `context`.
         """
         parts = {
             helper: await self._evaluate(context, options, budget)
@@ -132,10 +133,10 @@ class PartFunction:
 def bind_part(
     name: str, use: str, function: Callable[..., Any], options: Mapping[str, Any], *, built_in: bool
 ) -> PartFunction:
-    """The part called `name`, which calls `function`, with its options.
+    """Return the part called `name`, which calls `function`, with its options.
 
     Raises:
-        RecipeError: an option that the function does not take, or a function of TRL.
+        RecipeError: the function does not take an option, or is a function of TRL.
     """
     what = f"reward part '{name}' ({use})"
     _check_is_not_trl(what, function)

@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole, and brought to the disk before they get their name."""
+"""Replaces files atomically, flushed to the disk before they get their name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collab.runs.layout import LOCK
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file as a whole: a reader sees the old text or the new one, never a part."""
+    """Replace a file atomically: a reader sees the old text or the new one, never a part."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -30,14 +30,14 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def open_as_usual(path: Path) -> None:
-    """Give a file that only its owner may read, as temporary ones, the mode of any other file."""
+    """Give a temporary file, which only its owner may read, the mode of any other file."""
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)
 
 
 def sync_files(folder: Path) -> None:
-    """Bring every file of a folder to the disk."""
+    """Flush every file of a folder to the disk."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as stream:
@@ -45,7 +45,7 @@ def sync_files(folder: Path) -> None:
 
 
 def sync_names(folder: Path) -> None:
-    """Bring the names of a folder's files to the disk."""
+    """Flush the names of a folder's files to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -54,7 +54,7 @@ def sync_names(folder: Path) -> None:
 
 
 class Lock:
-    """The right to write a folder, which one process has at a time; it ends with the process."""
+    """The exclusive right to write a folder; it ends with the process."""
 
     def __init__(self, folder: Path, *, seconds: float = 0.0) -> None:
         """Make the folder and lock it, or wait up to `seconds` for another writer to end.
@@ -88,7 +88,7 @@ class Lock:
         self.release()
 
     def release(self) -> None:
-        """Let others write; a folder that holds nothing else is removed."""
+        """Release the lock; a folder that holds nothing else is removed."""
         with suppress(OSError):
             if [path.name for path in self.folder.iterdir()] == [LOCK]:
                 (self.folder / LOCK).unlink()

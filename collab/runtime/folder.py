@@ -1,4 +1,4 @@
-"""The folder of a run, open for writing; it can be read at every moment."""
+"""The folder of a run, open for writing; it can be read at any time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> RunFolder:
-        """Make the folder and write what is known at the start.
+        """Make the folder and write the initial files.
 
         Raises:
-            RecordError: the folder holds a run already, is being written, or cannot be written.
+            RecordError: the folder already holds a run, is being written, or cannot be written.
         """
         with ExitStack() as opened:
             lock = opened.enter_context(Lock(path))
@@ -50,15 +50,15 @@ class RunFolder:
         return folder
 
     def append(self, episode: Episode) -> None:
-        """Add a finished episode, whole or not at all.
+        """Append a finished episode, completely or not at all.
 
         Raises:
-            RecordError: it cannot be written; the episodes before it are whole.
+            RecordError: it cannot be written; the earlier episodes are intact.
         """
         self._episodes.append(episode.model_dump_json())
 
     def close(self) -> None:
-        """Let others write."""
+        """Release the folder to other writers."""
         self._episodes.close()
         self._lock.release()
 

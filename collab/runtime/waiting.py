@@ -1,4 +1,4 @@
-"""Waiting for async work from plain code, in a script as in a notebook."""
+"""Waits for async work from plain code, in a script as well as in a notebook."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` and return its value, also while an event loop runs, as in a notebook.
+    """Run `work` and return its value, also while an event loop is running, as in a notebook.
 
-    There it is done in a loop of its own, on a thread of its own, while the caller's thread waits.
+    In that case it runs in a separate loop and thread, while the caller's thread waits.
     """
     if not _in_a_loop():
         return asyncio.run(work)
@@ -38,7 +38,7 @@ def _in_a_loop() -> bool:
 
 
 class LoopThread:
-    """An event loop on a thread of its own, from now until `close`."""
+    """An event loop on its own thread, from now until `close`."""
 
     def __init__(self) -> None:
         self._loop: Future[asyncio.AbstractEventLoop] = Future()
@@ -47,7 +47,7 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin `work` there."""
+        """Start `work` in this loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop.result())
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
@@ -70,7 +70,7 @@ class LoopThread:
         return False
 
     def close(self) -> None:
-        """End the loop; what is still at work in it is cancelled."""
+        """End the loop; work in progress is cancelled."""
         self._loop.result().call_soon_threadsafe(self._end.set)
         self._thread.join()
 
@@ -91,8 +91,8 @@ async def _begun(work: Coroutine[Any, Any, T], over: Future[None]) -> asyncio.Ta
 class Kept:
     """Models that stay open between the runs of a team, from `open` to `close`.
 
-    Opened by plain code, they live in a loop on a thread of their own; opened here (`open_here`),
-    in the loop that is running.
+    Opened by plain code, they live in a loop on their own thread; opened by `open_here`, in the
+    running loop.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Kept:
         await self._close_pool(clean=clean)
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in the loop of the models that are kept."""
+        """Run `work` in the loop of the open models."""
         if self._thread is not None:
             return self._thread.wait_for(work)
         if self._loop is not None:
@@ -138,7 +138,7 @@ class Kept:
         return await asyncio.wrap_future(self._thread.submit(work))
 
     def pool_here(self) -> ModelPool | None:
-        """The models that are kept for the loop that is running, if any are."""
+        """Return the open models of the running loop, if there are any."""
         is_thread = self._thread is not None and self._thread.is_running_here()
         return self._pool if is_thread or self._loop is asyncio.get_running_loop() else None
 

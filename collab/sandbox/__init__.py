@@ -1,4 +1,4 @@
-"""Running untrusted programs against trusted tests, behind every layer that Linux offers."""
+"""Runs untrusted programs against trusted tests, behind every layer that Linux offers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Teams behind OpenAI's interface: what `collab serve` serves, and what an application mounts.
+"""Teams behind OpenAI's API, for `collab serve` and for applications that mount them.
 
-`app` is the way in from Python. `team` is one team and `teams` are all of them, with their models;
-`asking` is what a request asks for and `reply` the form of an answer, of which `chat/` and
-`responses/` are two; `http/` is the way between both.
+`app` is the Python entry point. `team` is one team, and `teams` are all of them with their models.
+`reading` parses requests. `reply` is the common part of the answers in `chat` and `responses`.
+`server`, `application`, `guard` and `answer` handle HTTP.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ def app(
     model: str | None = None,
     **settings: Any,
 ) -> Application:
-    """An ASGI application that answers for teams as OpenAI's servers answer for models.
+    """Return an ASGI application that answers for teams as OpenAI's servers answer for models.
 
-    Mounted in another application, its `lifespan` is to be entered in that one's own.
+    If another application mounts it, that one's own lifespan must enter its `lifespan`.
 
     Args:
         names: teams' names, team or recipe files, folders of runs.
-        served_as: what clients call each; default: its folder's or its own name.
-        trust: a yes to the functions of recipes from elsewhere.
+        served_as: the name of each for clients; default: its folder's or its own name.
+        trust: True approves the functions of recipes from elsewhere.
         model: for agents without a model of their own.
         settings: fields of `collab.serving.settings.Settings`, e.g. `keys=("...",)`.
 
     Raises:
-        RecipeError: a team that is not known, or packages that are missing.
-        Untrusted: a recipe comes from elsewhere and would run code, and there is no yes.
+        RecipeError: a team is unknown, or packages are missing.
+        Untrusted: a recipe comes from elsewhere, would run code, and is not approved.
     """
     check_installed()
     if settings.get("mcp"):
@@ -54,12 +54,12 @@ def app(
 
 
 def check_installed() -> None:
-    """Raise RecipeError where the packages of the extra `serve` are missing."""
+    """Raise RecipeError if the packages of the extra `serve` are missing."""
     _check("serve", "prometheus_client", "starlette", "uvicorn")
 
 
 def check_mcp() -> None:
-    """Raise RecipeError where the package of the extra `mcp` is missing."""
+    """Raise RecipeError if the package of the extra `mcp` is missing."""
     _check("mcp", "mcp")
 
 

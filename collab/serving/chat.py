@@ -53,7 +53,7 @@ def read_chat(body: bytes, settings: Settings) -> TeamQuestion:
     """Read a request for a chat completion.
 
     Raises:
-        Refused: it is malformed, or asks for what no team can give.
+        Refused: it is malformed, or asks for something that no team can do.
     """
     chat = read(ChatBody, body)
     chat.refuse_the_impossible()
@@ -153,7 +153,7 @@ class ChatReply(TeamReply):
 
 
 def _reasoned(text: str | None) -> dict[str, Any]:
-    """The same under both names that clients read it by."""
+    """Return the text under both names by which clients read reasoning."""
     return {} if text is None else {"reasoning": text, "reasoning_content": text}
 
 

@@ -1,4 +1,4 @@
-"""Errors for clients, in OpenAI's shape and without details of this machine."""
+"""Errors for clients, in OpenAI's format and without details of this machine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ INVALID, LIMITED, SERVER = "invalid_request_error", "rate_limit_error", "server_
 
 
 class Refused(Exception):
-    """A request that gets no answer, and why, in words that are safe to send.
+    """A request that gets no answer, with a reason that is safe to send.
 
-    `reason` is OpenAI's `code`, `param` the path of the part of the body that is to be changed.
+    `reason` is OpenAI's `code`, `param` the path of the part of the body to change.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Refused(Exception):
         }
 
     def response(self) -> JSONResponse:
-        """The HTTP response with the status and the headers that go with it."""
+        """Return the HTTP response, with its status and headers."""
         headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
         if self.retry_after is not None:
             headers["retry-after"] = str(self.retry_after)
@@ -55,12 +55,12 @@ class Refused(Exception):
 
 
 def invalid(message: str, param: str | None = None, reason: str | None = None) -> Refused:
-    """The body asks for what cannot be given."""
+    """Refuse a body that asks for something impossible."""
     return Refused(400, reason, message, param=param)
 
 
 def unknown_model(known: Mapping[str, Any]) -> Refused:
-    """A name that is none of those served; it is not repeated, and never looked up anywhere."""
+    """Refuse an unknown model name; it is not repeated, and never looked up elsewhere."""
     return Refused(
         404,
         "model_not_found",
@@ -70,12 +70,12 @@ def unknown_model(known: Mapping[str, Any]) -> Refused:
 
 
 def unavailable(message: str) -> Refused:
-    """Nobody can be answered at present."""
+    """Refuse because no request can be answered at present."""
     return Refused(503, "engine_unavailable", message, kind=SERVER, retry_after=5)
 
 
 def too_slow(seconds: float) -> Refused:
-    """The time limit of an episode was reached."""
+    """Refuse because an episode reached its time limit."""
     return Refused(504, "timeout", f"no answer within {seconds:g} s", kind=SERVER)
 
 

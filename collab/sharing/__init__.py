@@ -1,1 +1,1 @@
-"""Handing a trained team on: plain adapters, merged weights, and a folder for the hub."""
+"""Exports a trained team: plain adapters, merged weights, and a folder for the hub."""

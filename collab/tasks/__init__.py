@@ -1,4 +1,4 @@
-"""Problems: suites, where they come from, and their addresses."""
+"""Problems: suites, their sources, and their addresses."""
 
 from collab.tasks.hub import pinned
 from collab.tasks.suite import Suite, open_suite, split_address

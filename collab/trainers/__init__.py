@@ -1,4 +1,4 @@
-"""Training: credit and gradients for what the runtime plays.
+"""Training: credit and gradients for episodes that the runtime plays.
 
 from pathlib import Path
 from collab import load_recipe
@@ -30,7 +30,7 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the public names on first use: torch is loaded when training begins."""
+    """Import the public names on first use, so torch is loaded only when training begins."""
     if name not in __all__:
         raise AttributeError(f"module 'collab.trainers' has no attribute {name!r}")
     from importlib import import_module

@@ -1,6 +1,6 @@
-"""A local page over many runs: list, filter, compare, open one, follow those at work.
+"""A local page over many runs: list, filter, compare and open them, or follow running ones.
 
-`folders` is what may be read, `pages` are the reports of what was asked for, `server` answers.
+`folders` finds the runs that may be read, and `server` serves the list and the reports.
 """
 
 from collab.view.server import check_installed, serve

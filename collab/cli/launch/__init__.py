@@ -1,1 +1,1 @@
-"""Handing a training run to a cluster's scheduler."""
+"""Passes a training run to a cluster's scheduler."""

@@ -1,1 +1,1 @@
-"""Following a run, a training or an evaluation while it goes on."""
+"""Follows a run, a training or an evaluation while it is running."""

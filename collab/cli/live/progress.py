@@ -146,7 +146,7 @@ class Progress:
         self.watching = False
         """Another process does the work, so this one's memory says nothing."""
         self.stage = ""
-        """The model that is being fetched or loaded, and how far."""
+        """Model being downloaded or loaded, with its progress."""
         self.episodes = Episodes()
         self._cells: dict[str, float] = {}
         """Start of each training of a study that is under way."""

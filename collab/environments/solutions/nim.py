@@ -1,4 +1,4 @@
-"""Nim: who wins from where."""
+"""Nim: winning positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operator import xor
 
 @cache
 def wins(heaps: tuple[int, ...]) -> bool:
-    """True if who is to move can win, by trying all moves."""
+    """Return True if the player to move can win, by trying all moves."""
     after = (
         tuple(sorted((*heaps[:n], left - taken, *heaps[n + 1 :])))
         for n, left in enumerate(heaps)
@@ -19,5 +19,5 @@ def wins(heaps: tuple[int, ...]) -> bool:
 
 
 def parity(heaps: Sequence[int]) -> bool:
-    """The same by Bouton's rule: the sum of the heaps without carry is not 0."""
+    """Decide the same by Bouton's rule: the sum of the heaps without carry is not 0."""
     return reduce(xor, heaps, 0) != 0

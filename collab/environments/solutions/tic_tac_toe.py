@@ -1,4 +1,4 @@
-"""Tic-tac-toe: what a position is worth under best play."""
+"""Tic-tac-toe: the value of a position under best play."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collab.environments.tic_tac_toe import winner
 
 @cache
 def value(board: tuple[str, ...], player: str = "x") -> int:
-    """The payoff of `player`, who moves next, under best play: 1, 0 or -1."""
+    """Return the payoff of `player`, who moves next, under best play: 1, 0 or -1."""
     if winner(board):
         return -1
     empty = [n for n, mark in enumerate(board) if not mark]

@@ -1,4 +1,4 @@
-"""The conformance suite: the same checks for every engine, built in or a third party's.
+"""The conformance suite: the same checks for every engine, built in or third-party.
 
     async for verdict in conform(engine, adapters=("runs/a", "runs/b")):
         assert verdict.outcome != "failed", verdict

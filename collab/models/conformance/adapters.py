@@ -9,7 +9,7 @@ from collab.records import Action
 
 MISSING = "no-such-adapter"
 NOISE = 1e-2
-"""Two log-probabilities that differ by less than this may come from one distribution."""
+"""Difference of log-probabilities below which both may come from one distribution."""
 
 
 async def mixed(bench: Bench) -> str:

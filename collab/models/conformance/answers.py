@@ -11,7 +11,7 @@ WIDTH = 8
 
 
 async def answering(bench: Bench) -> str:
-    """One request, one answer. An engine that fails here is not asked anything else."""
+    """One request gets one answer. No other check runs on an engine that fails here."""
     [action] = await bench.ask(request_of())
     return f"{action.text[:40]!r}"
 

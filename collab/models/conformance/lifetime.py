@@ -29,7 +29,7 @@ async def context(bench: Bench) -> str:
 
 
 async def cancellation(bench: Bench) -> str:
-    """A call that is cancelled ends soon, and the engine goes on."""
+    """A cancelled call ends soon, and the engine keeps working."""
     begun = asyncio.Event()
     batch = [request_of(number=n, seed=n, max_new_tokens=100) for n in range(4)]
     call = asyncio.ensure_future(bench.model.generate(batch, lambda *_: begun.set()))

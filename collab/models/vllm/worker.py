@@ -1,4 +1,4 @@
-"""The extension of vLLM's workers; runs in their processes."""
+"""The extension of vLLM's workers; it runs in their processes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from threading import Thread
 
 
 class Follower:
-    """Mixed into a worker: it ends with the process that it works for, even one that is killed.
+    """Mixed into a worker: it ends with the process it works for, even a killed one.
 
-    vLLM's engine would stay, with all its memory; without its workers it ends too.
+    Otherwise vLLM's engine would stay, with all its memory; without its workers it ends too.
     """
 
     def follow(self, process: int) -> None:

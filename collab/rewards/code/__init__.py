@@ -1,4 +1,4 @@
-"""Rewards for programs: how they are built, what they do, and whether the agents cooperate."""
+"""Rewards for programs: their form, their behaviour, and the agents' cooperation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collab.rewards.family import Family, Measure, level_shares
 
 
 def _signature(public: Mapping[str, Any]) -> str | None:
-    """The line of the prompt that begins the function to be written."""
+    """Return the line of the prompt that begins the function to write."""
     start = f"def {public.get('entry_point')}"
     lines = str(public.get("prompt", "")).strip().splitlines()
     return next((line for line in lines if line.startswith(start)), None)

@@ -1,4 +1,4 @@
-"""Harnesses: what an agent does when it is its turn to act.
+"""Harnesses: an agent's behaviour during its move.
 
 A harness is an async function `(move, **options)` over a `collab.runtime.harness.move.Move`; it
 asks the agent's model for one response, or for several with observations between them. The last
@@ -22,7 +22,7 @@ BUILT_IN: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {"respond": resp
 
 
 def harness_for(component: Component) -> Harness:
-    """The harness that an agent names, with its options.
+    """Return the harness that an agent names, with its options.
 
     Raises:
         RecipeError: there is no such harness, it does not take these options, or it is not async.

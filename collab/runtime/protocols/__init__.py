@@ -1,4 +1,4 @@
-"""Protocols: who acts when within a turn, and what of the others each one sees.
+"""Protocols: the order of moves within a turn, and what each agent sees of the others.
 
 A protocol is an async function `(turn, **options)` over a `collab.runtime.turn.Turn`; each of the
 built-in ones is a file here.
@@ -33,7 +33,7 @@ BUILT_IN: dict[str, Callable[..., Awaitable[None]]] = {
 
 
 def protocol_for(component: Component) -> Protocol:
-    """The protocol that a team names, with its options.
+    """Return the protocol that a team names, with its options.
 
     Raises:
         RecipeError: there is no such protocol, it does not take these options, or it is not async.

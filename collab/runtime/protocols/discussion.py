@@ -1,4 +1,4 @@
-"""All answer at the same time, then once more on what the others answered."""
+"""All agents answer at the same time, then once more after seeing the others' answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collab.runtime.turn import Turn
 async def discussion(turn: Turn) -> None:
     """Two rounds of all agents; the answers of the second one count.
 
-    Templates also see `previous`: what the others answered in the turn before.
+    Templates also see `previous`: the others' answers in the previous turn.
     """
     if len(turn.agents) < 2:
         raise RecipeError("protocol 'discussion' takes 2 agents or more, the team has 1")

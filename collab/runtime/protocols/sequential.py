@@ -1,4 +1,4 @@
-"""Agents act one after the other, each one on what the earlier ones answered."""
+"""Agents act one after the other, each one with the earlier answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collab.runtime.turn import Turn
 async def sequential(turn: Turn) -> None:
     """Every agent acts once, in the team's order, and sees the answers before its own.
 
-    Templates also see `previous`: what the others answered in the turn before.
+    Templates also see `previous`: the others' answers in the previous turn.
     """
     for agent in turn.agents:
         await turn.act(agent, sees="all", previous=turn.previous_of_others(agent))

@@ -1,4 +1,4 @@
-"""A trial on a node of a cluster; runs in the node's own Python, with the node's own jails."""
+"""A trial on a node of a cluster; it runs in the node's own Python, with the node's own jails."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _clients: dict[str, JailClient] = {}
 
 
 def judge(job: Job, isolation: str, code: str) -> Result:
-    """The result of one job, with the node's name, if this node's sandbox is the one of `code`.
+    """Return the result of one job, with the node's name, if this node's sandbox is the one of
+    `code`.
 
-    `lost` instead says that the supervisor was, which is to be tried again elsewhere.
+    `lost` is returned if the supervisor was lost; the job must be repeated elsewhere.
     """
     node = socket.gethostname()
     if code != sandbox_code():
@@ -44,7 +45,7 @@ def judge(job: Job, isolation: str, code: str) -> Result:
 
 @cache
 def sandbox_code() -> str:
-    """A digest of all that a verdict comes from: the jail's code, and Python's version."""
+    """Return a digest of all that a verdict depends on: the jail's code, and Python's version."""
     digest = blake2b(f"{sys.version_info[:2]}".encode(), digest_size=16)
     room = Path(jail.__file__).parent
     for file in sorted(room.rglob("*.py")):

@@ -24,9 +24,9 @@ LINUX = sys.platform == "linux"
 
 
 class Jail:
-    """Processes behind the layers of `names`; none of them is the unsafe jail.
+    """Processes behind the layers of `names`; without any, the jail is unsafe.
 
-    Those in `shared`, which go together, are put on by `enter`, for all processes at once.
+    Those in `shared`, which belong together, are applied by `enter`, for all processes at once.
     """
 
     def __init__(self, names: frozenset[str], shared: frozenset[str] = frozenset()) -> None:
@@ -37,7 +37,8 @@ class Jail:
         self._mapped = 0
 
     def enter(self) -> None:
-        """Put on what this process needs to spawn. It may go on as its own child.
+        """Apply the shared layers to this process. It may continue as its own child. Raises
+        LayerUnavailable.
 
         Raises LayerUnavailable.
         """
@@ -87,7 +88,7 @@ class Jail:
             os._exit(0)
 
     def end(self, pid: int) -> int:
-        """Kill the process with all that it made; the status that it ended with."""
+        """Kill the process and all its children; returns its wait status."""
         if not self._namespaces:
             _kill_group(pid)
         os.kill(pid, signal.SIGKILL)
@@ -95,7 +96,7 @@ class Jail:
 
 
 def oom_first() -> None:
-    """Should memory run out, this process and its children are the ones to go, largest first."""
+    """Make this process and its children the first victims if memory runs out, largest first."""
     Path("/proc/self/oom_score_adj").write_bytes(b"1000")
 
 
@@ -107,7 +108,7 @@ def _kill_group(pid: int) -> None:
 
 
 def _go_on_as_child() -> None:
-    """Fork, and leave the parent behind to wait, as the only way into a new pid namespace."""
+    """Fork, and let the parent wait, as the only way into a new pid namespace."""
     pid = os.fork()
     if pid:
         os.waitpid(pid, 0)

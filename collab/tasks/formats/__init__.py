@@ -1,8 +1,8 @@
-"""Rows of published data, turned into rows of ours. Each format is a function in a file here.
+"""Converts rows of published data to collab's rows. Each format is a function in a file here.
 
-A format is a function of a row and of options of its own; it gives the row that agents, tests and
-rewards read: `prompt`, and what the suite's reward asks for besides. The data stay as they were
-published, and nobody has to copy them.
+A format is a function of a row and its options; it returns the row that agents, tests and rewards
+read: `prompt`, and the fields that the suite's reward needs. The data stay as published, and nobody
+has to copy them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ BUILT_IN: Mapping[str, Callable[..., Row]] = {
 
 
 def adapted(form: Component) -> Callable[[str, Row], Row]:
-    """Return a function that converts a published row, given its place for messages.
+    """Return a function that converts a published row, given its position for messages.
 
     Raises:
-        RecipeError: there is no such format, or it does not take these options. What is returned
-            raises TaskError for a row that is not of the format, and Unfit for one that cannot
-            be run here.
+        RecipeError: there is no such format, or it does not take these options. The returned
+            function raises TaskError for a malformed row, and Unfit for one that cannot be run
+            here.
     """
     function = bind("format", form.use, form.options, BUILT_IN, "row")
 
@@ -60,5 +60,5 @@ def adapted(form: Component) -> Callable[[str, Row], Row]:
 
 
 def _placed(what: str, message: str) -> str:
-    """An error's words behind the row's place, once."""
+    """Return an error's message after the row's position, once."""
     return message if message.startswith(what) else f"{what}: {message}"

@@ -1,4 +1,4 @@
-"""Reading the fields of a published row, and writing docstrings for prompts."""
+"""Reads the fields of a published row, and writes docstrings for prompts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
-    """The first of these fields that the row has.
+    """Return the first of these fields that the row has.
 
     Raises:
-        TaskError: it has none of them, or of another type.
+        TaskError: it has none of them, or one of another type.
     """
     for name in names:
         if row.get(name) is not None:
@@ -28,7 +28,7 @@ def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
 
 
 def docstring(text: str) -> str:
-    """The text as a function's docstring, whatever quotes and backslashes it holds."""
+    """Return the text as a function's docstring, whatever quotes and backslashes it holds."""
     safe = text.replace("\\", "\\\\").replace('"""', "'''")
     end = ' """' if safe.endswith('"') else '"""'
     return f'    """{safe}{end}\n'

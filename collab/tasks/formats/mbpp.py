@@ -19,7 +19,7 @@ OURS = ("prompt", "entry_point", "test")
 
 
 def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
-    """A row of MBPP, `full` or `sanitized`; one that is in HumanEval's form stays as it is.
+    """Convert a row of MBPP, `full` or `sanitized`; one in HumanEval's form stays the same.
 
     Args:
         shown: asserts that the prompt shows below the sentence; published scores show one.
@@ -54,7 +54,7 @@ def _setup(row: Mapping[str, Any]) -> str:
 
 
 def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
-    """The function of the solution that the tests call; of several, the last one."""
+    """Return the function of the solution that the tests call; the last one of several."""
     try:
         called = {
             node.func.id
@@ -73,7 +73,7 @@ def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
 
 
 def check_of(setup: str, tests: Sequence[str]) -> str:
-    """The asserts as the function `check` of a hidden test, below `setup`."""
+    """Return the asserts as the function `check` of a hidden test, below `setup`."""
     # A test of several lines may hold a text of several lines, which must not be indented.
     lines = [ast.unparse(parse(test)) if "\n" in test else test for test in tests]
     check = "\n    ".join(["def check(candidate):", *"\n".join(lines).split("\n")])

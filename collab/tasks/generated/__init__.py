@@ -1,7 +1,7 @@
-"""Problems that are generated from a seed. Each generator is a file here.
+"""Problems generated from a seed. Each generator is a file here.
 
-A generator is a function of a `random.Random` and of options of its own; it gives the rows of a
-suite one after the other, all different, and all that there are or without end.
+A generator is a function of a `random.Random` and its options. It yields the rows of a suite one
+after the other, all different, until none is left or without end.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ BUILT_IN: Mapping[str, Callable[..., Any]] = {
 
 
 def generated_rows(source: SourceSpec) -> list[Any]:
-    """The first rows that the source's generator gives; of each of its levels, in their order.
+    """Return the first rows of the source's generator, level by level in order.
 
     Raises:
         RecipeError: there is no such generator, or it does not take these options.
-        TaskError: it raises, or gives too few rows.
+        TaskError: it raises, or yields too few rows.
     """
     assert source.generate is not None, "the source names a generator"
     if source.levels:
@@ -51,7 +51,7 @@ def generated_rows(source: SourceSpec) -> list[Any]:
 
 
 def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[Any]:
-    """Rows of one level, of so many `levels` that share the suite."""
+    """Return rows of one level, of so many `levels` that share the suite."""
     what = f"generator '{named.use}'"
     generator = bind("generator", named.use, named.options, BUILT_IN, "random")
 
@@ -68,7 +68,7 @@ def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[A
 
 
 def _of_levels(source: SourceSpec, generator: Component) -> list[Any]:
-    """Rows of several levels, as many of each as go; each says which level it is of."""
+    """Return rows of several levels, as equal in number as possible; each holds its level."""
     rows: list[Any] = []
     for number, level in enumerate(source.levels):
         upto = source.rows * (number + 1) // len(source.levels)
@@ -80,7 +80,7 @@ def _of_levels(source: SourceSpec, generator: Component) -> list[Any]:
 
 
 def _placed(row: dict[str, Any], number: int, level: int) -> dict[str, Any]:
-    """A row with its level, and named by its place among all levels where it has a name."""
+    """Return a row with its level, named by its position among all levels if it has a name."""
     if "task_id" in row:
         stem, slash, _ = str(row["task_id"]).rpartition("/")
         row = {**row, "task_id": f"{stem}{slash}{number}"}

@@ -1,4 +1,4 @@
-"""Seeds, and nothing else: the problems of an environment that draws all the rest from them."""
+"""Problems that are only seeds, for an environment that draws everything else from them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from typing import Any
 
 
 def seeds(random: Random) -> Iterator[dict[str, Any]]:
-    """One seed a row, without end."""
+    """Yield one seed per row, without end."""
     for number in count():
         yield {"task_id": str(number), "seed": random.getrandbits(32)}

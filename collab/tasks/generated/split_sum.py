@@ -1,7 +1,7 @@
 """Split sum: one agent writes the last digit of a sum, another one the digits before it.
 
-Each half is right or wrong by itself, so that what each agent deserves is known exactly: paid by
-halves the reward is additive, paid for the whole alone it takes both.
+Each half is right or wrong by itself, so the credit that each agent deserves is known exactly. Paid
+by halves, the reward is additive; paid only for the whole, it takes both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 
 def split_sum(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[str, Any]]:
-    """Sums in random order: 1 of tens and ones, as `40 + 7`, 2 without a carry, 3 with one."""
+    """Yield sums in random order: level 1 of tens and ones, as `40 + 7`, 2 without a carry, 3 with
+    one."""
     sums = [pair for pair in product(range(1, 100), repeat=2) if _level(*pair) == level]
     random.shuffle(sums)
     for number, (one, other) in enumerate(sums):
@@ -26,7 +27,7 @@ def split_sum(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[s
 
 
 def _level(one: int, other: int) -> int:
-    """The level of a sum; 0 to leave it out: numbers below 10, or two round ones."""
+    """Return the level of a sum; 0 to skip it: numbers below 10, or two round ones."""
     small, large = sorted((one, other))
     if small < 10:
         return 1 if large >= 10 and large % 10 == 0 else 0

@@ -1,4 +1,4 @@
-"""Credit: from the groups of a step to one weight for each episode, turn and agent.
+"""Credit: turns the groups of a step into one weight per episode, turn and agent.
 
 `RULES` lists the algorithms. Your own is a function or a class (see `base`): a project names
 `file.py:function`, a package registers it in the entry point group `collab.algorithms`.

@@ -1,4 +1,4 @@
-"""The algorithms of credit that ship, by name, but for `shaped`, which takes one of them."""
+"""The shipped credit algorithms by name, except `shaped`, which wraps one of them."""
 
 from __future__ import annotations
 

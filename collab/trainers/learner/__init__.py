@@ -1,1 +1,1 @@
-"""Policies and how they learn from samples; knows torch, and no run."""
+"""Policies and their learning from samples; it uses torch, and knows nothing of runs."""

@@ -1,4 +1,4 @@
-"""Numbers from Python on the model's device, without a wait for what the device still computes."""
+"""Moves numbers from Python to the model's device, without waiting for the device."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def placed(values: Sequence[Any], device: torch.device, dtype: torch.dtype | Non
 
 
 def moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the CPU on `device`.
+    """Move a tensor of the CPU to `device`.
 
-    A GPU copies from pinned memory when it gets to it; a copy from any other memory would wait
-    until all that was asked of the GPU before is done.
+    A GPU copies from pinned memory asynchronously; a copy from other memory would wait until all
+    earlier work of the GPU is done.
     """
     if device.type != "cuda":
         return tensor.to(device)

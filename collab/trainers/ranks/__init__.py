@@ -1,1 +1,1 @@
-"""Learning over ranks: processes that hold the same parameters and share out micro-batches."""
+"""Learning over ranks: processes that hold the same parameters and divide the micro-batches."""

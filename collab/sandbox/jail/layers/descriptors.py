@@ -1,4 +1,4 @@
-"""The descriptors of a process in a jail: nothing that it holds leads to a file of the machine."""
+"""The descriptors of a process in a jail: none of them leads to a file of the machine."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Responses that begin alike, laid out and read as one tree."""
+"""Responses with a common beginning, laid out and read as one tree."""
