@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -57,11 +58,12 @@ LISTS = {"team": "teams", "task": "tasks", "trainer": "trainers"}
 
 
 class UnknownName(RecipeError):
-    """A name of some `kind` that is not among the `known` ones."""
+    """A name of some `kind` that is not among the `known` ones; a kind may be `part of REWARD`."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, remedy: str = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        message = f"unknown {kind} {name!r}"
+        noun, *owner = re.split(r" (?=(?:of|in|for) )", kind, maxsplit=1)
+        message = " ".join([f"unknown {noun} {name!r}", *owner])
         close = nearest(name, self.known)
         if close:
             message += f"; did you mean {close!r}?"

@@ -19,6 +19,7 @@ def option(name: str, value: object = "") -> str:
 _REASONS = (
     (r"^Value error, ", ""),
     (r"^Input should be ", "must be "),
+    (r"^\w+ should have (.*) after validation, not .*$", r"must have \1"),
     (r", unable to (parse|interpret) .*$", ""),
     (r"\ba valid (integer)\b", r"an \1"),
     (r"\ba valid boolean\b", "true or false"),

@@ -126,7 +126,7 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
     for k in wanted:
         if k < 1:
             raise RecipeError(
-                f"pass@{k} has no meaning: k counts tries; leave {k} out of {option('k')}"
+                f"pass@{k}: k must be at least 1, got {k}; leave {k} out of {option('k')}"
             )
         if k > samples:
             raise RecipeError(
@@ -177,7 +177,7 @@ def _checked(name: Named) -> Named:
 def _greedy(recipe: Recipe) -> Recipe:
     if recipe.samples > 1:
         raise RecipeError(
-            f"greedy responses are all alike, so {recipe.samples} samples tell no more than 1;"
+            f"greedy responses are all the same, so {recipe.samples} samples add nothing;"
             f" leave out {option('samples')} or {option('greedy')}"
         )
     return recipe.with_agents(
@@ -230,7 +230,7 @@ def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[
             f"the suite '{recipe.task.name}' names no splits; leave out {option('split')}"
         )
     if split not in splits:
-        raise UnknownName(f"split of {recipe.task.name}:", split, splits)
+        raise UnknownName(f"split of {recipe.task.name}", split, splits)
     return [f"{suite}/{split}" for suite in suites]
 
 

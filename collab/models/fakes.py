@@ -186,7 +186,8 @@ class ScriptedModel(_Prepared):
         try:
             text = Path(path).expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise RecipeError(f"cannot read the script {path}: {error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise RecipeError(f"cannot read the script {path}: {reason}") from error
         try:
             script = parse_yaml(text, "its text")
         except RecipeError as error:

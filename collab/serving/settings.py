@@ -89,7 +89,7 @@ def local_names(host: str, keys: Sequence[str]) -> tuple[str, ...] | None:
         return None
     if not is_loopback(host):
         raise RecipeError(
-            f"--host {host} is open to other machines, and there is no key; set {VARIABLE}, or"
-            " listen at 127.0.0.1"
+            f"--host {host} is open to other machines, and no key is set; set {VARIABLE}, or"
+            " listen on 127.0.0.1"
         )
     return ("localhost", "127.0.0.1", "::1", host)

@@ -169,7 +169,7 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
     card = model_card(run, repository=repository, licence=licence)
     (out / "README.md").write_text(card, encoding="utf-8")
     notes = [
-        f"{key} names {value}, which is on this machine alone"
+        f"{key} names {value}, which exists only on this machine"
         for key, value in _places(read_mapping(run / RECIPE), "")
     ]
     if licence is None:
@@ -231,6 +231,7 @@ def push(folder: Path, repository: str, *, private: bool, hub: Hub | None = None
         )
     except Exception as error:  # its client raises errors of many kinds
         raise RecordError(
-            f"{repository} cannot be written: {error}; log in with hf auth login, or set HF_TOKEN"
+            f"{repository} cannot be written: {error}; log in with hf auth login or"
+            " HF_TOKEN, or check the network"
         ) from error
     return f"hub:{repository}"

@@ -56,7 +56,9 @@ def folder_of(name: str) -> Path:
     except Exception as error:  # whatever keeps the network away
         newest = _newest(place, revision)
         if newest is None:
-            raise RecipeError(f"'{name}' cannot be downloaded: {error}") from error
+            raise RecipeError(
+                f"'{name}' cannot be downloaded: {error}; check the network and the name"
+            ) from error
         folder = newest
     if not (folder / RECIPE).is_file():
         raise RecipeError(f"'{name}' holds no {RECIPE}, so it is not a team")

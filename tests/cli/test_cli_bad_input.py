@@ -25,7 +25,7 @@ CASES = {
     "agent": ((*RUN, "--set", "agents.c.sampling.top_p=1"), "unknown agent 'c'; known: a, b"),
     "part": (
         (*RUN, "--set", "task.reward.parts.rihgt.weight=2"),
-        "unknown part of the reward 'rihgt'; did you mean 'right'?",
+        "unknown part 'rihgt' of the reward; did you mean 'right'?",
     ),
     "value": ((*RUN, "--set", "team.turns=many"), "team.turns: must be an integer, got 'many'"),
     "setting": ((*RUN, "--set", "team.turns"), "--set takes KEY=VALUE"),
@@ -63,6 +63,7 @@ CASES = {
     "folder as a team": (("run", "tasks"), "unknown team 'tasks'"),
     "two to train": (("train", "pair", "--resume", "x"), "both a recipe and --resume are given"),
     "nothing to train": (("train",), "give a recipe to train, or --resume RUN to continue"),
+    "no agents": ((*RUN, "--set", "team.agents={}"), "team.agents: must have at least 1 item"),
     "type": ((*RUN, "--samples", "many"), "--samples must be an integer, got many"),
     "kind": (("init", "--kind", "game"), "--kind: 'game' is not one of 'code', 'text',"),
     "backward range": (("run", "pair", "--task", "words/3-1"), "write the smaller row first: 1-3"),

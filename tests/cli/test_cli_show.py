@@ -75,7 +75,7 @@ def test_a_problem_means_all_its_episodes(collab, run: Path) -> None:
     [
         (("words/1#7",), "did you mean 'words/1#"),
         (("words/1#0", "--turn", "2"), "no episode here has a turn 2; the longest has 1"),
-        (("words/1#0", "--agent", "c"), "unknown agent of words/1#0 'c'"),
+        (("words/1#0", "--agent", "c"), "unknown agent 'c' of words/1#0"),
     ],
 )
 def test_unknown_parts(collab, run: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -110,7 +110,10 @@ def test_a_missing_field_is_named(score: Score_) -> None:
     ("part", "message"),
     [
         ({"use": "test"}, "unknown reward 'test'; did you mean 'tests'?"),
-        ({"use": "parses", "options": {"agent": "a"}}, r"unknown option of reward part 'it'"),
+        (
+            {"use": "parses", "options": {"agent": "a"}},
+            r"unknown option 'agent' of reward part 'it'",
+        ),
         ({"use": "calls", "options": {"helpr": "a"}}, "did you mean 'helper'?"),
         ({"use": "defines"}, "'it' (defines) needs the option 'agent'"),
         ({"use": "length", "options": {"minimum": "few"}}, "option 'minimum': must be"),

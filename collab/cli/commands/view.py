@@ -38,7 +38,7 @@ def command(
 
     def on_start(address: str) -> None:
         shown = str(folder) if folder else ", ".join(f"{place}/" for place in PLACES)
-        print(f"{address} shows the runs in {shown}; Ctrl-C ends it", flush=True)
+        print(f"{address} shows the runs in {shown}; Ctrl-C stops it", flush=True)
         if browse:
             import webbrowser
 
