@@ -1,5 +1,6 @@
 # Everything is set up in $(VENV) on first use: pinned dependencies and, for `run`, the model.
 VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
@@ -12,13 +13,17 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --maxprocesses 8
 
-.PHONY: run test test-slow test-ranks test-notebooks test-browser test-frameworks test-ray test-vllm test-gpu vllm lint types types-examples check schema picture docs bench clean
+.PHONY: run test test-lowest test-slow test-ranks test-notebooks test-browser test-frameworks test-ray test-vllm test-gpu vllm lint types types-examples check schema picture docs bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run coding --task humaneval/12
 
 test: $(VENV)/.installed
 	$(PYTEST) --dist loadfile
+
+# The same tests with the lowest versions that pyproject.toml allows.
+test-lowest:
+	$(MAKE) test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
 
 test-slow: $(VENV)/.installed
 	$(PYTEST) --dist worksteal -m slow
@@ -85,11 +90,11 @@ bench: $(VENV)/.installed
 	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
 
 clean:
-	rm -rf $(VENV) dist build site
+	rm -rf $(VENV) .venv-lowest dist build site
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[dev]'
 	touch $@
 
 vllm: $(VLLM_INSTALLED)
