@@ -94,7 +94,7 @@ def test_a_dry_run_ends_with_the_plan_and_leaves_out_what_is_nothing(folder: Pat
         (["--resume", "nowhere"], "nowhere does not exist"),
         (["r.yaml", "--set", "trainer.group_sise=3"], "did you mean 'group_size'?"),
         (["r.yaml", "--set", "trainer.group_size=1"], "nothing to compare"),
-        (["--resume", "run", "--seed", "3"], "only --set can change it"),
+        (["--resume", "run", "--seed", "3"], "change them with --set"),
     ],
 )
 def test_bad_usage_is_status_2(folder: Path, arguments: list[str], told: str) -> None:
