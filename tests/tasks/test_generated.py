@@ -69,7 +69,7 @@ def test_levels_of_a_file_are_its_own() -> None:
     [
         ({"generate": "pocket_code", "levels": [1, 3], "rows": 120}, TaskError,
          r"gives 50 rows, and 60 were asked for; set task.source.rows to 100 or less"),
-        ({"generate": "duet", "levels": [1, 2]}, RecipeError, "unknown option 'level' of generator 'duet'"),
+        ({"generate": "duet", "levels": [1, 2]}, RecipeError, "'level' of generator 'duet'"),
         ({"generate": "pocket_cod"}, RecipeError, "did you mean 'pocket_code'"),
         ({"generate": {"use": "pocket_code", "options": {"level": 9}}}, RecipeError, "level"),
         ({"generate": {"use": "pocket_code", "options": {"level": 3}}, "rows": 999}, TaskError,
