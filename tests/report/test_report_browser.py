@@ -74,7 +74,7 @@ def test_search_filters_and_order(open_page: Open, report: Path) -> None:
     expect_rows(page, 4)
     page.fill("#search", "no such word")
     expect(page.locator("#list")).to_be_hidden()
-    expect(page.locator("#count")).to_contain_text("None of 66 episodes fits")
+    expect(page.locator("#count")).to_contain_text("None of 66 episodes matches")
     page.fill("#search", "")
     page.select_option("select[aria-label='All steps']", "")
     page.click("#list th button:text('Return')")

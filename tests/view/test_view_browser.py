@@ -51,7 +51,7 @@ def test_filters_and_order(open_page: Open) -> None:
     names = page.locator("#list a.open").all_text_contents()
     assert names == sorted(names)
     page.fill("#search", "no such run")
-    expect(page.locator("#count")).to_have_text("None of 5 runs fits.")
+    expect(page.locator("#count")).to_have_text("None of 5 runs matches.")
 
 
 def test_texts_of_a_run_are_never_obeyed(open_page: Open) -> None:
