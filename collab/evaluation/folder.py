@@ -30,7 +30,7 @@ from collab.runs.atomic import Lock, write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, RECIPE, REPORT, RUN
 from collab.runs.log import Log
 from collab.runs.reading import read_whole_lines
-from collab.wording import option
+from collab.wording import option, plain_reason
 
 Key = tuple[str, int]
 """An episode's task and sample."""
@@ -181,7 +181,7 @@ def read_results(folder: Path) -> Results:
         ) from error
     except ValidationError as error:
         first = error.errors()[0]
-        raise RecordError(f"{path}: not an evaluation: {first['msg']}") from error
+        raise RecordError(f"{path}: not an evaluation: {plain_reason(first['msg'])}") from error
 
 
 def open_evaluation(folder: Path) -> EvaluationRecord:

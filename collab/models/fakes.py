@@ -24,6 +24,7 @@ from collab.records import (
     failure_of,
     read_episodes,
 )
+from collab.wording import plain_reason
 
 
 class _Prepared:
@@ -244,9 +245,10 @@ def _read_script(script: Script, name: str) -> dict[str, list[ScriptedAnswer]]:
         return {EVERYBODY: _LIST.validate_python(script)}
     except ValidationError as error:
         first = error.errors()[0]
+        reason = plain_reason(first["msg"])
         where = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise RecipeError(
-            f"{name!r} is no script ({where}: {first['msg']}); write a list of answers, or a "
+            f"{name!r} is no script ({where}: {reason}); write a list of answers, or a "
             "mapping from agent to list"
         ) from error
 

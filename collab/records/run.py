@@ -15,7 +15,7 @@ from collab.runs.about import KILLED, RUNNING, check_holds_run, read_about, stat
 from collab.runs.layout import EPISODES
 from collab.runs.log import whole_lines
 from collab.runs.reading import each_once, read_whole_lines
-from collab.wording import counted
+from collab.wording import counted, plain_reason
 
 
 @dataclass(frozen=True)
@@ -92,4 +92,5 @@ def _parsed(file: Path) -> Iterator[Episode]:
             yield Episode.model_validate_json(line)
         except ValidationError as error:
             first = error.errors()[0]
-            raise RecordError(f"{file}, line {number}: not an episode: {first['msg']}") from error
+            reason = plain_reason(first["msg"])
+            raise RecordError(f"{file}, line {number}: not an episode: {reason}") from error

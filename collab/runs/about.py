@@ -18,6 +18,7 @@ from collab.errors import CollabError, RecordError
 from collab.naming import as_name
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import EPISODES, MARKS, METRICS, RUN
+from collab.wording import plain_reason
 
 RUNNING, KILLED = "running", "killed"
 """Statuses of a running run, and of one whose process is gone."""
@@ -147,7 +148,7 @@ def _why(error: ValidationError) -> str:
         return f"not JSON: {first['ctx']['error']}"
     if not first["loc"]:
         return f"expected a mapping, got {type(first['input']).__name__}"
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return f"{'.'.join(map(str, first['loc']))}: {plain_reason(first['msg'])}"
 
 
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:

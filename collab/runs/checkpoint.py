@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collab.errors import RecordError
 from collab.runs.layout import CHECKPOINT, CHECKPOINT_STATE
+from collab.wording import plain_reason
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
@@ -54,7 +55,8 @@ def read_state(path: Path) -> State:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        reason = f"{place + ': ' if place else ''}{first['msg']}, got {first['input']!r:.60}"
+        why = plain_reason(first["msg"])
+        reason = f"{place + ': ' if place else ''}{why}, got {first['input']!r:.60}"
         raise RecordError(f"{file}: {reason}; {_remedy(path)}") from error
     if path.name != name_of(state.step):
         raise RecordError(

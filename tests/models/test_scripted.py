@@ -87,9 +87,9 @@ def test_a_script_from_a_file(tmp_path: Path) -> None:
     ("content", "words"),
     [
         ("- [", "is not YAML: .*line 1, column 4"),
-        ("main: hello", "main: Input should be a valid list"),
+        ("main: hello", "main: must be a list"),
         ("- txt: hello", r"0\.txt: Extra inputs"),
-        ("hello", "the whole: Input should be a valid list"),
+        ("hello", "the whole: must be a list"),
     ],
 )
 def test_bad_scripts(tmp_path: Path, content: str, words: str) -> None:

@@ -95,7 +95,7 @@ def test_an_agent_calls_until_it_answers(tools: Path) -> None:
     [
         (fence("later", word="so"), '{"word":"so"}'),
         (fence("fails"), "KeyError: 'nothing there'"),
-        (fence("double", n="four"), "the arguments do not fit: n: Input should be a valid integer"),
+        (fence("double", n="four"), "the arguments do not fit: n: must be an integer"),
         (fence("double", m=4), "n: Missing"),
         (fence("halve", n=4), "there is no tool 'halve'; there is: double, later, fails"),
     ],

@@ -21,6 +21,7 @@ from collab.runs.log import Tail
 from collab.runtime.events import AgentActed, EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
 from collab.trainers.training.events import Evaluation, StepFinished, TrainingProgress
+from collab.wording import plain_reason
 
 POLL_SECONDS = 0.5
 
@@ -146,7 +147,8 @@ def _opening(folder: Path, about: Mapping[str, Any]) -> RunStarted:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise RecordError(f"{folder}: run.json: {place}: {first['msg']}") from error
+        reason = plain_reason(first["msg"])
+        raise RecordError(f"{folder}: run.json: {place}: {reason}") from error
 
 
 def _ended(about: Mapping[str, Any]) -> Any:
