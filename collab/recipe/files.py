@@ -22,9 +22,12 @@ class Files:
         """Files from elsewhere, each with a digest of its content."""
         self.project: Path | None = None
         """The folder in which names are looked up first."""
+        self.first: Path | None = None
+        """The file of the recipe, if it has one."""
 
     def begin_at(self, path: Path) -> None:
         """Look names up in the project of this file first, if the file exists."""
+        self.first = path if path.is_file() else None
         self.project = library.project_of(path) if path.is_file() else None
 
     def read(self, path: Path, *, own: bool = True) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from collab.errors import RecipeError
+from collab.errors import RecipeError, UnknownName
 from collab.naming import as_name
 from collab.recipe import library, overrides
 from collab.recipe.base import Spec, path_of
@@ -260,20 +260,31 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
     """Replace a name by the component's mapping, and follow `extends`."""
     if depth > _MAX_EXTENDS:
         raise RecipeError(f"{kind} {value!r:.60}: more than {_MAX_EXTENDS} levels of 'extends'")
+    file = files.first
     if isinstance(value, str):
-        path = library.find(kind, value, files.project)
-        value = {"name": as_name(path.stem), **files.read(path)}
+        file = library.find(kind, value, files.project)
+        value = {"name": as_name(file.stem), **files.read(file)}
     if not isinstance(value, dict):
         return value
     if "extends" in value:
         keys = {key: item for key, item in value.items() if key != "extends"}
-        base = _expand(kind, str(value["extends"]), files, depth + 1)
+        base = _expand(kind, _known(kind, str(value["extends"]), file, files), files, depth + 1)
         value = _merge_task(base, keys) if kind == "task" else _merge(base, keys)
     if kind == "team":
         _expand_team(value)
     if kind == "task" and isinstance(value.get("reward"), str | dict):
         value["reward"] = _expand("reward", value["reward"], files)
     return value
+
+
+def _known(kind: Kind, name: str, file: Path | None, files: Files) -> str:
+    """Return the name of an `extends`; if it is unknown, the error names the `file` with it."""
+    try:
+        library.find(kind, name, files.project)
+    except UnknownName as error:
+        where = f"(`extends` in {file})" if file else "(`extends`)"
+        raise UnknownName(kind, name, error.known, remedy=where) from None
+    return name
 
 
 def _merge_task(base: Any, override: dict[str, Any]) -> Any:

@@ -183,6 +183,16 @@ def test_unreadable_files_say_why(project: Path) -> None:
         load_recipe("nothere.yaml")
 
 
+def test_an_unknown_extends_names_its_file(project: Path) -> None:
+    (project / "agents" / "a.yaml").write_text("extends: codign\n")
+    (project / "recipe.yaml").write_text("team: a\n")
+    with pytest.raises(UnknownName, match=r"did you mean 'coding'\? \(`extends` in .*a\.yaml\)$"):
+        load_recipe("recipe.yaml")
+    (project / "recipe.yaml").write_text("team: coding\ntrainer: {extends: magrop}\n")
+    with pytest.raises(UnknownName, match=r"'magrpo'\? \(`extends` in recipe\.yaml\)$"):
+        load_recipe("recipe.yaml")
+
+
 def test_a_circle_of_extends_ends(project: Path) -> None:
     (project / "agents" / "a.yaml").write_text("extends: b\n")
     (project / "agents" / "b.yaml").write_text("extends: a\n")
