@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collab.api.reading import list_runs, read_metrics
     from collab.api.train import atrain, train
     from collab.api.training import Training
+    from collab.errors import CollabError
     from collab.evaluation.api import evaluate
     from collab.evaluation.results import Results
     from collab.evaluation.selection import Selection
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "CollabError",
     "Episode",
     "Event",
     "Recipe",
@@ -48,6 +50,7 @@ __all__ = [
 ]
 _ROOMS = {
     "Agent": "collab.recipe.in_python",
+    "CollabError": "collab.errors",
     "Episode": "collab.records",
     "Recipe": "collab.recipe",
     "Results": "collab.evaluation.results",

@@ -53,7 +53,8 @@ def flat_addresses(addresses: Sequence[Any]) -> list[str]:
             raise RecipeError(f"an address is text such as 'humaneval/12', got {item!r:.80}")
         if not inner:
             raise RecipeError(
-                "the list of addresses is empty; leave it out for the whole of the recipe's suite"
+                "the list is empty; give rows or addresses, or leave it out for the whole suite of"
+                " the recipe"
             )
         flat += inner
     return flat

@@ -142,7 +142,7 @@ def test_addresses_may_come_as_lists(project: Path) -> None:
 @pytest.mark.parametrize(
     ("addresses", "said"),
     [
-        ([], "the list of addresses is empty"),
+        ([], "the list is empty; give rows or addresses"),
         ([3], r"an address is text such as 'humaneval/12', got \[3\]"),
         (3, "an address is text such as 'humaneval/12', got 3"),
         (None, "an address is text"),
