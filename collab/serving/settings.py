@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,9 @@ from collab.errors import RecipeError
 from collab.loopback import is_loopback
 
 History = Literal["refuse", "join"]
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\sA-Z]+")
+"""The header `origin` of a browser: a scheme, a host and perhaps a port."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,14 @@ class Settings:
     None allows any name."""
     origins: tuple[str, ...] = ()
     """Origins that browsers may send requests from; all others are refused."""
+
+    def __post_init__(self) -> None:
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise RecipeError(
+                    f"{origin!r} is not an origin; write it as browsers send it, e.g."
+                    " https://example.org: lower case, with its scheme, without a path"
+                )
 
 
 VARIABLE = "COLLAB_API_KEYS"

@@ -151,6 +151,8 @@ def test_the_mounted_application_of_the_page_answers() -> None:
         (["no-such-team"], "no-such-team"),
         (["tldr", "coding", "--name", "a:b", "--name", "a_b", "--mcp", "stdio"], "the tool 'a_b'"),
         (["tldr", "--history", "keep"], "--history"),
+        (["tldr", "--origin", "foo"], "'foo' is not an origin"),
+        (["tldr", "--origin", "https://example.org/"], "without a path"),
         (["coding-tools", "-m", "echo", "--sandbox", "unsafe"], "sealed"),
     ],
 )
