@@ -65,10 +65,16 @@ def path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
     return next((f"{name}.{key}" for name in names), None)
 
 
+def _near_path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
+    fields = [field for section in sections.values() for field in section.model_fields]
+    near = nearest(key, fields)
+    return path_of(near, sections) if near else None
+
+
 def _unknown_key(
     key: str, known: list[str], sections: dict[str, type[Spec]]
 ) -> PydanticCustomError:
-    close = path_of(key, sections) or nearest(key, known)
+    close = path_of(key, sections) or nearest(key, known) or _near_path_of(key, sections)
     remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
     return PydanticCustomError(
         "unknown_key", "unknown key '{key}'; {remedy}", {"key": key, "remedy": remedy}

@@ -136,6 +136,7 @@ def test_a_key_of_a_section_given_from_python(key: str, value: Any, remedy: str)
         (["turns=2"], "unknown key 'turns'; did you mean 'team.turns'?"),
         (["temperature=1"], "unknown key 'temperature'; did you mean 'sampling.temperature'?"),
         (["steps=3"], "unknown key 'steps'; did you mean 'trainer.steps'?"),
+        (["agnets.a=1"], "unknown key 'agnets'; did you mean 'team.agents'?"),
         (["team.turns=0"], "team.turns: must be at least 1, got 0"),
         (["team.turns"], "--set takes KEY=VALUE"),
         (["team.turns=[1"], "--set team.turns, line 1"),
