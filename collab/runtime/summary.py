@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.records import Episode, Usage
-from collab.wording import counted
+from collab.wording import clean, counted
 
 CUT, FEW = 0.25, 4
 """Warn above this share of truncated responses, once an agent has given FEW."""
@@ -134,8 +134,11 @@ class Rollout:
 
     def __repr__(self) -> str:
         solved = sum(episode.solved for episode in self.episodes)
-        failed = sum(episode.failure is not None for episode in self.episodes)
-        parts = [counted(len(self.episodes), "episode"), f"{solved} solved", f"{failed} failed"]
+        failures = [episode.failure for episode in self.episodes if episode.failure]
+        failed = f"{len(failures)} failed"
+        if failures:
+            failed += f" (first: {failures[0].type}: {clean(failures[0].message):.300})"
+        parts = [counted(len(self.episodes), "episode"), f"{solved} solved", failed]
         mean, most = self.summary.get("mean_return"), self.summary.get("largest_return")
         if mean is not None and most is not None:
             parts.append(f"mean return {mean:.2f} of {most:.2f}")

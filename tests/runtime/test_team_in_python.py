@@ -181,6 +181,11 @@ def test_parts_beside_a_recipe_are_refused() -> None:
         collab.Team(recipe, turns=2)
 
 
+def test_a_rollout_names_its_first_failure() -> None:
+    rollout = make(rewards=[lambda context: 3]).run({"prompt": "red", "answer": "RED"})
+    assert "1 failed (first: RewardError: " in repr(rollout)
+
+
 def test_a_rollout_shows_itself_shortly_and_escaped() -> None:
     rollout = make().run([{"prompt": "<b>red", "answer": "RED"}] * 30)
     assert repr(rollout) == ("<Rollout: 30 episodes, 0 solved, 0 failed, mean return 1.00 of 1.00>")
