@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from collab.errors import RecordError
 from collab.records.episode import Episode
 from collab.runs.about import KILLED, RUNNING, check_holds_run, read_about, status_of
-from collab.runs.layout import EPISODES
+from collab.runs.layout import EPISODES, EVAL, RUN
 from collab.runs.log import whole_lines
 from collab.runs.reading import each_once, read_whole_lines
 from collab.wording import counted, plain_reason
@@ -34,6 +34,9 @@ def open_run(folder: Path) -> RunRecord:
         RecordError: there is nothing to read.
     """
     check_holds_run(folder)
+    if (folder / EVAL).is_file() and not (folder / EPISODES).is_file():
+        teams = sorted(str(path.parent) for path in folder.glob(f"*/{RUN}"))
+        raise RecordError(f"{folder} is an evaluation; name one of its teams: {', '.join(teams)}")
     lines, complaints = read_whole_lines(folder / EPISODES if folder.is_dir() else folder, Episode)
     episodes = list(each_once(lines, key_of))
     if repeated := len(lines) - len(episodes):

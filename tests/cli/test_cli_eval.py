@@ -146,6 +146,8 @@ def test_a_teams_folder_is_a_run_like_any(collab) -> None:
     shown = collab("show", "out/pair")
     assert "words/1#0" in shown.out
     assert shown.err == ""
+    whole = collab("replay", "out")
+    assert "out is an evaluation; name one of its teams: out/pair, out/shouting" in whole.err
     replayed = collab("replay", "out/shouting")
     assert (replayed.status, replayed.err) == (0, "")
     again = collab("eval", "out/pair", "--task", "words/2")
