@@ -129,7 +129,7 @@ CONTEXT_BYTES = 600_000_000
 MEMORY = {
     "libraries": "Python and its libraries",
     "context": "CUDA and its kernels",
-    "compiled": "kernels that oneDNN compiles",
+    "compiled": "compiled kernels of oneDNN",
     "weights": "weights of the models",
     "prepacked": "weights packed for sampling",
     "adapters": "adapters",
