@@ -63,8 +63,8 @@ def test_rows_and_a_function_train_a_team(
     monkeypatch.chdir(tmp_path_factory.mktemp("runs"))
     [code] = blocks("python")
     tiny = save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
-    small = f"model={{'name': {str(tiny)!r}, 'device': 'cpu'}}, max_new_tokens=2, steps=2"
-    exec(code.replace("steps=2", small), {})
+    small = f"model={{'name': {str(tiny)!r}, 'device': 'cpu'}}, max_new_tokens=2"
+    exec(code.replace("max_new_tokens=8", small), {})
     assert "<Rollout: 1 episode" in capsys.readouterr().out
 
 
