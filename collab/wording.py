@@ -18,6 +18,7 @@ def option(name: str, value: object = "") -> str:
 
 _REASONS = (
     (r"^Value error, ", ""),
+    (r"^Field required$", "required key is missing"),
     (r"^Input should be ", "must be "),
     (r"^\w+ should have (.*) after validation, not .*$", r"must have \1"),
     (r", unable to (parse|interpret) .*$", ""),

@@ -165,7 +165,7 @@ def test_unknown_team_names_the_nearest() -> None:
         ("- a\n", "expected a mapping, got list"),
         ("team: nothere\n", "unknown team 'nothere'"),
         ("team: {extends: coding}\ntsak: humaneval\n", "did you mean 'task'?"),
-        ("task: humaneval\n", "team: Field required"),
+        ("task: humaneval\n", "team: required key is missing"),
         ("team: {extends: a.yaml}\n", "'a.yaml' does not exist"),
     ],
 )
