@@ -127,7 +127,7 @@ def steps(work: Callable[[], object]) -> int:
     return count
 
 
-@pytest.mark.parametrize("name", one_in(2, CONSTRUCTS))
+@pytest.mark.parametrize("name", one_in(6, CONSTRUCTS))
 def test_twice_the_program_takes_about_twice_the_steps(name: str) -> None:
     make = CONSTRUCTS[name]
     once, twice = make(SMALL), make(2 * SMALL)
