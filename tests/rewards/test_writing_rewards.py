@@ -173,8 +173,8 @@ def test_faithfulness_needs_its_source(score: Score_) -> None:
         ("." * 2000, "! " * 200),
         ("犬が吠える。" * 40, "Ünïcödé ß " * 90),
         ("\u0000 " * 130, "\u202e\u200b " * 130),
-        ("a " * 200_000, "b " * 300_000),
-        ("x" * 1_000_000, "y" * 1_000_000),
+        ("a " * 50_000, "b " * 70_000),
+        ("x" * 250_000, "y" * 250_000),
     ],
 )
 def test_odd_texts_are_scored(values: Values, name: str, first: str, second: str) -> None:

@@ -29,7 +29,7 @@ REWARDS = """\
 import time
 def raises(context): raise ValueError("broken")
 def nan(context): return float("nan")
-def blocks(context): time.sleep(5); return 1.0
+def blocks(context): time.sleep(1); return 1.0
 """
 
 
