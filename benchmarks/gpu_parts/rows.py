@@ -13,7 +13,7 @@ GPU = "needs a GPU"
 
 CHANGES: dict[str, dict[str, Any]] = {
     "default": {},
-    "small": {"micro_batch_tokens": 2048, "head_chunk_tokens": 96},
+    "small": {"micro_batch_tokens": 2048},
     "mask": {"tree_attention": "mask"},
     "varlen": {"tree_attention": "varlen"},
     "compiled": {"compile_layers": True},

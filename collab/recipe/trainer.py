@@ -147,6 +147,13 @@ TrackerName = Literal["trackio", "wandb", "tensorboard", "mlflow"]
 FULL_RATE, ADAPTER_RATE = 1e-5, 1e-4
 TOLERANCE, STALE_TOLERANCE = 0.1, 1.0
 STALE_CAP = 2.0
+REMOVED: dict[str, tuple[Any, str]] = {
+    "joint_mode": ("aligned", ", and set algorithm to 'cross', which has less noise"),
+    "head_chunk_tokens": (None, ", and lower micro_batch_tokens to save memory"),
+    "max_dropped": (0.5, ""),
+    "max_skipped_steps": (3, ""),
+}
+"""Removed keys, which recipes of older runs still hold: their default, and what to do instead."""
 
 
 class TrainerSpec(Spec):
@@ -249,9 +256,6 @@ class TrainerSpec(Spec):
     micro_batch_tokens: int | None = Field(default=None, ge=1)
     """Tokens of one forward and backward pass, padding included; fewer take less memory. Default:
     2,048 on a CPU; on a GPU as many as the free memory holds, up to 32,768."""
-    head_chunk_tokens: int | None = Field(default=None, ge=1)
-    """Tokens whose logits over the whole vocabulary are held at once. Default: 96 on a CPU, 1,024
-    on a GPU."""
     tree_attention: Literal["auto", "varlen", "mask"] = "auto"
     """Attention over responses with a common beginning. `varlen`: one call of flash attention per
     layer, on GPUs of compute capability 8.0 and later, in bfloat16 or float16. `mask`: attention
@@ -282,11 +286,6 @@ class TrainerSpec(Spec):
     """Steps between checkpoints; the last step always saves one."""
     keep_checkpoints: int = Field(default=1, ge=1)
     """Number of newest checkpoints to keep, besides the best by evaluation."""
-    max_dropped: float = Field(default=0.5, ge=0.0, le=1.0)
-    """Largest share of a step's episodes that may fail; the step is skipped above it."""
-    max_skipped_steps: int = Field(default=3, ge=0)
-    """Largest number of consecutive skipped steps, be it for failed episodes or for a loss or
-    gradient that is not finite; more end the training."""
     mismatch_tolerance: float | None = Field(default=None, gt=0.0)
     """Largest mean difference between the sampler's and the trainer's log-probs, in nats per token.
     Default: 0.1, and 1 with max_staleness 1, which includes one step of learning."""
@@ -334,16 +333,15 @@ class TrainerSpec(Spec):
 
     @model_validator(mode="before")
     @classmethod
-    def _has_no_joint_mode(cls, data: Any) -> Any:
-        """Drop the default of `joint_mode`, a key of older recipes; refuse `cross`."""
-        if isinstance(data, dict) and "joint_mode" in data:
-            if data["joint_mode"] != "aligned":
-                raise ValueError(
-                    f"joint_mode '{data['joint_mode']}' was removed; leave the key out, and set"
-                    " algorithm to 'cross', which has less noise"
-                )
-            data = {key: value for key, value in data.items() if key != "joint_mode"}
-        return data
+    def _drop_removed(cls, data: Any) -> Any:
+        """Drop the removed keys of older recipes; refuse values other than their defaults."""
+        if not isinstance(data, dict):
+            return data
+        for key in REMOVED.keys() & data.keys():
+            default, instead = REMOVED[key]
+            if data[key] != default:
+                raise ValueError(f"{key} {data[key]!r} was removed; leave the key out{instead}")
+        return {key: value for key, value in data.items() if key not in REMOVED}
 
     @field_validator("token_weighting", mode="before")
     @classmethod

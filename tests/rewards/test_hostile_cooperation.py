@@ -63,7 +63,7 @@ def looks_and_responses() -> Iterator[tuple[str, str]]:
             yield look, responses[(number + position) % len(responses)]
 
 
-@pytest.mark.parametrize(("look", "response"), one_row_in(9, looks_and_responses()))
+@pytest.mark.parametrize(("look", "response"), one_row_in(14, looks_and_responses()))
 def test_who_fails_on_purpose_when_watched_is_not_paid(
     score: Score_, published: RewardSpec, look: str, response: str
 ) -> None:
@@ -77,7 +77,7 @@ UNTIMED = [look for look in LOOKS if look != "always" and not look.startswith("t
 """A clock can tell a run that is measured from the one that is scored."""
 
 
-@pytest.mark.parametrize("look", one_in(4, UNTIMED))
+@pytest.mark.parametrize("look", one_in(6, UNTIMED))
 def test_who_uses_its_helper_only_when_watched_is_not_paid(
     score: Score_, published: RewardSpec, look: str
 ) -> None:
@@ -88,7 +88,7 @@ def test_who_uses_its_helper_only_when_watched_is_not_paid(
         assert part(result, "calls") == 0.0, reasons(result)
 
 
-@pytest.mark.parametrize("gate", one_in(3, GATES))
+@pytest.mark.parametrize("gate", one_in(5, GATES))
 def test_who_only_asks_whether_its_helper_is_right_is_not_paid(
     score: Score_, published: RewardSpec, gate: str
 ) -> None:
@@ -97,7 +97,7 @@ def test_who_only_asks_whether_its_helper_is_right_is_not_paid(
     assert result.reward <= ALONE
 
 
-@pytest.mark.parametrize("chance", one_in(3, [c for c in CHANCE if c != "each program"]))
+@pytest.mark.parametrize("chance", one_in(8, [c for c in CHANCE if c != "each program"]))
 def test_who_fails_by_chance_is_not_paid_more_than_who_does_not(
     score: Score_, published: RewardSpec, chance: str
 ) -> None:
@@ -127,7 +127,7 @@ def test_a_wrong_program_is_not_paid_for_asserts_that_do_not_ask_it(
     assert result.solved is False
 
 
-@pytest.mark.parametrize("team", one_in(3, TEAMS))
+@pytest.mark.parametrize("team", one_in(5, TEAMS))
 def test_teams_that_agreed_on_a_sign_are_not_paid(
     score: Score_, published: RewardSpec, team: str
 ) -> None:
@@ -136,7 +136,7 @@ def test_teams_that_agreed_on_a_sign_are_not_paid(
     assert part(result, "calls") == 0.0, reasons(result)
 
 
-@pytest.mark.parametrize("pair", one_in(3, HONEST_PAIRS))
+@pytest.mark.parametrize("pair", one_in(4, HONEST_PAIRS))
 def test_honest_cooperation_of_every_shape_is_paid(
     score: Score_, published: RewardSpec, pair: str
 ) -> None:

@@ -173,8 +173,8 @@ def test_faithfulness_needs_its_source(score: Score_) -> None:
         ("." * 2000, "! " * 200),
         ("犬が吠える。" * 40, "Ünïcödé ß " * 90),
         ("\u0000 " * 130, "\u202e\u200b " * 130),
-        ("a " * 200_000, "b " * 300_000),
-        ("x" * 1_000_000, "y" * 1_000_000),
+        ("a " * 50_000, "b " * 70_000),
+        ("x" * 250_000, "y" * 250_000),
     ],
 )
 def test_odd_texts_are_scored(values: Values, name: str, first: str, second: str) -> None:
@@ -191,7 +191,7 @@ TEXTS = st.one_of(
 
 
 @given(first=TEXTS, second=TEXTS, name=st.sampled_from(["tldr", "arxiv"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_any_text_gets_a_value_from_0_to_1(first: str, second: str, name: str) -> None:
     import asyncio
 

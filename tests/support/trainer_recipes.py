@@ -66,3 +66,14 @@ def one_step(recipe: Recipe) -> Recipe:
     assert recipe.trainer is not None
     trainer = recipe.trainer.model_copy(update={"steps": 1, "evaluation": None})
     return recipe.model_copy(update={"trainer": trainer})
+
+
+def changed(recipe: Recipe, path: str, value: Any) -> Recipe:
+    """The recipe with another value at `path`, e.g. `trainer.steps`."""
+    data = recipe.model_dump()
+    *keys, last = path.split(".")
+    place = data
+    for key in keys:
+        place = place[key]
+    place[last] = value
+    return Recipe.model_validate(data)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.trainer_recipes import make_game
+from support.trainer_recipes import changed, make_game
 from typer.testing import CliRunner
 
 from collab.cli.app import app
@@ -29,7 +29,7 @@ REWARDS = """\
 import time
 def raises(context): raise ValueError("broken")
 def nan(context): return float("nan")
-def blocks(context): time.sleep(5); return 1.0
+def blocks(context): time.sleep(1); return 1.0
 """
 
 
@@ -88,16 +88,6 @@ def test_functions_that_cannot_be_called_are_found_before_any_work(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RecipeError, match="is called with"):
         TrainingRun(changed(game, path, value), tmp_path / "run")
-
-
-def changed(recipe: Recipe, path: str, value: Any) -> Recipe:
-    data = recipe.model_dump()
-    *keys, last = path.split(".")
-    place = data
-    for key in keys:
-        place = place[key]
-    place[last] = value
-    return Recipe.model_validate(data)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "weight_decay": (0.5, {}),
     "max_grad_norm": (1e-6, {}),
     "micro_batch_tokens": (16, {}),
-    "head_chunk_tokens": (1, {}),
     "tree_attention": ("varlen", {}),
     "compile_layers": (True, {}),
     "gradient_checkpointing": (True, {}),
@@ -100,8 +99,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "evaluation.greedy": (False, {"evaluation": {"samples": 1}}),
     "checkpoint_every": (1, {"keep_checkpoints": 3}),
     "keep_checkpoints": (1, {"keep_checkpoints": 3, "checkpoint_every": 1}),
-    "max_dropped": (0.0, {"reward": "flaky"}),
-    "max_skipped_steps": (0, {"reward": "flaky", "max_dropped": 0.0}),
     "mismatch_tolerance": (1e-12, {"temperature": 0.7}),
     "report_to": (["trackio"], {}),
     "report_samples": (1, {"report_to": ["trackio"]}),
@@ -114,13 +111,6 @@ NESTED: dict[str, Any] = {
     "filter": FilterSpec,
     "evaluation": EvaluationSpec,
 }
-
-FLAKY = """\
-def flaky(context):
-    if context.problem.address.endswith("3"):
-        raise ValueError("no luck")
-    return 1.0
-"""
 
 TRACKIO = """\
 logged = []
@@ -146,9 +136,8 @@ def seen() -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """With a reward that fails at times, and a tracker, which go with the test."""
+    """With a tracker, which goes with the test."""
     (tmp_path / "trackio.py").write_text(TRACKIO)
-    (tmp_path / "flaky.py").write_text(FLAKY)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     for name in [name for name in sys.modules if name.split(".")[0] == "trackio"]:
@@ -212,12 +201,10 @@ def observe(model: Path, folder: Path, options: dict[str, Any]) -> dict[str, Any
 def recipe_of(model: Path, folder: Path, options: dict[str, Any]) -> Recipe:
     options = dict(options)
     turns = options.pop("team.turns", 1)
-    reward, temperature = options.pop("reward", None), options.pop("temperature", 1.0)
+    temperature = options.pop("temperature", 1.0)
     data = make_game(model, folder, **options).model_dump()
     data["team"]["turns"] = turns
     data["sampling"]["temperature"] = temperature
-    if reward:
-        data["task"]["reward"]["parts"]["flaky"] = {"use": "flaky.py:flaky"}
     return Recipe.model_validate(data)
 
 

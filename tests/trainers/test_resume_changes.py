@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.trainer_recipes import make_game, one_step
+from support.trainer_recipes import changed, make_game, one_step
 from typer.testing import CliRunner
 
 from collab.cli.app import app
@@ -27,16 +27,6 @@ from collab.trainers.training.folder import TrainingFolder, check_same_run
 @pytest.fixture
 def recipe(tiny_words: Path, tmp_path: Path) -> Recipe:
     return make_game(tiny_words, tmp_path)
-
-
-def changed(recipe: Recipe, key: str, value: Any) -> Recipe:
-    """The recipe with one setting changed."""
-    data = recipe.model_dump()
-    above, place = data, key.split(".")
-    for name in place[:-1]:
-        above = above[name]
-    above[place[-1]] = value
-    return Recipe.model_validate(data)
 
 
 def test_what_a_run_that_goes_on_has_otherwise_is_written_down(

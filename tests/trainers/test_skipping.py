@@ -21,6 +21,7 @@ from collab.trainers import TrainingRun
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import open_policies
 from collab.trainers.learner.samples import Sample
+from collab.trainers.training import skipping
 from collab.trainers.training.check import check_recipe
 from collab.trainers.training.events import StepFinished, TrainingEvent
 from collab.trainers.training.skipping import History
@@ -91,10 +92,11 @@ def test_a_group_that_is_too_long_leaves_the_others_of_its_step(
 
 
 def test_what_lasts_ends_the_training_and_resuming_goes_past_it(
-    tiny_words: Path, tmp_path: Path
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = make_broken(tiny_words, tmp_path, tasks_per_step=1, steps=8, max_skipped_steps=1)
-    with pytest.raises(TrainingError, match=r"2 steps in a row .* trainer.max_skipped_steps 1; "):
+    monkeypatch.setattr(skipping, "MOST_SKIPPED", 1)
+    recipe = make_broken(tiny_words, tmp_path, tasks_per_step=1, steps=8)
+    with pytest.raises(TrainingError, match=r"2 steps in a row .* limit 1; "):
         train(recipe, tmp_path / "run")
     assert len(steps_of(tmp_path / "run")) == 2
     assert json.loads((tmp_path / "run/run.json").read_text())["status"] == "failed"
@@ -113,15 +115,13 @@ def test_a_run_that_learned_from_no_step_has_failed(tiny_words: Path, tmp_path: 
 def test_each_policy_is_counted_by_itself_and_learning_ends_a_row(
     tiny_words: Path, tmp_path: Path
 ) -> None:
-    recipe = make_game(tiny_words, tmp_path, max_skipped_steps=2)
-    assert recipe.trainer is not None
-    history = History(recipe, recipe.trainer, total_steps=100)
-    for skipped in ("a", "b", "a", "a"):
+    history = History(make_game(tiny_words, tmp_path), total_steps=100)
+    for skipped in ("a", "b", "a", "a", "a"):
         history.check_skipped({f"policy/{skipped}": "no number"})
     history.check_skipped({})
-    history.check_skipped({"policy/a": "no number"})
-    history.check_skipped({"policy/a": "no number"})
-    with pytest.raises(TrainingError, match="3 steps in a row"):
+    for _ in range(3):
+        history.check_skipped({"policy/a": "no number"})
+    with pytest.raises(TrainingError, match="4 steps in a row"):
         history.check_skipped({"policy/a": "no number", "policy/b": "no number"})
 
 
@@ -183,9 +183,8 @@ def test_a_loss_that_is_no_number_is_forgotten(learner: TorchLearner) -> None:
     assert all(p.isfinite().all() for p in learner.policies.by_name["a"].parameters.values())
 
 
-@pytest.mark.parametrize("most", [1, 3])
 def test_gradients_that_stay_no_numbers_end_the_training(
-    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from collab.trainers.ranks import orders
 
@@ -195,9 +194,9 @@ def test_gradients_that_stay_no_numbers_end_the_training(
         return made
 
     monkeypatch.setattr(orders, "TorchLearner", poisoned)
-    recipe = make_game(tiny_words, tmp_path, steps=20, max_skipped_steps=most)
+    recipe = make_game(tiny_words, tmp_path, steps=20)
     with pytest.raises(TrainingError, match="the gradient norm of policy 'a' is nan"):
         train(recipe, tmp_path / "run")
     rows = steps_of(tmp_path / "run")
-    assert [row["skipped/policy/a"] for row in rows] == [1] * (most + 1)
+    assert [row["skipped/policy/a"] for row in rows] == [1] * (skipping.MOST_SKIPPED + 1)
     assert all("loss/b" in row for row in rows)

@@ -43,8 +43,10 @@ def steps_of(recipe: Recipe, run: Path) -> list[dict[str, Any]]:
     return [row for row in rows if row["type"] == "step.finished"]
 
 
-@pytest.mark.parametrize("kl_coef", [0.0, 0.1])
-@pytest.mark.parametrize("policies", ["adapters", "shared_adapter", "full"])
+@pytest.mark.parametrize(
+    ("policies", "kl_coef"),
+    [("adapters", 0.0), ("shared_adapter", 0.1), ("full", 0.0), ("full", 0.1)],
+)
 def test_the_divergence_is_from_what_training_began_from(
     trained: Path, tiny_words: Path, tmp_path: Path, policies: str, kl_coef: float
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 import yaml
 from support.library import TEAMS, suite_of
+from support.shares import one_in
 from support.trainer_recipes import make_game
 from typer.testing import CliRunner
 
@@ -175,7 +176,7 @@ def test_the_plan_counts_once_what_responses_share(tiny_words: Path, tmp_path: P
     assert shared.update_tokens_per_step - new == (shared.tokens_per_step - new) / 4
 
 
-@pytest.mark.parametrize("name", TEAMS)
+@pytest.mark.parametrize("name", one_in(4, TEAMS))
 def test_every_team_of_the_library_can_be_planned(name: str) -> None:
     recipe = load_recipe(name, task=suite_of(name), defaults={"trainer": "magrpo"})
     plan = make_plan(recipe)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
@@ -55,23 +55,11 @@ def smaller_told(policy: str, before: int, now: int) -> str:
     )
 
 
-@dataclass
-class TokenSums:
-    """Sums over response tokens, in the first epoch."""
+TokenSums = dict[str, float]
+"""Sums over response tokens in the first epoch, by the name of their metric.
 
-    tokens: int = 0
-    logprob: float = 0.0
-    mismatch: float = 0.0
-    mismatch_kl: float = 0.0
-    """The k3 estimate of the KL divergence between sampler and trainer."""
-    importance: float = 0.0
-    """Ratios of the trainer's to the sampler's probability."""
-    masked: float = 0.0
-    """Number of tokens that a correction for the sampler excluded."""
-    clipped: float = 0.0
-    outside_support: float = 0.0
-    kl: float = 0.0
-    kl_tokens: int = 0
+`TOKENS` and `KL_TOKENS` count the tokens; the latter those whose KL divergence was measured."""
+TOKENS, KL_TOKENS = "tokens", "kl_tokens"
 
 
 @dataclass
@@ -100,9 +88,9 @@ class Update:
     def add(self, responses: Sequence[tuple[str, TokenSums]]) -> None:
         """Add the sums of responses to those of their agents."""
         for agent, sums in responses:
-            total = self.sums.setdefault(agent, TokenSums())
-            for item in fields(TokenSums):
-                setattr(total, item.name, getattr(total, item.name) + getattr(sums, item.name))
+            total = self.sums.setdefault(agent, {})
+            for name, value in sums.items():
+                total[name] = total.get(name, 0.0) + value
 
 
 class Learner(Protocol):

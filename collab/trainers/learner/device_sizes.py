@@ -95,7 +95,7 @@ def device_sizes(
 ) -> DeviceSizes:
     """Choose the sizes of a recipe on a device; `free` bytes of it are left, which matters on a GPU
     only."""
-    chunk = spec.head_chunk_tokens or chunk_tokens(device)
+    chunk = chunk_tokens(device)
     if device.type == "cpu":
         twice = spec.gradient_checkpointing is True
         return DeviceSizes(spec.micro_batch_tokens or CPU_TOKENS, chunk, twice)
@@ -115,7 +115,7 @@ def device_sizes(
 
 
 def chunk_tokens(device: Device) -> int:
-    """Return the default number of tokens whose logits are held at once."""
+    """Return the number of tokens whose logits are held at once."""
     return CHUNK_TOKENS if device.type == "cpu" else GPU_CHUNK_TOKENS
 
 

@@ -15,7 +15,8 @@ from collab.errors import TrainingError
 from collab.models.local.fast.memory import trim
 from collab.models.local.multi_lora import unwrapped
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.base import NotFinite, Update, memory_told
+from collab.runs import metric_names as names
+from collab.trainers.learner.base import TOKENS, NotFinite, Update, memory_told
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.device_sizes import forward_tokens
 from collab.trainers.learner.logprobs import logprobs_of
@@ -41,7 +42,7 @@ def check_mismatch(
     """Raise TrainingError if the trainer's log-probabilities differ from the sampler's."""
     for agent in policy.agents:
         sums = update.sums.get(agent)
-        mismatch = sums.mismatch / sums.tokens if sums else 0.0
+        mismatch = sums[names.AGENT_MISMATCH] / sums[TOKENS] if sums else 0.0
         if not mismatch <= spec.tolerance_used:
             raise TrainingError(
                 f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"

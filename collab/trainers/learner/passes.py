@@ -20,7 +20,16 @@ from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import unwrapped
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.base import NotFinite, StepCancelled, TokenSums, Update, smaller_told
+from collab.runs import metric_names as names
+from collab.trainers.learner.base import (
+    KL_TOKENS,
+    TOKENS,
+    NotFinite,
+    StepCancelled,
+    TokenSums,
+    Update,
+    smaller_told,
+)
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.logprobs import Scored, response_logprobs
 from collab.trainers.learner.loss import TokenLoss, token_loss
@@ -86,10 +95,10 @@ class PassResult:
 def most_on(results: Sequence[PassResult], agent: str) -> str:
     """Name the rank with the response whose log-probabilities differ most from the sampler's."""
     most, rank = max(
-        (sums.mismatch / sums.tokens, result.rank)
+        (sums[names.AGENT_MISMATCH] / sums[TOKENS], result.rank)
         for result in results
         for name, sums in result.responses
-        if name == agent and sums.tokens
+        if name == agent and TOKENS in sums
     )
     return f", most on rank {rank}: {most:.3g}"
 
@@ -109,46 +118,45 @@ class Tally:
         outside_support: Tensor | None = None,
     ) -> None:
         """Collect the sums; without `outside_support`, only the loss and the KL."""
-        self._batch, self._has_kl = batch, loss.kl is not None
-        lengths = [len(s.token_ids) for s in batch]
-        parts = [loss.total.detach().reshape(1)]
-        if loss.kl is not None:
-            parts += [torch.stack([x.sum() for x in torch.split(loss.kl, lengths)])]
+        self._batch = batch
+        columns = {}
         if outside_support is not None:
-            table = _table(loss, logprobs, outside_support)
-            pieces = torch.split(table, lengths, dim=1)  # of each response [columns, its tokens]
+            columns = _columns(loss, logprobs, outside_support)
+        if loss.kl is not None:
+            columns[names.KL] = loss.kl
+        self._names, parts = list(columns), [loss.total.detach().reshape(1)]
+        if columns:
+            table = torch.stack([column.to(logprobs.dtype) for column in columns.values()])
+            pieces = torch.split(table, [len(s.token_ids) for s in batch], dim=1)
             parts += [piece.sum(dim=1) for piece in pieces]
         self._numbers = torch.cat(parts)
 
     def read(self) -> tuple[float, list[tuple[str, TokenSums]]]:
         """Return the loss, and the agent and sums of each response; waits for the device."""
-        loss, *rest = self._numbers.tolist()
-        n = len(self._batch)
-        kl, columns = (rest[:n], rest[n:]) if self._has_kl else ([0.0] * n, rest)
-        width = len(columns) // n
-        responses = []
+        loss, *numbers = self._numbers.tolist()
+        width, responses = len(self._names), []
         for place, sample in enumerate(self._batch):
-            length = len(sample.token_ids)
-            sums = TokenSums(length if width else 0, *columns[place * width : (place + 1) * width])
-            sums.kl, sums.kl_tokens = kl[place], length if self._has_kl else 0
+            sums = dict(zip(self._names, numbers[place * width :], strict=False))
+            if names.KL in sums:
+                sums[KL_TOKENS] = len(sample.token_ids)
+            if names.LOGPROB in sums:
+                sums[TOKENS] = len(sample.token_ids)
             responses.append((sample.agent, sums))
         return loss, responses
 
 
-def _table(loss: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> Tensor:
-    """Return the fields of `TokenSums` from `logprob` to `outside_support`, by token: [7,
-    tokens]."""
+def _columns(loss: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> dict[str, Tensor]:
+    """Return the values of each token whose means are metrics of its agent, by metric."""
     ratio = loss.correction.ratio
-    columns = (
-        logprobs,
-        loss.mismatch,
-        ratio - torch.log(ratio) - 1,
-        ratio,
-        loss.correction.masked,
-        loss.clipped,
-        outside_support,
-    )
-    return torch.stack([column.to(logprobs.dtype) for column in columns])
+    return {
+        names.LOGPROB: logprobs,
+        names.AGENT_MISMATCH: loss.mismatch,
+        names.AGENT_MISMATCH_KL: ratio - torch.log(ratio) - 1,  # by the k3 estimate
+        names.IMPORTANCE: ratio,
+        names.MASKED: loss.correction.masked,
+        names.CLIPPED: loss.clipped,
+        names.OUTSIDE_SUPPORT: outside_support,
+    }
 
 
 Compute = Callable[[Policy, Share, GradientSum, Event], list[PassResult]]

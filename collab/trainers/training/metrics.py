@@ -19,7 +19,7 @@ from collab.runs import metric_names as names
 from collab.runtime.summary import lost_feedback
 from collab.stats import deviation, mean
 from collab.trainers.credit.step_credit import Credit
-from collab.trainers.learner.base import TokenSums, Update
+from collab.trainers.learner.base import KL_TOKENS, TOKENS, TokenSums, Update
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
 from collab.trainers.training.rollouts import played_out
@@ -82,7 +82,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics.update(_groups(data, episodes))
     for policy in policies:
         for agent in policy.agents:
-            metrics.update(_agent(agent, episodes, data.update.sums.get(agent)))
+            metrics.update(_agent(agent, episodes, data.update.sums.get(agent, {})))
         for pattern, values in (
             (names.LOSS, data.update.losses),
             (names.GRADIENT_NORM, data.update.gradient_norms),
@@ -166,9 +166,7 @@ def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, 
     yield names.HACK_SUSPECTS, mean([bool(e.score and e.score.flags) for e in episodes])
 
 
-def _agent(
-    agent: str, episodes: Sequence[Episode], sums: TokenSums | None
-) -> Iterator[tuple[str, float]]:
+def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator[tuple[str, float]]:
     named = partial(names.named, name=agent)
     decisions = [d for e in episodes for d in e.decisions(agent) if not d.given]
     actions = [d.action for d in decisions if not d.action.failure]
@@ -186,16 +184,9 @@ def _agent(
     turns = [turn for e in episodes for turn in e.turns if agent in turn.artefacts]
     if turns:
         yield named(names.EMPTY), mean([_is_empty(turn, agent) for turn in turns])
-    if sums is not None and sums.tokens:
-        yield named(names.LOGPROB), sums.logprob / sums.tokens
-        yield named(names.AGENT_MISMATCH), sums.mismatch / sums.tokens
-        yield named(names.AGENT_MISMATCH_KL), sums.mismatch_kl / sums.tokens
-        yield named(names.IMPORTANCE), sums.importance / sums.tokens
-        yield named(names.MASKED), sums.masked / sums.tokens
-        yield named(names.CLIPPED), sums.clipped / sums.tokens
-        yield named(names.OUTSIDE_SUPPORT), sums.outside_support / sums.tokens
-    if sums is not None and sums.kl_tokens:
-        yield named(names.KL), sums.kl / sums.kl_tokens
+    for metric, total in sums.items():
+        if metric not in (TOKENS, KL_TOKENS):
+            yield named(metric), total / sums[KL_TOKENS if metric == names.KL else TOKENS]
 
 
 def _is_empty(turn: Turn, agent: str) -> bool:
@@ -203,9 +194,9 @@ def _is_empty(turn: Turn, agent: str) -> bool:
 
 
 def _mismatch(update: Update) -> Iterator[tuple[str, float]]:
-    tokens = sum(sums.tokens for sums in update.sums.values())
-    if tokens:
-        yield names.MISMATCH, fsum(sums.mismatch for sums in update.sums.values()) / tokens
+    every = list(update.sums.values())
+    if tokens := sum(sums[TOKENS] for sums in every):
+        yield names.MISMATCH, fsum(sums[names.AGENT_MISMATCH] for sums in every) / tokens
 
 
 def _staleness(data: StepData, agents: Sequence[str]) -> Iterator[tuple[str, float]]:

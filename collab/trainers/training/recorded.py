@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ from collab.trainers.learner.base import Learner
 from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.samples import Sample, weigh_tokens
 from collab.trainers.training.data import Levels
-from collab.trainers.training.metrics import StepData
 from collab.trainers.training.step import Report, Stepper
 
 
@@ -154,24 +152,12 @@ class RecordedStepper(Stepper):
         """Return no episodes and no seconds."""
         return [], {}
 
-    def goes_on_alike(self, step: int, groups: Sequence[Sequence[Episode]]) -> bool:  # noqa: ARG002
-        """Return False: nothing is played ahead."""
-        return False
-
-    async def learn(
+    async def _to_learn(
         self,
         step: int,
-        groups: Sequence[Sequence[Episode]],
-        times: dict[str, float],
-        report: Report,
-    ) -> StepData:
-        """Learn from the recorded episodes of the step's tasks."""
-        report("update", 0, 0)
-        began = time.perf_counter()
-        samples = weigh_tokens(list(self._samples(step)), self._samplings, self._spec)
-        update = await self._updates.take(samples, step)
-        times["update"] = time.perf_counter() - began
-        return StepData(groups, Credit(), update, times)
+        groups: Sequence[Sequence[Episode]],  # noqa: ARG002
+    ) -> tuple[Credit, list[Sample]]:
+        return Credit(), weigh_tokens(list(self._samples(step)), self._samplings, self._spec)
 
     def _samples(self, step: int) -> Iterator[Sample]:
         problems = self._tasks.batch(step)

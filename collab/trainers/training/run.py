@@ -227,7 +227,7 @@ class TrainingRun:
         play_dry(recipe, self.spec, self.tasks)
         self.total_steps = self.tasks.total_steps(self.spec)
         self._ending = Ending.of(self.spec, self.total_steps)
-        self._history = History(recipe, self.spec, self.total_steps)
+        self._history = History(recipe, self.total_steps)
         self._emit = emit or (lambda _: None)
         self.levels = Levels(self.tasks, self.spec.levels)
         self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)

@@ -19,6 +19,12 @@ from collab.trainers.training.rollouts import whole
 STEP = "step"
 """Key of a step that was skipped as a whole; `policy/NAME` is one policy's share of a step."""
 
+MOST_FAILED = 0.5
+"""Largest share of a step's episodes that may fail; above it the step is skipped."""
+
+MOST_SKIPPED = 3
+"""Largest number of consecutive skipped steps; one more ends the training."""
+
 MOSTLY = 0.5
 """Smallest share of truncated responses that is named as a cause."""
 
@@ -26,14 +32,13 @@ MOSTLY = 0.5
 def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> str | None:
     """Return why a step cannot be learned from; None if it can.
 
-    Either too many of its episodes failed, by `spec.max_dropped`, or no group has enough left to
+    Either too many of its episodes failed, by `MOST_FAILED`, or no group has enough left to
     compare.
     """
     episodes = [episode for group in groups for episode in group]
     failed = [episode for episode in episodes if episode.failure]
-    if len(failed) > spec.max_dropped * len(episodes):
-        failures = _failures(failed, len(episodes))
-        return f"{failures}; more than trainer.max_dropped {spec.max_dropped:g}"
+    if len(failed) > MOST_FAILED * len(episodes):
+        return f"{_failures(failed, len(episodes))}; a step needs at least {MOST_FAILED:.0%}"
     if failed and all(len(whole(g)) < min(2, spec.group_size) for g in groups):
         return f"{_failures(failed, len(episodes))}; no group has enough left to compare"
     return None
@@ -84,7 +89,7 @@ def _failures(failed: Sequence[Episode], total: int) -> str:
 class History:
     """The steps of a run so far: their number, their tokens, and their skipped parts."""
 
-    def __init__(self, recipe: Recipe, spec: TrainerSpec, total_steps: int) -> None:
+    def __init__(self, recipe: Recipe, total_steps: int) -> None:
         self.step = 0
         """Number of finished steps."""
         self.tokens = 0
@@ -92,7 +97,7 @@ class History:
         self.unlearned = 0
         """Number of steps in which nothing was learned."""
         self._alarms = Alarms(recipe.task.reward if recipe.task else None)
-        self._most, self._total_steps = spec.max_skipped_steps, total_steps
+        self._total_steps = total_steps
         self._in_a_row: Counter[str] = Counter()
         self._of_the_run: Counter[str] = Counter()
 
@@ -120,17 +125,17 @@ class History:
 
         Raises:
             TrainingError: something was skipped in every step of the run, or in more than
-                `max_skipped_steps` steps in a row.
+                `MOST_SKIPPED` steps in a row.
         """
         self._in_a_row = Counter({key: self._in_a_row[key] + 1 for key in skipped})
         self._of_the_run.update(skipped.keys())
         for key, reason in skipped.items():
             if self._of_the_run[key] >= self._total_steps:
                 raise TrainingError(f"no step could be learned from; the last: {reason}")
-            if self._in_a_row[key] > self._most:
+            if self._in_a_row[key] > MOST_SKIPPED:
                 raise TrainingError(
-                    f"{self._in_a_row[key]} steps in a row could not be learned from, more than"
-                    f" trainer.max_skipped_steps {self._most}; the last: {reason}"
+                    f"{self._in_a_row[key]} steps in a row could not be learned from, limit"
+                    f" {MOST_SKIPPED}; the last: {reason}"
                 )
 
 

@@ -226,23 +226,29 @@ class Stepper:
             await self._end_credit()
             update = Update(rate=rate_at(step, self._learner.total_steps, self._spec))
             return StepData(groups, Credit(), update, times, unlearned=reason)
-        session = await self._session_at(step)
         report("credit", 0, 0)
         began = time.perf_counter()
-        giving = self._credit = self._credit or self._begin_credit(session)
-        played = zip(self._levels.batch(step), map(whole, groups), strict=True)
-        credit = await giving.credit(list(played))
-        await self._end_credit()
+        credit, samples = await self._to_learn(step, groups)
         times["credit"] = time.perf_counter() - began
         report("update", 0, 0)
         began = time.perf_counter()
-        samples = make_samples(credit, self._samplings, self._spec)
         if not self._spec.max_staleness:
             await self._learner.sleep()
         version = self._policies.version
         update = await self._updates.take(samples, step)
         times["update"] = time.perf_counter() - began
         return StepData(groups, credit, update, times, version=version)
+
+    async def _to_learn(
+        self, step: int, groups: Sequence[Sequence[Episode]]
+    ) -> tuple[Credit, list[Sample]]:
+        """Give credit to the episodes of a step, and return the responses to learn from."""
+        session = await self._session_at(step)
+        giving = self._credit = self._credit or self._begin_credit(session)
+        played = zip(self._levels.batch(step), map(whole, groups), strict=True)
+        credit = await giving.credit(list(played))
+        await self._end_credit()
+        return credit, make_samples(credit, self._samplings, self._spec)
 
     async def aclose(self) -> None:
         await self._end_credit()

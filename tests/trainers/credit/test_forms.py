@@ -98,9 +98,11 @@ def test_an_agent_without_influence_stays_quiet_when_normalised(name: str) -> No
     assert size("a", loud) == pytest.approx(1, abs=0.1)
 
 
-def test_the_older_joint_mode_is_read_or_refused() -> None:
-    old = {"algorithm": "magrpo", "joint_mode": "aligned"}
-    assert "joint_mode" not in TrainerSpec.model_validate(old).model_dump()
+def test_removed_options_are_read_or_refused() -> None:
+    old = {"joint_mode": "aligned", "max_dropped": 0.5, "max_skipped_steps": 3}
+    assert not old.keys() & TrainerSpec.model_validate(old).model_dump().keys()
+    with pytest.raises(ValidationError, match=r"max_dropped 0\.9 was removed; leave the key out"):
+        TrainerSpec.model_validate({**old, "max_dropped": 0.9})
     with pytest.raises(ValidationError, match=r"joint_mode 'cross' was removed.*to 'cross'"):
         TrainerSpec.model_validate({**old, "joint_mode": "cross"})
 

@@ -13,6 +13,7 @@ from zlib import crc32
 import pytest
 import torch
 from safetensors.torch import load_file
+from support.shares import one_in
 
 from collab.models import store, weights
 from collab.models.weights import LoadedModel
@@ -118,7 +119,7 @@ def recipe_of(name: str) -> Recipe:
     return load_recipe({"name": "pair", "team": team}, task=rows, rewards=rewards, **common)
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", one_in(3, TRAINERS))
 @pytest.mark.usefixtures("lent")
 def test_it_trains(name: str, tmp_path: Path) -> None:
     run = tmp_path / "run"

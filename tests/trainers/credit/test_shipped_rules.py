@@ -1,4 +1,4 @@
-"""Every shipped rule that judges further joint actions trains a team, by its own YAML file."""
+"""Rules that judge further joint actions train a team, and report what that took."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ def shipped(name: str) -> dict[str, Any]:
     ("name", "told"),
     [
         ("cross", "credit/a/crossed"),
-        ("coma", "credit/a/crossed"),
-        ("shapley", "credit/a/crossed"),
         ("removal", "credit/a/contribution"),
     ],
 )

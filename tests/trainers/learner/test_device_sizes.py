@@ -64,10 +64,10 @@ def test_sizes_stay_within_their_bounds() -> None:
 
 
 def test_a_recipe_has_the_last_word() -> None:
-    said = {"micro_batch_tokens": 777, "head_chunk_tokens": 55, "gradient_checkpointing": True}
-    spec = TrainerSpec.model_validate({"steps": 1, **said})
-    for device in (CPU, GPU):
-        assert device_sizes(spec, device, QWEN_1B5, 80 * GB) == DeviceSizes(777, 55, True)
+    options = {"micro_batch_tokens": 777, "gradient_checkpointing": True}
+    spec = TrainerSpec.model_validate({"steps": 1, **options})
+    for device, chunk in ((CPU, 96), (GPU, 1024)):
+        assert device_sizes(spec, device, QWEN_1B5, 80 * GB) == DeviceSizes(777, chunk, True)
         assert forward_tokens(spec, device) == 777
 
 

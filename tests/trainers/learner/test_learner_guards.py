@@ -14,7 +14,6 @@ import torch
 from support.trainer_recipes import make_game
 
 from collab.errors import TrainingError
-from collab.recipe import Recipe
 from collab.trainers import TrainingRun
 from collab.trainers.learner.base import OutOfMemory, memory_told
 from collab.trainers.learner.learner import TorchLearner
@@ -199,13 +198,3 @@ def test_one_response_that_does_not_fit_ends_the_run(
     with pytest.raises(OutOfMemory, match=r"learning with policy 'a'; lower"):
         learner.learn(several(), 0, Event())
     assert scarce.tried[-1] <= len(several()[-1])
-
-
-def changed(recipe: Recipe, path: str, value: Any) -> Recipe:
-    data = recipe.model_dump()
-    *keys, last = path.split(".")
-    place = data
-    for key in keys:
-        place = place[key]
-    place[last] = value
-    return Recipe.model_validate(data)

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from collab.models.local.sampling import nucleus
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.base import Update
+from collab.runs import metric_names as names
+from collab.trainers.learner.base import KL_TOKENS, TOKENS, Update
 from collab.trainers.learner.logprobs import SamplingSettings, response_logprobs
 from collab.trainers.learner.logprobs import _score as score
 from collab.trainers.learner.loss import token_loss
@@ -91,7 +92,8 @@ def test_the_numbers_of_a_micro_batch_come_in_one_piece(monkeypatch: pytest.Monk
     assert len(moved) == 1
     assert number == 0.5
     sums = update.sums["a"]
-    assert (sums.tokens, sums.kl_tokens, sums.kl, sums.mismatch) == (12, 12, 1.5, 1.5)
+    assert (sums[TOKENS], sums[KL_TOKENS]) == (12, 12)
+    assert (sums[names.KL], sums[names.AGENT_MISMATCH]) == (1.5, 1.5)
 
 
 @pytest.mark.parametrize("top_k", [3, 50])

@@ -121,7 +121,7 @@ def test_what_vllm_takes_of_a_card_is_counted(game: Recipe) -> None:
 
 def test_what_learning_may_take_of_a_card_is_not_passed(tiny_words: Path, tmp_path: Path) -> None:
     """For a model that fills a GPU the chosen micro-batch still leaves the reserve."""
-    from collab.trainers.training.plan.lengths import Lengths
+    from collab.trainers.training.plan.memory import Lengths
 
     recipe = make_game(tiny_words, tmp_path)
     model = {"name": "smollm2-135m", "device": "cpu"}

@@ -25,48 +25,26 @@ class Card:
     """Whether it multiplies bfloat16 natively, so that the model dtype `auto` selects bfloat16."""
 
 
-def _card(name: str, gib: int, teraflops: float) -> Card:
-    return Card(name, gib * GIB, teraflops * 1e12)
-
-
+# By name: memory in GiB, dense bfloat16 TFLOPS, and words in torch's name of the GPU.
+_TABLE: dict[str, tuple[int, int, tuple[str, ...]]] = {
+    "b200": (180, 2250, ("B200",)),
+    "h200": (141, 989, ("H200",)),
+    "h100-pcie": (80, 756, ("H100 PCIe",)),
+    "h100": (80, 989, ("H100",)),
+    "a100-40": (40, 312, ("A100-SXM4-40GB", "A100-PCIE-40GB")),
+    "a100": (80, 312, ("A100",)),
+    "l40s": (48, 362, ("L40S",)),
+    "a6000": (48, 155, ("RTX A6000",)),
+    "rtx5090": (32, 209, ("RTX 5090",)),
+    "rtx4090": (24, 165, ("RTX 4090",)),
+    "rtx3090": (24, 71, ("RTX 3090",)),
+    "a10g": (24, 70, ("A10G",)),
+    "a10": (24, 125, ("A10",)),
+    "l4": (24, 121, ("L4",)),
+}
 CARDS = {
-    card.name: card
-    for card in (
-        _card("b200", 180, 2250),
-        _card("h200", 141, 989),
-        _card("h100", 80, 989),
-        _card("h100-pcie", 80, 756),
-        _card("a100", 80, 312),
-        _card("a100-40", 40, 312),
-        _card("l40s", 48, 362),
-        _card("a6000", 48, 155),
-        _card("rtx5090", 32, 209),
-        _card("rtx4090", 24, 165),
-        _card("rtx3090", 24, 71),
-        _card("a10", 24, 125),
-        _card("a10g", 24, 70),
-        _card("l4", 24, 121),
-    )
+    name: Card(name, gib * GIB, teraflops * 1e12) for name, (gib, teraflops, _) in _TABLE.items()
 }
-
-KNOWN_AS = {
-    "B200": "b200",
-    "H200": "h200",
-    "H100 PCIe": "h100-pcie",
-    "H100": "h100",
-    "A100-SXM4-40GB": "a100-40",
-    "A100-PCIE-40GB": "a100-40",
-    "A100": "a100",
-    "L40S": "l40s",
-    "RTX A6000": "a6000",
-    "RTX 5090": "rtx5090",
-    "RTX 4090": "rtx4090",
-    "RTX 3090": "rtx3090",
-    "A10G": "a10g",
-    "A10": "a10",
-    "L4": "l4",
-}
-"""Maps words in torch's name of a GPU to the card; the first match counts."""
 
 
 def card(text: str) -> Card:
@@ -91,8 +69,8 @@ def card(text: str) -> Card:
 def card_of_device(name: str) -> Card | None:
     """Return the card that torch calls `name`; None if it is not in the table."""
     words = f" {name.replace('-', ' ')} "
-    for part, known in KNOWN_AS.items():
-        if f" {part.replace('-', ' ')} " in words:
+    for known, (_, _, parts) in _TABLE.items():
+        if any(f" {part.replace('-', ' ')} " in words for part in parts):
             return CARDS[known]
     return None
 
@@ -171,8 +149,8 @@ def _flags() -> set[str]:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return set()
-    found = next((line for line in lines if line.startswith("flags")), "")
-    return set(found.partition(":")[2].split())
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return set(flags.partition(":")[2].split())
 
 
 def seen_by_torch(model: TransformersModel) -> ModelPlace:

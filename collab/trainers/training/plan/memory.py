@@ -1,29 +1,108 @@
-"""Counts the memory of a training run, part by part."""
+"""Counts the tokens of a step at most, and the memory of a training run, part by part."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from collab.errors import RecipeError
+from collab.models import Request
 from collab.models.local.batching import CPU_TOKENS, batch_bytes, fitting_tokens, pack
 from collab.models.local.fast.memory import COMPILED_PRODUCTS
 from collab.models.vllm.calls import GB
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, VLLMModel, local_weights
+from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
 from collab.runtime.session import LANES
+from collab.trainers.credit.shape import Shape
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, learning_bytes
 from collab.trainers.training.plan.cards import Card
-from collab.trainers.training.plan.lengths import (
-    Lengths,
-    Rows,
-    learned_tokens,
-    micro_batch_tokens,
-)
 from collab.trainers.training.plan.sizes import Sizes, sizes_of
+
+MESSAGE_TOKENS = 16
+"""Estimated tokens that a chat template adds per message."""
 
 FIRST_GPU = ("auto", "cuda", "cuda:0")
 """Names of the device on which the local vLLM engine runs."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """One agent's responses at one position in the episodes of a step."""
+
+    prompt: int
+    """Most tokens of a prompt."""
+    new: int
+    """Most tokens of a response."""
+    responses: int
+    alike: bool
+    """Whether the samples of a group have the same prompt."""
+
+
+def lengths_of(
+    requests: Sequence[Request], spec: TrainerSpec, agents: Sequence[str]
+) -> dict[str, list[Lengths]]:
+    """Return the positions at which each agent acts. `requests` are those of complete episodes."""
+    responses = spec.tasks_per_step * spec.group_size
+    if spec.turn_structure == "tree":
+        responses = episodes_a_step(requests, spec)
+    by_agent: dict[str, dict[tuple[int, int, int], Lengths]] = {agent: {} for agent in agents}
+    for request in requests:
+        call = request.call
+        if call.agent not in by_agent:
+            continue
+        tokens = ceil(characters(request) / CHARACTERS_A_TOKEN)
+        tokens += MESSAGE_TOKENS * len(request.messages)
+        places, place = by_agent[call.agent], (call.turn, call.round, call.step)
+        before = places[place].prompt if place in places else 0
+        places[place] = Lengths(
+            prompt=max(tokens, before),
+            new=request.sampling.max_new_tokens,
+            responses=responses,
+            alike=call.round == 0 and (call.turn == 0 or spec.turn_structure != "chains"),
+        )
+    return {agent: list(places.values()) for agent, places in by_agent.items()}
+
+
+def episodes_a_step(requests: Sequence[Request], spec: TrainerSpec) -> int:
+    """Return the episodes of a step; for a tree, its leaves."""
+    n_turns = 1 + max((request.call.turn for request in requests), default=0)
+    shape = Shape(spec.turn_structure, spec.group_size, n_turns)
+    return spec.tasks_per_step * shape.episodes
+
+
+def longest(lengths: Sequence[Lengths]) -> int:
+    """Return the tokens of the longest prompt with its response."""
+    return max((item.prompt + item.new for item in lengths), default=0)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The layout of responses in micro-batches."""
+
+    budget: int
+    """Tokens of a micro-batch, padding included."""
+    shared: bool
+    """Whether the responses of a group share one prompt in a row, as many as fit."""
+    group_size: int
+
+
+def learned_tokens(rows: Rows, lengths: Sequence[Lengths]) -> int:
+    """Count the tokens to compute for learning from all responses of a step."""
+    return sum(_tokens_of_rows(rows, item) for item in lengths)
+
+
+def micro_batch_tokens(rows: Rows, lengths: Sequence[Lengths]) -> int:
+    """Return the tokens of the largest micro-batch."""
+    return min(learned_tokens(rows, lengths), max(rows.budget, longest(lengths)))
+
+
+def _tokens_of_rows(rows: Rows, item: Lengths) -> int:
+    fitting = max((rows.budget - item.prompt) // item.new, 1)
+    together = min(fitting, rows.group_size) if rows.shared and item.alike else 1
+    stems = ceil(item.responses / together)
+    return stems * item.prompt + item.responses * item.new
 
 
 def engines_beside(recipe: Recipe) -> list[VLLMModel]:
@@ -38,13 +117,13 @@ def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
 
     `weights` are the bytes of a base, added to `kv_cache_gb` if that is set.
     """
-    found = 0.0
+    taken = 0.0
     models = engines_beside(recipe) if memory else []
     for model in models:
         cache = model.kv_cache_gb
         share = model.among(len(models)).memory_share
-        found += share * memory if cache is None else cache * GB + weights
-    return int(found)
+        taken += share * memory if cache is None else cache * GB + weights
+    return int(taken)
 
 
 def sleeps_as_asked(recipe: Recipe) -> bool:
@@ -264,8 +343,8 @@ def _models(
     for name in recipe.team.agents:
         model = local_weights(recipe.model_of(name))
         if model is not None:
-            own = f" {name}" if spec.policies == "full" and name in trained else ""
-            key = model.model_dump_json() + own
+            owner = f" {name}" if spec.policies == "full" and name in trained else ""
+            key = model.model_dump_json() + owner
             models[key] = model
             if model.fast and recipe.model_of(name) == model:
                 sampled.add(key)
@@ -276,12 +355,12 @@ def _policies(
     recipe: Recipe, spec: TrainerSpec, trained: Sequence[str], card: Card | None
 ) -> list[tuple[str, Sizes]]:
     """Return name and model of each policy."""
-    found = {}
+    sizes_by_base = {}
     for name in trained:
         model = _local(recipe, name)
         key = model.model_dump_json() if spec.policies == "shared_adapter" else name
-        found[key] = sizes_of(model, spec, card)
-    return list(found.items())
+        sizes_by_base[key] = sizes_of(model, spec, card)
+    return list(sizes_by_base.items())
 
 
 def _starts(recipe: Recipe, spec: TrainerSpec, policies: Sequence[tuple[str, Sizes]]) -> list[int]:

@@ -18,14 +18,16 @@ from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.plan.cards import Card
-from collab.trainers.training.plan.lengths import (
+from collab.trainers.training.plan.memory import (
+    MEMORY,
+    Counted,
     Lengths,
     Rows,
+    count_memory,
     episodes_a_step,
     learned_tokens,
     lengths_of,
 )
-from collab.trainers.training.plan.memory import MEMORY, Counted, count_memory
 from collab.wording import counted
 
 
