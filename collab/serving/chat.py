@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from collab.records import Decision, Episode
+from collab.records import Episode
 from collab.serving.reading import (
     Body,
     Common,
@@ -154,11 +154,10 @@ def _reasoned(text: str | None) -> dict[str, Any]:
 
 def _reasoning(episode: Episode) -> str:
     decisions = [decision for turn in episode.turns for decision in turn.decisions]
-    return "".join(_headed(decision, number > 0) for number, decision in enumerate(decisions))
-
-
-def _headed(decision: Decision, follows: bool) -> str:
-    return _heading(decision.agent, follows) + decision.action.text
+    return "".join(
+        _heading(decision.agent, number > 0) + decision.action.text
+        for number, decision in enumerate(decisions)
+    )
 
 
 def _heading(agent: str, follows: bool) -> str:

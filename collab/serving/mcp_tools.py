@@ -52,7 +52,7 @@ def make_server(service: Service) -> Server[Any]:
             tools=[
                 types.Tool(
                     name=name,
-                    description=_description(team),
+                    description=team.recipe.team.description or f"Ask the team {team.name}.",
                     input_schema=_schema(team),
                     output_schema=_OUTPUT,
                 )
@@ -142,10 +142,6 @@ def _read(team: ServedTeam, given: dict[str, Any]) -> tuple[Problem, TeamQuestio
 
 def _by_tool(service: Service) -> dict[str, ServedTeam]:
     return {tool: service.teams[name] for tool, name in tool_names(service.teams).items()}
-
-
-def _description(team: ServedTeam) -> str:
-    return team.recipe.team.description or f"Ask the team {team.name}."
 
 
 def _schema(team: ServedTeam) -> dict[str, Any]:

@@ -179,7 +179,8 @@ def read(kind: type[Read], body: bytes) -> Read:
         data = from_json(body)
         places = [_place(one["loc"], data, is_missing=one["type"] == "missing") for one in errors]
         deepest = max(range(len(errors)), key=lambda number: len(places[number]))
-        reason = _reason(errors[deepest]) if places[deepest] else "send a JSON object"
+        reason = "is missing" if errors[deepest]["type"] == "missing" else errors[deepest]["msg"]
+        reason = reason if places[deepest] else "send a JSON object"
         raise invalid(reason, _path(places[deepest]) or None) from None
     for param, is_impossible, remedy in request.impossible():
         if is_impossible:
@@ -197,10 +198,6 @@ def _place(location: Sequence[int | str], body: Any, *, is_missing: bool) -> lis
             place.append(key)
             body = body[key]
     return [*place, location[-1]] if is_missing else place
-
-
-def _reason(error: Any) -> str:
-    return "is missing" if error["type"] == "missing" else str(error["msg"])
 
 
 def _path(location: Iterable[int | str]) -> str:
