@@ -15,7 +15,7 @@ from collab.runtime import Session
 from collab.runtime.dry_run import dry_run, most_calls, most_new_tokens
 from collab.runtime.notes import tools_told
 from collab.runtime.problems import find_problems
-from collab.runtime.rehearsal import rehearsed, rounds_told
+from collab.runtime.rehearsal import rounds_told
 from collab.sandbox import judging
 from collab.wording import counted
 
@@ -79,7 +79,7 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
     models = dict(session.model_names())
     await session.aclose()  # not `async with`, whose end asks whether a script was used up
     episodes = len(problems) * recipe.samples
-    turn = rehearsed(recipe)
+    turn = played.turn
     return Plan(
         team=recipe.team.name,
         protocol=str(recipe.team.protocol),

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from math import fsum
 
-from collab.evaluation.intervals import difference_interval, mean_interval
+from collab.evaluation.intervals import estimated, estimated_change
 from collab.evaluation.results import Difference, Estimate, Speed, TeamResult
 from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import Values, task_values
@@ -75,9 +74,8 @@ def paired(base: Values, values: Values, most: float) -> dict[str, Estimate]:
         if shared:
             changes = [values[name][task] - base[name][task] for task in shared]
             seen = [*values[name].values(), *base[name].values()]
-            low, high = _bounds(name, seen, most)
-            lower, upper = difference_interval(changes, high - low)
-            metrics[name] = _between(changes, lower, upper)
+            span = max(_most(name, most), *seen) - min(0.0, *seen)
+            metrics[name] = estimated_change(changes, span)
     return metrics
 
 
@@ -122,16 +120,11 @@ def _seconds_under_way(episodes: Iterable[Episode]) -> float:
 
 def estimate_of(name: str, values: Sequence[float], most: float) -> Estimate:
     """The mean of a metric over tasks; `most` is the largest return that there could be."""
-    return _between(values, *mean_interval(values, *_bounds(name, values, most)))
+    return estimated(values, _most(name, most))
 
 
-def _between(values: Sequence[float], low: float, high: float) -> Estimate:
-    return Estimate(mean=fsum(values) / len(values), low=low, high=high, tasks=len(values))
-
-
-def _bounds(name: str, values: Sequence[float], most: float) -> tuple[float, float]:
-    """The range of a metric: from 0, or a penalty below it, to 1 or `most` points."""
-    return min(0.0, *values), max(most if name == names.JOINT_RETURN else 1.0, *values)
+def _most(name: str, most: float) -> float:
+    return most if name == names.JOINT_RETURN else 1.0
 
 
 def _shares(names: Iterable[str]) -> dict[str, float]:

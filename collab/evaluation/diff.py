@@ -19,9 +19,8 @@ from collab.records import Episode, Record
 from collab.records.run import open_run
 from collab.runs import metric_names as names
 from collab.runs.about import read_about, status_of
-from collab.runs.layout import DATA, EPISODES, FUNCTIONS, METRICS, RECIPE, TRAINING
-from collab.runs.reading import read_lines
-from collab.trainers.training.events import Evaluation
+from collab.runs.layout import DATA, EPISODES, FUNCTIONS, RECIPE, TRAINING
+from collab.trainers.training.events import Evaluation, read_evaluations
 from collab.trainers.training.folder import flat
 
 
@@ -180,7 +179,7 @@ def read_played(folder: Path) -> PlayedRun:
     Raises:
         RecordError: there is nothing to read.
     """
-    if (folder / TRAINING).is_file() and (evaluations := _evaluations(folder)):
+    if (folder / TRAINING).is_file() and (evaluations := read_evaluations(folder)):
         about = read_about(folder)
         first, last = evaluations[0], evaluations[-1]
         largest = [task.maximum for task in last.sampled.values() if task.maximum is not None]
@@ -208,19 +207,6 @@ def read_played(folder: Path) -> PlayedRun:
 def _about(folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
     team = str(about.get("team", ""))
     return {"folder": folder, "team": team, "status": status_of(about)}
-
-
-def _evaluations(folder: Path) -> list[Evaluation]:
-    """The held-out evaluations in order; none if there is nothing to read."""
-    try:
-        lines = read_lines(folder / METRICS, _evaluation, "no metrics")
-    except CollabError:
-        return []
-    return [each for each in lines.found if each is not None and each.sampled]
-
-
-def _evaluation(line: bytes) -> Evaluation | None:
-    return Evaluation.model_validate_json(line) if b'"evaluation.finished"' in line else None
 
 
 def _of_evaluation(evaluation: Evaluation) -> Values:

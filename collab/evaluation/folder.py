@@ -22,14 +22,12 @@ from pydantic import ValidationError
 from collab.errors import RecordError
 from collab.evaluation.results import Results
 from collab.recipe import Recipe
-from collab.recipe.packing import Packing
-from collab.recipe.schema import write_recipe
 from collab.records import Episode
-from collab.runs.about import read_about, write_about
+from collab.runs.about import read_about
 from collab.runs.atomic import Lock, write_atomically
-from collab.runs.layout import EPISODES, EVAL, LOCK, RECIPE, REPORT, RUN
-from collab.runs.log import Log
+from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
 from collab.runs.reading import read_whole_lines
+from collab.runtime.folder import RunFolder
 from collab.wording import option, plain_reason
 
 Key = tuple[str, int]
@@ -44,30 +42,23 @@ class TeamFolder:
         self.path = path
         self.about: dict[str, Any] = read_about(path) if (path / RUN).exists() else {}
         self.episodes = _recorded(path / EPISODES)
-        self._log: Log | None = None
+        self._open: RunFolder | None = None
 
     def begin(self, recipe: Recipe, about: Mapping[str, Any]) -> None:
         """Write recipe and status; raises RecordError if that fails."""
         self.about = {**about}
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            write_recipe(self.path / RECIPE, recipe, Packing(self.path))
-            write_about(self.path, {**self.about, "status": "running"})
-            self._log = Log(self.path / EPISODES)
-        except OSError as error:
-            raise RecordError(f"{self.path} cannot be written: {error.strerror}") from error
+        self._open = RunFolder(self.path, recipe, about)
 
     def append(self, episode: Episode) -> None:
         """Add a finished episode, whole or not at all; raises RecordError where it does not fit."""
-        assert self._log is not None, "the folder was begun"
-        self._log.append(episode.model_dump_json())
+        assert self._open is not None, "the folder was begun"
+        self._open.append(episode)
         self.episodes[episode.task, episode.sample] = episode
 
     def close(self, status: str, summary: Mapping[str, Any]) -> None:
         """Write status and summary, if the folder was begun."""
-        if self._log is not None:
-            self._log.close()
-            write_about(self.path, {**self.about, "status": status, "summary": dict(summary)})
+        if self._open is not None:
+            self._open.finish({**self.about, "status": status, "summary": dict(summary)})
 
 
 class EvaluationFolder:

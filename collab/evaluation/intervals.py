@@ -20,6 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from collab.evaluation.results import Estimate
+from collab.stats import mean
+
 CONFIDENCE = 0.95
 METHOD = "Bayesian bootstrap over problems, with one extra pseudo-problem as a prior"
 """The kind of interval, for captions."""
@@ -51,6 +54,18 @@ def difference_interval(differences: Sequence[float], span: float) -> tuple[floa
     little, and over a handful nearly `span`.
     """
     return _floats(difference_limits([differences], span))
+
+
+def estimated(values: Sequence[float], most: float) -> Estimate:
+    """Return the mean of values from 0, or a penalty below it, to `most`, with its interval."""
+    low, high = mean_interval(values, min(0.0, *values), max(most, *values))
+    return Estimate(mean=mean(values), low=low, high=high, tasks=len(values))
+
+
+def estimated_change(changes: Sequence[float], span: float) -> Estimate:
+    """Return the mean of paired differences, each at most `span` up or down, with its interval."""
+    low, high = difference_interval(changes, max(span, *map(abs, changes)))
+    return Estimate(mean=mean(changes), low=low, high=high, tasks=len(changes))
 
 
 def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:

@@ -38,6 +38,10 @@ class Estimate(Record):
     tasks: int
     """Tasks with a value; fewer than were evaluated if episodes failed."""
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        return self.low, self.high
+
 
 class Speed(Record):
     """Speed of all agents together, over the time in which episodes were under way."""
@@ -199,11 +203,6 @@ class EvaluationFinished(Record):
 EvaluationEvent = EvaluationStarted | TeamStarted | Event | TeamFinished | EvaluationFinished
 
 
-def team_rows(results: Results) -> list[TableRow]:
-    """Every metric of every team, and its costs."""
-    return [*_metric_rows(results), *work_rows(results)]
-
-
 def work_rows(results: Results) -> list[TableRow]:
     """Schemes, speed and costs of each team."""
     return [*_scheme_rows(results.teams), *_cost_rows(results.teams)]
@@ -233,15 +232,17 @@ def sections(results: Results) -> list[ResultTable]:
     """Return the table of the teams, and that of the differences if there are any."""
     teams = [team.label for team in results.teams]
     status = "" if results.status == "done" else f" ({results.status})"
-    tables = [ResultTable(headline(results) + status, ["", *teams], team_rows(results))]
+    tables = [
+        ResultTable(
+            headline(results) + status, ["", *teams], [*_metric_rows(results), *work_rows(results)]
+        )
+    ]
     if rows := difference_rows(results):
         others = [difference.team for difference in results.differences]
-        tables.append(ResultTable(difference_title(results), ["", *others], rows))
+        baseline = results.differences[0].baseline
+        title = f"difference to {baseline}, on the same problems"
+        tables.append(ResultTable(title, ["", *others], rows))
     return tables
-
-
-def difference_title(results: Results) -> str:
-    return f"difference to {results.differences[0].baseline}, on the same problems"
 
 
 def _metric_rows(results: Results) -> Iterator[TableRow]:
@@ -304,7 +305,7 @@ def change_cell(name: str, change: Estimate | None) -> TableCell:
     if change is None:
         return TableCell(NONE)
     mean, low, high = (_number(name, n, "+") for n in (change.mean, change.low, change.high))
-    return TableCell(f"{mean} [{low}, {high}]", sign_of((change.low, change.high)))
+    return TableCell(f"{mean} [{low}, {high}]", sign_of(change.limits))
 
 
 def _number(name: str, value: float, sign: str = "") -> str:

@@ -21,7 +21,7 @@ from collab.evaluation.values import Values
 from collab.recipe import Recipe
 from collab.records import Episode, Problem
 from collab.runs import metric_names as names
-from collab.runtime.independence import dependence_planned
+from collab.runtime.independence import are_independent
 from collab.runtime.rehearsal import rehearsed
 from collab.runtime.summary import by_agent
 from collab.sandbox import Sandbox, Trial, Verdict
@@ -100,10 +100,7 @@ def check_selectable(recipe: Recipe, how: Selection) -> None:
             f"--select examples chooses among programs of one turn, and the team has"
             f" {recipe.team.turns}; set team.turns=1"
         )
-    turn = rehearsed(recipe)
-    dependence = dependence_planned(turn)
-    alone = not turn.is_chosen and all(dependence.is_alone(a, turn.joined) for a in turn.joined)
-    if how.recombine and not alone:
+    if how.recombine and not are_independent(rehearsed(recipe)):
         raise RecipeError(
             f"--recombine joins parts that were written side by side, and in"
             f" '{recipe.team.protocol}' agents answer to each other; leave --recombine out"

@@ -55,18 +55,16 @@ def _of_task(
             if k <= len(known):
                 yield names.best_of(name, k), best_of_k(known, k)
     yield names.JOINT_RETURN, mean([e.joint_return or 0.0 for e in episodes])
-    yield names.RETURN_SHARE, mean([_return_share(e) for e in episodes])
+    yield (
+        names.RETURN_SHARE,
+        mean([(e.joint_return or 0.0) / (e.largest_return or 1.0) for e in episodes]),
+    )
     yield names.LAST_REWARD_SHARE, mean([s.reward / (s.maximum or 1.0) for s in scores])
     for level, shares in _collect(level_shares(score).items() for score in scores).items():
         yield names.named(names.LEVEL, level), mean(shares)
     parts = _collect(((p.name, p.value) for p in s.parts if p.applies) for s in scores)
     for part, values in parts.items():
         yield names.named(names.VALUE_OF_PART, part), mean(values)
-
-
-def _return_share(episode: Episode) -> float:
-    """The return as a share of the largest one."""
-    return (episode.joint_return or 0.0) / (episode.largest_return or 1.0)
 
 
 def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[float]]:

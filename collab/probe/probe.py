@@ -6,10 +6,11 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import TypeVar
 
-from collab.evaluation.intervals import mean_interval
+from collab.evaluation.intervals import estimated
 from collab.evaluation.results import Estimate
 from collab.models.fakes import EchoModel
 from collab.probe.advice import advice_on
@@ -263,7 +264,9 @@ def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProb
     return GameProbe(
         zero_sum=unequal and not any(score.reward or score.maximum for score in scores),
         crosses=crosses,
-        returns={name: _mean_of(groups, _earned(name)) for name in agents} if unequal else {},
+        returns={name: _mean_of(groups, partial(Episode.return_of, agent=name)) for name in agents}
+        if unequal
+        else {},
         at_end={name: _mean_of(groups, _at_end(name)) for name in dict.fromkeys(ends)},
     )
 
@@ -294,10 +297,6 @@ def _mean_of(groups: Groups, value: Callable[[Episode], float | None]) -> Estima
     return estimate(means, max(1.0, *means) if means else 1.0)
 
 
-def _earned(agent: str) -> Callable[[Episode], float]:
-    return lambda episode: episode.return_of(agent)
-
-
 def _at_end(name: str) -> Callable[[Episode], float | None]:
     def value(episode: Episode) -> float | None:
         parts = episode.score.parts if episode.score else ()
@@ -308,10 +307,7 @@ def _at_end(name: str) -> Callable[[Episode], float | None]:
 
 def estimate(values: Sequence[float], most: float) -> Estimate:
     """Return the mean over tasks; penalties may make a value negative."""
-    if not values:
-        return Estimate(mean=0.0, low=0.0, high=most, tasks=0)
-    low, high = mean_interval(values, min(0.0, *values), max(most, *values))
-    return Estimate(mean=mean(values), low=low, high=high, tasks=len(values))
+    return estimated(values, most) if values else Estimate(mean=0.0, low=0.0, high=most, tasks=0)
 
 
 def share_solved(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:

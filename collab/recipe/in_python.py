@@ -311,7 +311,9 @@ def reward_of(rewards: Rewards) -> str | dict[str, Any]:
         raise RecipeError("rewards is empty; give at least one function, e.g. rewards=[right]")
     named: dict[str, Any] = {}
     for part in parts:
-        named[_free(named, _called(part["use"]))] = part
+        use = part["use"]
+        name = use.rpartition(":")[2] if isinstance(use, str) else plain_name(use)
+        named[_free(named, name)] = part
     return {"parts": named}
 
 
@@ -331,10 +333,6 @@ def _part(part: Any) -> dict[str, Any]:
 def _is_weighted(part: Any) -> bool:
     pair = isinstance(part, tuple) and len(part) == 2
     return pair and isinstance(part[1], int | float) and not isinstance(part[1], bool)
-
-
-def _called(use: Function | str) -> str:
-    return use.rpartition(":")[2] if isinstance(use, str) else plain_name(use)
 
 
 def _free(taken: Mapping[str, Any], name: str) -> str:

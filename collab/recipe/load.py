@@ -212,7 +212,9 @@ def _expand_recipe(data: dict[str, Any], files: Files) -> dict[str, Any]:
     for kind in ("team", "task", "trainer"):
         value = expanded.get(kind)
         if kind == "task":
-            value = _as_suite(value, _like(expanded.get("team")))
+            team = expanded.get("team")
+            like = str(team.get("suite", "code")) if isinstance(team, dict) else "code"
+            value = _as_suite(value, like)
         if value is not None:
             expanded[kind] = _expand(kind, value, files)
     if isinstance(expanded.get("model"), str):
@@ -226,10 +228,6 @@ def _with_model(data: dict[str, Any]) -> dict[str, Any]:
     written_for = team.get("model") if isinstance(team, dict) else None
     model = data.get("model") or written_for or DEFAULT_MODEL
     return {**data, "model": parse_model(model) if isinstance(model, str) else model}
-
-
-def _like(team: Any) -> str:
-    return str(team.get("suite", "code")) if isinstance(team, dict) else "code"
 
 
 def _is_suite(task: Any, name: str) -> bool:

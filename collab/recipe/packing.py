@@ -103,17 +103,14 @@ def _changed(value: Any, key: str, change: Change) -> Any:
         return {
             inner: item
             if inner in _FREE_TEXT and key not in _OF_THE_USER
-            else _changed(item, "" if key in _OF_THE_USER else _last(inner), change)
+            else _changed(
+                item, "" if key in _OF_THE_USER else str(inner).rpartition(".")[2], change
+            )
             for inner, item in value.items()
         }
     if isinstance(value, list | tuple):
         return [_changed(item, key, change) for item in value]
     return _changed_text(value, key, change) if isinstance(value, str) else value
-
-
-def _last(key: Any) -> str:
-    """Return the last word of a key: `model` for `team.agents.a.model`."""
-    return str(key).rpartition(".")[2]
 
 
 def _changed_text(text: str, key: str, change: Change) -> str:

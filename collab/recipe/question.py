@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -39,15 +39,14 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
     If every file is the user's own, only functions from foreign files are part of it. The names in
     `typed`, which the user wrote, need no approval.
     """
-    asked_items = _functions(spec, typed, everything=bool(files.foreign))
-    asked_items += _servers(spec, typed, everything=bool(files.foreign))
-    if files.foreign:
-        asked_items += _addresses(spec, typed)
-        asked_items += _isolation(spec, typed)
-        asked_items += _clusters(spec, typed)
-    if asked_items and files.foreign:
-        asked_items += _reads(spec, files, typed)
-    items = {(item.content, item.reference, item.lock): item for item in asked_items}
+    everything = bool(files.foreign)
+    listed = _locked(_functions(spec, typed, everything=everything))
+    listed += _locked(_servers(spec, typed, everything=everything))
+    if everything:
+        listed += _reaches(spec, typed)
+    if listed and everything:
+        listed += _reads(spec, files, typed)
+    items = {(item.content, item.reference, item.lock): item for item in listed}
     return Question(name, tuple(items.values()), tuple(sorted(files.foreign.values())))
 
 
@@ -101,42 +100,17 @@ def allow(recipe: Spec, question: Question, trust: Consent) -> None:
     settle(question.less(named), trust)
 
 
-def _functions(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
-    items: list[Item] = []
-    for kind, key, text in named_in(spec):
-        if kind not in ("file function", "module function"):
-            continue
-        origin, _, function = text.rpartition(":")
-        lock = of_function(text)
-        is_asked = everything or (kind == "file function" and not _is_own_source(Path(origin)))
-        if not is_asked:
-            forget([(lock, "")])
-        if not is_asked or text in typed:
-            release(lock)
-            continue
-        digest = _content_of(origin)
-        content = f"{function} {digest}"
-        sort: Literal["engine", "function"] = "engine" if key == "engine" else "function"
-        text_shown = f"run the function {function} of {origin} ({key})"
-        item = Item(
-            sort, text_shown, content, reference=text, lock=lock, contents=((lock, digest),)
-        )
-        items.append(item)
-    for item in items:
-        hold(item.lock)
-    return items
+Candidate = tuple[Item, bool, bool]
+"""An item that runs code, whether it must be asked about, and whether the user typed its name."""
 
 
-def _servers(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
-    """List MCP servers: commands with the Python files that they run, and addresses."""
-    items: list[Item] = []
-    for server in (part for part in specs_in(spec) if isinstance(part, MCPServer)):
-        item = _address_of(server) if isinstance(server.mcp, str) else _command_of(server)
-        words = {server.mcp} if isinstance(server.mcp, str) else set(server.mcp)
-        is_asked = _is_asked_about(server, everything=everything)
-        if not is_asked:
+def _locked(candidates: Iterable[Candidate]) -> list[Item]:
+    """Return the items to ask about, which are blocked; the others may run."""
+    items = []
+    for item, is_foreign, is_typed in candidates:
+        if not is_foreign:
             forget(item.contents)
-        if is_asked and not words <= typed:
+        if is_foreign and not is_typed:
             items.append(item)
         else:
             release(item.lock)
@@ -145,13 +119,40 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> list[Item]:
     return items
 
 
+def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candidate]:
+    for kind, key, text in named_in(spec):
+        if kind not in ("file function", "module function"):
+            continue
+        origin, _, function = text.rpartition(":")
+        lock, is_typed = of_function(text), text in typed
+        is_foreign = everything or (kind == "file function" and not _is_own_source(Path(origin)))
+        digest = _content_of(origin) if is_foreign and not is_typed else ""
+        item = Item(
+            "engine" if key == "engine" else "function",
+            f"run the function {function} of {origin} ({key})",
+            f"{function} {digest}",
+            reference=text,
+            lock=lock,
+            contents=((lock, digest),),
+        )
+        yield item, is_foreign, is_typed
+
+
+def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candidate]:
+    """List MCP servers: commands with the Python files that they run, and addresses."""
+    for server in (part for part in specs_in(spec) if isinstance(part, MCPServer)):
+        item = _address_of(server) if isinstance(server.mcp, str) else _command_of(server)
+        words = {server.mcp} if isinstance(server.mcp, str) else set(server.mcp)
+        yield item, _is_foreign(server, everything=everything), words <= typed
+
+
 def _is_own_source(file: Path) -> bool:
     """Return True if a file and every local module that it imports are the user's own."""
     sources = sources_of(file) if file.suffix == ".py" and file.is_file() else []
     return is_own(file) and all(is_own(source.path) for source in sources)
 
 
-def _is_asked_about(server: MCPServer, *, everything: bool) -> bool:
+def _is_foreign(server: MCPServer, *, everything: bool) -> bool:
     if isinstance(server.mcp, str):
         return everything and not leads_to_loopback(server.mcp)
     return everything or not all(map(_is_own_source, files_of(server.mcp)))
@@ -188,8 +189,9 @@ def _content_of(origin: str) -> str:
     return digest.hexdigest()
 
 
-def _addresses(spec: Spec, typed: set[str]) -> Iterator[Item]:
-    """List services beyond this machine, and the keys that are sent to them."""
+def _reaches(spec: Spec, typed: set[str]) -> Iterator[Item]:
+    """List what leaves this machine or the sandbox: services with the keys that are sent to them,
+    clusters that receive programs, folders that are written, and programs without isolation."""
     given = {call for text in typed for call in _calls_by(text)}
     for part in specs_in(spec):
         for url, key in _calls(part):
@@ -197,18 +199,11 @@ def _addresses(spec: Spec, typed: set[str]) -> Iterator[Item]:
                 yield Item("address", f"send prompts and {key} to {url}", f"address {key} {url}")
         if isinstance(part, VLLMModel) and (folder := part.adapter_folder):
             yield Item("write", f"write adapters to {folder}", f"writes {folder}")
-
-
-def _isolation(spec: Spec, typed: set[str]) -> Iterator[Item]:
-    sandboxes = (part for part in specs_in(spec) if isinstance(part, SandboxSpec))
-    if any(part.isolation == "unsafe" for part in sandboxes) and "unsafe" not in typed:
-        text = "run programs without any isolation (sandbox.isolation: unsafe)"
-        yield Item("isolation", text, "unsafe")
-
-
-def _clusters(spec: Spec, typed: set[str]) -> Iterator[Item]:
-    """List clusters beyond this machine that receive programs and their tests."""
-    for part in (part for part in specs_in(spec) if isinstance(part, SandboxSpec)):
+        if not isinstance(part, SandboxSpec):
+            continue
+        if part.isolation == "unsafe" and "unsafe" not in typed:
+            text = "run programs without any isolation (sandbox.isolation: unsafe)"
+            yield Item("isolation", text, "unsafe")
         is_local = part.address in ("auto", "local") or leads_to_loopback(
             f"ray://{part.address.rpartition('://')[2]}"
         )

@@ -19,7 +19,6 @@ from collab.report.opening import (
     Opening,
     OpeningCard,
     PlotRow,
-    Value,
     in_words,
     make_plot,
     size_of,
@@ -176,9 +175,8 @@ def _cards(
 
 
 def _row(label: str, value: Estimate, form: Form, *, change: bool = False) -> PlotRow:
-    limits = (value.low, value.high)
-    cell = estimate(value.mean, limits, form, change=change)
-    return PlotRow(label, [Value(value.mean, limits)], cell.text, cell.interval, cell.tone)
+    cell = estimate(value.mean, value.limits, form, change=change)
+    return PlotRow(label, [value], cell.text, cell.interval, cell.tone)
 
 
 def _title(metric: str) -> str:

@@ -101,7 +101,8 @@ def problems_of(run: Run) -> dict[str, Fields]:
     if suite is None:
         return {}
     problems = (suite.problem(number) for number in range(len(suite)))
-    return {p.address: _without_id(p.public, suite.spec.id_field) for p in problems}
+    name = suite.spec.id_field  # it is in the address
+    return {p.address: {k: v for k, v in p.public.items() if k != name} for p in problems}
 
 
 def is_recorded(fields: Fields, episode: Episode) -> bool:
@@ -115,11 +116,6 @@ def is_recorded(fields: Fields, episode: Episode) -> bool:
 def as_text(value: Any) -> str:
     """A field's value as agents see it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _without_id(fields: Fields, id_field: str) -> Fields:
-    """Return the fields without the problem's name, which is in its address."""
-    return {name: value for name, value in fields.items() if name != id_field}
 
 
 def _suite(run: Run) -> Suite | None:

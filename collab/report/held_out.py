@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from collab.evaluation.intervals import METHOD, difference_interval, mean_interval
+from collab.evaluation.compare import estimate_of, paired
+from collab.evaluation.intervals import METHOD
+from collab.evaluation.results import Estimate
 from collab.evaluation.table import (
     NONE,
     Form,
@@ -15,19 +17,15 @@ from collab.evaluation.table import (
     estimate,
     make_table,
     show,
-    sign_of,
     spanned,
-    tone_of,
     words,
 )
 from collab.report.cohorts import Cohort
 from collab.report.episodes import ShownEpisode
 from collab.report.opening import (
-    Limits,
     Opening,
     OpeningCard,
     PlotRow,
-    Value,
     in_words,
     make_plot,
     size_of,
@@ -71,11 +69,11 @@ def _points(cohort: Cohort, number: int, mode: str, *, solved: bool, named: bool
         tasks = dict.fromkeys(task for values in by_run for task in values)
         means = [fmean(v[task] for v in by_run if task in v) for task in tasks]
         if means:
-            least, most = mean_interval(means, min(0.0, *means), _most(cohort, solved, means))
+            estimated = estimate_of(_metric(solved=solved), means, _most(cohort, means))
             x.append(float(step))
-            y.append(fmean(means))
-            low.append(least)
-            high.append(most)
+            y.append(estimated.mean)
+            low.append(estimated.low)
+            high.append(estimated.high)
     if not x:
         return None
     label = f"{cohort.label}, {mode}" if named else mode
@@ -117,9 +115,13 @@ def values_of(run: Run, step: int, mode: str, *, solved: bool) -> Values:
     return {}
 
 
-def _most(cohort: Cohort, solved: bool, means: Sequence[float]) -> float:
-    """The largest value that the mean could have."""
-    return 1.0 if solved else max(*means, *(largest_return(run) or 0.0 for run in cohort.runs))
+def _most(cohort: Cohort, returns: Sequence[float]) -> float:
+    """The largest return that there could be."""
+    return max(*returns, *(largest_return(run) or 0.0 for run in cohort.runs))
+
+
+def _metric(*, solved: bool) -> str:
+    return names.SOLVED if solved else names.JOINT_RETURN
 
 
 @dataclass(frozen=True)
@@ -128,27 +130,19 @@ class Change:
 
     label: str
     mode: str
-    before: Value
-    after: Value
-    gain: float
-    limits: Limits
-    problems: int
+    before: Estimate
+    after: Estimate
+    gain: Estimate
     most: float
     form: Form
 
     @property
-    def tone(self) -> str:
-        return tone_of(sign_of(self.limits))
+    def gained(self) -> TableCell:
+        return estimate(self.gain.mean, self.gain.limits, self.form, change=True)
 
     @property
     def gain_text(self) -> str:
-        return f"{show(self.gain, self.form, signed=True)} ({spanned(self.limits, self.form)})"
-
-    @property
-    def limits_text(self) -> str:
-        """The intervals before and after."""
-        ends = (self.before.limits, self.after.limits)
-        return " → ".join(spanned(limits, self.form) for limits in ends if limits)
+        return f"{self.gained.text} ({self.gained.interval})"
 
 
 def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
@@ -173,18 +167,13 @@ def _change(cohort: Cohort, mode: str, *, solved: bool) -> Change | None:
     before, after = ends_of(cohort, mode, solved=solved)
     if not before:
         return None
-    ends = [*before.values(), *after.values()]
-    most = 1.0 if solved else max(*ends, *(largest_return(run) or 0.0 for run in cohort.runs))
-    gains = [after[task] - before[task] for task in before]
-    low = min(0.0, *ends)
-    first, last = (
-        Value(fmean(v.values()), mean_interval([*v.values()], low, most)) for v in (before, after)
-    )
-    span = max(most, *map(abs, gains))
-    limits = difference_interval(gains, span)
-    form: Form = "share" if solved else "points"
-    first = replace(first, before=True)
-    return Change(cohort.label, mode, first, last, fmean(gains), limits, len(before), most, form)
+    metric = _metric(solved=solved)
+    most = _most(cohort, [*before.values(), *after.values()])
+    first, last = (estimate_of(metric, [*ends.values()], most) for ends in (before, after))
+    gain = paired({metric: before}, {metric: after}, most)[metric]
+    if solved:
+        return Change(cohort.label, mode, first, last, gain, 1.0, "share")
+    return Change(cohort.label, mode, first, last, gain, most, "points")
 
 
 def _card(title: str, changes: Sequence[Change]) -> OpeningCard:
@@ -203,18 +192,19 @@ def _card(title: str, changes: Sequence[Change]) -> OpeningCard:
         after=show(first.after.mean, form),
         most="" if form == "share" else show(most, form),
         gain=first.gain_text,
-        tone=first.tone,
+        tone=first.gained.tone,
     )
 
 
 def _row(change: Change, *, labels: bool, modes: bool) -> PlotRow:
     label = change.label if labels else change.mode
     label += f", {change.mode}" if labels and modes else ""
-    before, after = (show(v.mean, change.form) for v in (change.before, change.after))
     values = [change.before, change.after]
+    text = " → ".join(show(value.mean, change.form) for value in values)
+    limits = " → ".join(spanned(value.limits, change.form) for value in values)
     # A single cohort's gain stands above its rows.
-    interval = change.gain_text if labels else change.limits_text
-    return PlotRow(label, values, f"{before} → {after}", interval, change.tone)
+    interval = change.gain_text if labels else limits
+    return PlotRow(label, values, text, interval, change.gained.tone)
 
 
 def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:
@@ -225,9 +215,9 @@ def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:
     does, what = ("solves", "of") if share else ("earns", "on")
     after = in_words(best.after.mean, best.form, best.most)
     before = in_words(best.before.mean, best.form)
-    size = size_of(best.problems, _samples(cohort.runs, best.mode), len(cohort.runs))
+    size = size_of(best.gain.tasks, _samples(cohort.runs, best.mode), len(cohort.runs))
     most = f": the best of {len(cohorts)} recipes" if len(cohorts) > 1 else ""
-    doubt = "" if best.tone else "; the difference may be chance"
+    doubt = "" if best.gained.sign else "; the difference may be chance"
     return f"{who} {does} {after} {what} held-out problems, {before} before ({size}){most}{doubt}."
 
 

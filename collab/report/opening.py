@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, log10
 
+from collab.evaluation.results import Estimate
 from collab.evaluation.table import Form, show
 from collab.wording import counted
 
@@ -72,25 +73,13 @@ def _sizes(problems: int, samples: int | None, seeds: int) -> Iterator[str]:
         yield f"mean of {seeds} seeds"
 
 
-Limits = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Value:
-    """A mean, and its interval where there is one."""
-
-    mean: float
-    limits: Limits | None = None
-    before: bool = False
-    """Before training: drawn hollow."""
-
-
 @dataclass(frozen=True)
 class PlotRow:
     """One team, or one way to sample it."""
 
     label: str
-    values: list[Value]
+    values: list[Estimate]
+    """One value, or one from before training, which is drawn hollow, and one from after it."""
     text: str
     """The value in words; of two, from the first to the second."""
     interval: str = ""
@@ -145,7 +134,7 @@ def make_plot(
     Of a `change`, zero is marked wherever it lies.
     """
     values = [value for row in rows for value in row.values]
-    ends = [v.mean for v in values] + [end for v in values for end in v.limits or ()]
+    ends = [end for value in values for end in (value.mean, *value.limits)]
     least, largest = min(0.0, *ends), max(0.0, *ends) if most is None else max(most, *ends)
     ticks = _ticks(least, largest if largest > least else least + 1.0)
     start, size = min(least, ticks[0]), max(largest, ticks[-1]) - min(least, ticks[0])
@@ -155,18 +144,20 @@ def make_plot(
     def place(value: float) -> float:
         return round(100 * (value - start) / size, 2)
 
-    def mark(value: Value) -> PlotMark:
-        low, high = value.limits or (value.mean, value.mean)
-        return PlotMark(place(low), place(value.mean), place(high), value.before)
-
-    drawn = [DrawnRow(row, [mark(v) for v in row.values], _in_words(row)) for row in rows]
+    drawn = [
+        DrawnRow(
+            row,
+            [
+                PlotMark(place(v.low), place(v.mean), place(v.high), before=v is not row.values[-1])
+                for v in row.values
+            ],
+            f"{row.label}: {row.text}" + (f", 95 % {row.interval}" if row.interval else ""),
+        )
+        for row in rows
+    ]
     digits = _digits(form, ticks)
     shown = [Tick(place(tick), _label(tick, form, digits)) for tick in ticks]
     return Plot(title, drawn, shown, place(0.0) if change or start < 0 else None)
-
-
-def _in_words(row: PlotRow) -> str:
-    return f"{row.label}: {row.text}" + (f", 95 % {row.interval}" if row.interval else "")
 
 
 def _ticks(least: float, most: float) -> list[float]:

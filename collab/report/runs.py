@@ -143,7 +143,12 @@ def _row(line: bytes) -> Row | Evaluation:
     row = parse_json(line)
     if row["type"] == "evaluation.finished":
         return Evaluation.model_validate(row)
-    return {**_numbers(row), "step": int(row["step"])}
+    numbers = {
+        names.current(key): float(value)
+        for key, value in row.items()
+        if isinstance(value, int | float) and isfinite(value)
+    }
+    return {**numbers, "step": int(row["step"])}
 
 
 def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:
@@ -152,14 +157,6 @@ def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:
     held_out, broken = read_whole_lines(path, HeldOut)
     complaints += broken
     return list(each_once(held_out, lambda h: (h.step, h.mode, key_of(h.episode))))
-
-
-def _numbers(row: dict[str, Any]) -> Row:
-    return {
-        names.current(key): float(value)
-        for key, value in row.items()
-        if isinstance(value, int | float) and isfinite(value)
-    }
 
 
 def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str]:

@@ -19,13 +19,10 @@ from collab.rewards import Scorer
 from collab.runtime.agents import RunningAgent, make_request
 from collab.runtime.events import AgentActed, AgentActing, Emit
 from collab.runtime.game import Games
-from collab.runtime.harness.move import ActionFailed, Move, Step
+from collab.runtime.harness.move import ActionFailed, Move
 from collab.runtime.protocols import Protocol
 from collab.runtime.scheduler import Scheduler
 from collab.runtime.turn import Round
-
-Place = tuple[int, int, str]
-"""A turn, a round of it, and an agent."""
 
 TurnFeedback = Mapping[str, Sequence[Feedback]]
 """Feedback on the previous turn, by agent."""
@@ -61,10 +58,6 @@ class Acting:
     histories: dict[str, list[Message]] = field(default_factory=dict)
     observations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Each agent's observation of the environment in this turn."""
-    given: dict[Place, list[Decision]] = field(default_factory=dict)
-    """Fixed decisions by their places; no agent is asked for them."""
-    silent: Sequence[str] = ()
-    """Agents that are never asked; their answers are empty."""
 
     def restore(self, turns: Sequence[Turn]) -> None:
         """Restore the agents' histories from turns that were already played."""
@@ -87,17 +80,7 @@ class Acting:
         """
         self._check_tokens()
         moves = [self._move(name, turn, feedback, round_) for name in round_.agents]
-        drawn = []
-        for move in moves:
-            given = self.given.get((turn, round_.number, move.agent))
-            if move.agent in self.silent:
-                move.say_nothing()
-            elif given is None:
-                drawn.append(self._play_out(move))
-            else:
-                move.steps = [Step(decision.observation, decision.action) for decision in given]
-        if drawn:
-            await self.context.scheduler.together(drawn)
+        await self.context.scheduler.together([self._play_out(move) for move in moves])
         return {move.agent: self._take(turn, round_, move, decisions) for move in moves}
 
     def _move(self, name: str, turn: int, feedback: TurnFeedback, round_: Round) -> Move:
@@ -165,7 +148,6 @@ class Acting:
                 saw=tuple(round_.others[move.agent]),
                 observation=step.observation,
                 action=step.action,
-                given=move.agent in self.silent or (turn, round_.number, move.agent) in self.given,
             )
             decisions.append(decision)
             self.context.emit(AgentActed(episode=self.episode, turn=turn, decision=decision))

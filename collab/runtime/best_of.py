@@ -15,7 +15,7 @@ from collab.errors import CollabError, RecipeError
 from collab.models.fakes import EchoModel
 from collab.recipe import Recipe
 from collab.records import Episode, Failure, Problem, Record, Score, failure_of
-from collab.runtime.independence import dependence_planned
+from collab.runtime.independence import are_independent
 from collab.runtime.rehearsal import rehearsed
 from collab.runtime.session import Session
 
@@ -58,7 +58,6 @@ class BestOf(Record):
 def check_best_of(recipe: Recipe, samples: int) -> None:
     """Raise RecipeError, with the remedy, if answers cannot be recombined."""
     turn = rehearsed(recipe)
-    dependence = dependence_planned(turn)
     remedy = "; leave --best-of out, or give the samples with --samples"
     if recipe.task is None:
         raise RecipeError(f"--best-of needs a suite, whose reward says what is best{remedy}")
@@ -68,7 +67,7 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
             f" {recipe.team.turns} turns with different prompts; set"
             " team.turns=1"
         )
-    if turn.is_chosen or not all(dependence.is_alone(a, turn.joined) for a in turn.joined):
+    if not are_independent(turn):
         raise RecipeError(
             f"--best-of joins answers that were given side by side, and in '{recipe.team.protocol}'"
             f" agents answer to each other, or one answer is chosen{remedy}"

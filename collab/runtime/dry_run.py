@@ -39,7 +39,7 @@ from collab.runtime.events import Event
 from collab.runtime.game import games_of
 from collab.runtime.harness.respond import respond
 from collab.runtime.protocols import protocol_for
-from collab.runtime.rehearsal import RehearsedGame, cut_off
+from collab.runtime.rehearsal import Rehearsed, RehearsedGame, cut_off, rehearsed
 from collab.runtime.scheduler import Scheduler
 from collab.runtime.waiting import wait_for
 from collab.sandbox import Sandbox
@@ -108,6 +108,8 @@ class DryRun:
 
     requests: tuple[Request, ...]
     """Requests in the order of problems and turns. Answers in them have full length."""
+    turn: Rehearsed
+    """A turn in which every answer was empty."""
     warnings: tuple[str, ...] = ()
 
 
@@ -115,9 +117,10 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
     """Play the recipe's team on the problems, with an echo for every model; no code is run.
 
     Raises:
-        RecipeError: a template or protocol fails, a feedback source does not support a problem, an
-            adapter is missing, or no problem fits into a model's context.
+        RecipeError: a template or protocol fails or does not end, a feedback source does not
+            support a problem, an adapter is missing, or no problem fits into a model's context.
     """
+    turn = rehearsed(recipe)
     _check_adapters(recipe)
     for problem in problems if recipe.team.turns > 1 else ():
         check_sources(recipe.team.feedback, problem)
@@ -126,7 +129,7 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
     short = cut_off(games_of(recipe), chosen, recipe.team.turns)
     warnings = [*unread, *short, *_unused_feedback(recipe.team), *_uncounted(recipe)]
     warnings += _overlong(recipe, requests, len(problems))
-    return DryRun(tuple(requests), tuple(warnings))
+    return DryRun(tuple(requests), turn, tuple(warnings))
 
 
 def is_first(request: Request) -> bool:

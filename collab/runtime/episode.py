@@ -21,7 +21,6 @@ from collab.records import (
     failure_of,
 )
 from collab.records import Turn as TurnRecord
-from collab.records.episode import Further
 from collab.runtime.acting import Acting, RolloutContext, TurnFeedback
 from collab.runtime.events import EpisodeFinished, EpisodeStarted, FeedbackGiven, TurnScored
 from collab.runtime.game import Game
@@ -65,13 +64,6 @@ class Start:
     group: int = 0
     sample: int = 0
     turns: tuple[TurnRecord, ...] = ()
-    given: tuple[Decision, ...] = ()
-    """Fixed decisions of the first turn, whose agents are not asked; from another episode of the
-    same task with the same earlier turns."""
-    silent: tuple[str, ...] = ()
-    """Agents that are not asked, and answer with an empty text."""
-    further: Further = ""
-    """Value of `Episode.further` for the episode."""
     until: int | None = None
     """Stop after so many turns, feedback included, as if more followed."""
 
@@ -82,16 +74,10 @@ class EpisodeRun:
     def __init__(self, context: RolloutContext, start: Start, seed: int) -> None:
         self.context, self.problem, self.seed = context, start.problem, seed
         self.group, self.sample, self._until = start.group, start.sample, start.until
-        self._further = start.further
         self.id = f"{start.problem.address}#{start.sample}"
         self._turns: list[TurnRecord] = list(start.turns)
         self._acting = Acting(context, self.problem, self.id, self.sample, seed)
         self._acting.restore(start.turns)
-        self._acting.silent = start.silent
-        self._acting.given = {(len(start.turns), d.round, d.agent): [] for d in start.given}
-        for decision in start.given:
-            place = (len(start.turns), decision.round, decision.agent)
-            self._acting.given[place].append(decision)
         self._game: Game | None = None
         self._started = 0.0
         self._started_at = ""
@@ -229,7 +215,6 @@ class EpisodeRun:
             turns=tuple(self._turns),
             horizon=self._horizon(),
             when_solved=self.context.recipe.team.when_solved,
-            further=self._further,
             failure=failure,
             started=self._started_at,
             seconds=time.perf_counter() - self._started,

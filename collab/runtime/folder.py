@@ -22,9 +22,18 @@ from collab.wording import option
 class RunFolder:
     """A run's folder, open for writing."""
 
-    def __init__(self, path: Path, lock: Lock) -> None:
+    def __init__(
+        self, path: Path, recipe: Recipe, about: Mapping[str, Any], lock: Lock | None = None
+    ) -> None:
+        """Write the initial files; raises RecordError if they cannot be written."""
         self.path, self._lock = path, lock
-        self._episodes = Log(path / EPISODES)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            write_recipe(path / RECIPE, recipe, Packing(path))
+            write_about(path, {**about, "status": "running"})
+            self._episodes = Log(path / EPISODES)
+        except OSError as error:
+            raise RecordError(f"{path} cannot be written: {error.strerror}") from error
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> RunFolder:
@@ -40,12 +49,7 @@ class RunFolder:
                 raise RecordError(
                     f"{path} holds a run already; give another folder with {option('out')}"
                 )
-            try:
-                write_recipe(path / RECIPE, recipe, Packing(path))
-                write_about(path, {**about, "status": "running"})
-                folder = cls(path, lock)
-            except OSError as error:
-                raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+            folder = cls(path, recipe, about, lock)
             opened.pop_all()
         return folder
 
@@ -60,7 +64,8 @@ class RunFolder:
     def close(self) -> None:
         """Release the folder to other writers."""
         self._episodes.close()
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
     def finish(self, about: Mapping[str, Any]) -> None:
         """Write how the run ended, and close the folder."""

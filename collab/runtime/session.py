@@ -241,9 +241,12 @@ class Session:
         assert self._join is not None, "open comes first"
         lanes = min(lanes_of(self.recipe), len(starts))
         scheduler = Scheduler(lanes, _reporter(emit) if progress else None)
+        agents = self._agents
+        if adjust:
+            agents = {n: replace(a, sampling=adjust(a.sampling)) for n, a in agents.items()}
         context = RolloutContext(
             recipe=self.recipe,
-            agents=_adjusted(self._agents, adjust) if adjust else self._agents,
+            agents=agents,
             protocol=self._protocol,
             join=self._join,
             scorer=self._scorer,
@@ -269,10 +272,6 @@ class Session:
         if not (adapter and isinstance(model, HasCapabilities) and model.capabilities.adapters):
             return model.name
         return f"{model.name} + {'/'.join(Path(adapter).parts[-3:])}"
-
-
-def _adjusted(agents: Mapping[str, RunningAgent], adjust: Adjust) -> dict[str, RunningAgent]:
-    return {name: replace(agent, sampling=adjust(agent.sampling)) for name, agent in agents.items()}
 
 
 async def _play_lane(context: RolloutContext, starts: Iterator[Start], seed: int) -> None:

@@ -43,13 +43,8 @@ def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "tokens_per_second": round(new_tokens / seconds, 1) if seconds else 0.0,
         "agents": by_agent(episodes),
-        "warnings": warnings_of(episodes),
+        "warnings": [*_truncated(episodes), *lost_feedback(episodes)],
     }
-
-
-def warnings_of(episodes: Sequence[Episode]) -> list[str]:
-    """Warn of agents with many truncated responses, and of failed feedback."""
-    return [*_truncated(episodes), *lost_feedback(episodes)]
 
 
 def _truncated(episodes: Sequence[Episode]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from collab.records import Episode, Problem
 from collab.runtime.events import Event
 from collab.serving.reading import TeamQuestion
-from collab.serving.refusal import Refused, unavailable
+from collab.serving.refusal import Refused
 from collab.serving.reply import PING, Narrator, TeamReply
 from collab.serving.service import Service, play
 from collab.serving.team import ServedTeam
@@ -132,32 +132,18 @@ class AnswerApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         wire = Wire(scope, receive, send, self.reply)
-        work = asyncio.create_task(self._work(wire))
-        gone = asyncio.create_task(wire.left())
-        shut = asyncio.create_task(self.service.shut.wait())
         try:
-            await asyncio.wait({work, gone, shut}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            is_shut = shut.done() and not work.done()
-            for task in (work, gone, shut):
-                task.cancel()
-            await asyncio.gather(work, gone, shut, return_exceptions=True)
-        if work.cancelled():
-            self.service.metrics.refused(self.team.name, "shut down" if is_shut else "client left")
-            if is_shut:
-                refusal = unavailable("the server is shutting down")
-                await wire.refuse(refusal, self.service.settings.client_seconds)
-        elif error := work.exception():
-            raise error
+            await self.service.finish(self.team.name, self._work(wire), wire.left())
+        except Refused as refused:
+            await wire.refuse(refused, self.service.settings.client_seconds)
 
     async def _work(self, wire: Wire) -> None:
         settings = self.service.settings
         self._began = time.monotonic()
         try:
-            with self.service.lanes.place() as place:
-                async with wire.kept_alive(settings.ping_seconds if self.question.stream else None):
-                    await place.turn()
-                    episode = await self._play(wire)
+            seconds = settings.ping_seconds if self.question.stream else None
+            async with wire.kept_alive(seconds), self.service.lanes.place():
+                episode = await self._play(wire)
             await self._hand_over(wire, episode)
         except Refused as refused:
             self.service.metrics.refused(self.team.name, refused.reason or refused.kind)

@@ -30,6 +30,7 @@ from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
 
+_MCP = ["GET", "POST", "DELETE"]
 _Reader = Callable[[bytes, Settings], TeamQuestion]
 
 
@@ -88,7 +89,7 @@ class Application:
             Route("/health", self._health),
             Route("/ready", self._ready),
             Route("/metrics", self._metrics),
-            *([Route("/mcp", _Late(lambda: self._mcp))] if self.settings.mcp else []),
+            *([Route("/mcp", self._speak_mcp, methods=_MCP)] if self.settings.mcp else []),
             Route("/v1/models", self._models),
             Route("/v1/models/{name}", self._model),
             Route("/v1/chat/completions", self._chat, methods=["POST"]),
@@ -131,6 +132,11 @@ class Application:
     async def _respond(self, request: Request) -> Any:
         return await self._answer(request, read_response, ResponseReply)
 
+    async def _speak_mcp(self, _: Request) -> Any:
+        if self._mcp is None:
+            raise unavailable("the server is starting")
+        return self._mcp
+
     async def _stored(self, _: Request) -> Response:
         raise Refused(404, "not_found", "no response is stored here; keep them where you ask")
 
@@ -150,19 +156,6 @@ class Application:
         return AnswerApp(
             self.service, team, question, problem, reply, request.state.request, carrier
         )
-
-
-class _Late:
-    """An ASGI application that exists once the lifespan has begun."""
-
-    def __init__(self, find: Callable[[], ASGIApp | None]) -> None:
-        self._find = find
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._find()
-        if app is None:
-            raise unavailable("the server is starting")
-        await app(scope, receive, send)
 
 
 def _model_card(team: ServedTeam) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from collab.records import Decision, Episode
+from collab.records import Episode
 from collab.serving.reading import (
     Body,
     Common,
@@ -19,7 +19,7 @@ from collab.serving.reading import (
     read,
     text_of,
 )
-from collab.serving.refusal import Refused, invalid
+from collab.serving.refusal import Refused
 from collab.serving.reply import DONE, TeamReply, Words, is_cut, spent, sse_event, unspoken
 from collab.serving.settings import Settings
 
@@ -48,6 +48,17 @@ class ChatBody(Common):
     modalities: list[str] | None = None
     audio: Any = None
 
+    def impossible(self) -> list[tuple[str, Any, str]]:
+        form = self.response_format.type if self.response_format else "text"
+        return [
+            *super().impossible(),
+            ("n", self.n not in (None, 1), "a team gives one answer; ask again for another"),
+            ("logprobs", self.logprobs, "an answer of several agents has none"),
+            ("response_format", form != "text", "a team answers in text; set its type to 'text'"),
+            ("modalities", self.modalities not in (None, ["text"]), "a team answers in text"),
+            ("audio", self.audio is not None, "a team answers in text"),
+        ]
+
 
 def read_chat(body: bytes, settings: Settings) -> TeamQuestion:
     """Read a request for a chat completion.
@@ -56,8 +67,6 @@ def read_chat(body: bytes, settings: Settings) -> TeamQuestion:
         Refused: it is malformed, or asks for something that no team can do.
     """
     chat = read(ChatBody, body)
-    chat.refuse_the_impossible()
-    _refuse_the_impossible(chat)
     messages = [
         Spoken(message.role, text_of(message.content, f"messages[{number}].content", ("text",)))
         for number, message in enumerate(chat.messages)
@@ -68,20 +77,6 @@ def read_chat(body: bytes, settings: Settings) -> TeamQuestion:
         most_tokens=min(limits, default=None),
         include_usage=bool(chat.stream_options and chat.stream_options.include_usage),
     )
-
-
-def _refuse_the_impossible(chat: ChatBody) -> None:
-    form = chat.response_format.type if chat.response_format else "text"
-    refused = [
-        ("n", chat.n not in (None, 1), "a team gives one answer; ask again for another"),
-        ("logprobs", bool(chat.logprobs), "an answer of several agents has none"),
-        ("response_format", form != "text", "a team answers in text; set its type to 'text'"),
-        ("modalities", chat.modalities not in (None, ["text"]), "a team answers in text"),
-        ("audio", chat.audio is not None, "a team answers in text"),
-    ]
-    for param, is_refused, remedy in refused:
-        if is_refused:
-            raise invalid(f"{param} cannot be followed: {remedy}", param, "unsupported_value")
 
 
 class ChatReply(TeamReply):
@@ -159,11 +154,10 @@ def _reasoned(text: str | None) -> dict[str, Any]:
 
 def _reasoning(episode: Episode) -> str:
     decisions = [decision for turn in episode.turns for decision in turn.decisions]
-    return "".join(_headed(decision, number > 0) for number, decision in enumerate(decisions))
-
-
-def _headed(decision: Decision, follows: bool) -> str:
-    return _heading(decision.agent, follows) + decision.action.text
+    return "".join(
+        _heading(decision.agent, number > 0) + decision.action.text
+        for number, decision in enumerate(decisions)
+    )
 
 
 def _heading(agent: str, follows: bool) -> str:

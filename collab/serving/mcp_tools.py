@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from collab import distribution
-from collab.records import Episode
+from collab.records import Episode, Problem
 from collab.runtime.events import AgentActed, Event
 from collab.serving.reading import FieldValue, TeamQuestion
-from collab.serving.refusal import Refused, invalid, unavailable
-from collab.serving.service import Service, play
+from collab.serving.refusal import Refused, invalid
+from collab.serving.service import Hear, Service, play
 from collab.serving.team import CONVERSATION, ServedTeam
 from collab.serving.teams import tool_names
 
@@ -53,7 +52,7 @@ def make_server(service: Service) -> Server[Any]:
             tools=[
                 types.Tool(
                     name=name,
-                    description=_description(team),
+                    description=team.recipe.team.description or f"Ask the team {team.name}.",
                     input_schema=_schema(team),
                     output_schema=_OUTPUT,
                 )
@@ -76,7 +75,9 @@ def make_server(service: Service) -> Server[Any]:
             team = _by_tool(service).get(params.name)
             if team is None:
                 raise invalid("no such tool")
-            episode = await _counted(service, team, params.arguments or {}, progress)
+            playing = _play(service, team, params.arguments or {}, progress)
+            episode = await service.finish(team.name, playing)
+            assert episode is not None, "a client that leaves cancels the call"
         except Refused as refused:
             content = [types.TextContent(type="text", text=refused.message)]
             return types.CallToolResult(content=list(content), is_error=True)
@@ -110,38 +111,24 @@ async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
         yield manager.handle_request
 
 
-async def _counted(service: Service, team: ServedTeam, given: dict[str, Any], hear: Any) -> Episode:
-    """Play the episode of a call; counted, and cancelled when the server stops or the client
-    leaves.
+async def _play(service: Service, team: ServedTeam, given: dict[str, Any], hear: Hear) -> Episode:
+    """Play the episode of a call, which is counted.
 
     Raises:
-        Refused: there is none.
+        Refused: as `play` does, and for wrong arguments.
     """
-    metrics = service.metrics
-    playing = asyncio.create_task(_episode(service, team, given, hear))
-    shut = asyncio.create_task(service.shut.wait())
     try:
-        await asyncio.wait({playing, shut}, return_when=asyncio.FIRST_COMPLETED)
-        if playing.done():
-            episode = playing.result()
-            metrics.answered(team.name, episode)
-            return episode
+        problem, question = _read(team, given)
+        async with service.lanes.place():
+            episode = await play(service, team, question, problem, uuid.uuid4().hex, hear=hear)
     except Refused as refused:
-        metrics.refused(team.name, refused.reason or refused.kind)
+        service.metrics.refused(team.name, refused.reason or refused.kind)
         raise
-    except asyncio.CancelledError:
-        metrics.refused(team.name, "client left")
-        raise
-    finally:
-        for task in (playing, shut):
-            task.cancel()
-        await asyncio.gather(playing, shut, return_exceptions=True)
-    metrics.refused(team.name, "shut down")
-    raise unavailable("the server is shutting down")
+    service.metrics.answered(team.name, episode)
+    return episode
 
 
-async def _episode(service: Service, team: ServedTeam, given: dict[str, Any], hear: Any) -> Episode:
-    """Play the episode of a call; raises Refused as `play` does, and for wrong arguments."""
+def _read(team: ServedTeam, given: dict[str, Any]) -> tuple[Problem, TeamQuestion]:
     try:
         fields = _FIELDS.validate_python(given, strict=True)
     except ValidationError:
@@ -150,18 +137,11 @@ async def _episode(service: Service, team: ServedTeam, given: dict[str, Any], he
     if not isinstance(text, str) or not text.strip():
         raise invalid(f"the argument '{team.fields.text}' has no text")
     question = TeamQuestion(model=team.name, text=text, fields=fields)
-    problem = team.problem(question)
-    with service.lanes.place() as place:
-        await place.turn()
-        return await play(service, team, question, problem, uuid.uuid4().hex, hear=hear)
+    return team.problem(question), question
 
 
 def _by_tool(service: Service) -> dict[str, ServedTeam]:
     return {tool: service.teams[name] for tool, name in tool_names(service.teams).items()}
-
-
-def _description(team: ServedTeam) -> str:
-    return team.recipe.team.description or f"Ask the team {team.name}."
 
 
 def _schema(team: ServedTeam) -> dict[str, Any]:

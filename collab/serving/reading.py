@@ -135,22 +135,15 @@ class Common(Body):
             warnings=self.notes(allow_sampling=settings.allow_sampling),
         )
 
-    def refuse_the_impossible(self) -> None:
-        """Raise Refused for requests that no team here can fulfil."""
-        refused = [
+    def impossible(self) -> list[tuple[str, Any, str]]:
+        """List fields, whether a team cannot follow their values, and the remedies."""
+        calls = self.tools and self.tool_choice not in (None, "none", "auto")
+        return [
             ("store", self.store, "nothing is stored here; leave it out"),
             ("background", self.background, "answers are given at once; leave it out"),
             ("previous_response_id", self.previous_response_id, "send the whole conversation"),
+            ("tool_choice", calls, "a team calls no tools of yours; leave it out, or set 'none'"),
         ]
-        for param, value, remedy in refused:
-            if value:
-                raise invalid(f"{param} cannot be followed: {remedy}", param, "unsupported_value")
-        if self.tools and self.tool_choice not in (None, "none", "auto"):
-            raise invalid(
-                "a team calls no tools of yours; leave out tool_choice, or set it to 'none'",
-                "tool_choice",
-                "unsupported_value",
-            )
 
     def notes(self, *, allow_sampling: bool) -> tuple[str, ...]:
         """Return a warning per field that is ignored."""
@@ -167,18 +160,18 @@ class Common(Body):
         return tuple(f"{name} was ignored" for name in [*shown, *more])
 
 
-Read = TypeVar("Read", bound=BaseModel)
+Read = TypeVar("Read", bound=Common)
 
 
 def read(kind: type[Read], body: bytes) -> Read:
     """Parse the request in a body.
 
     Raises:
-        Refused: it is not valid JSON of that kind; the message names the path, and repeats nothing
-            of the body.
+        Refused: it is not valid JSON of that kind, or no team can follow it; the message names the
+            path, and repeats nothing of the body.
     """
     try:
-        return kind.model_validate_json(body)
+        request = kind.model_validate_json(body)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False, include_context=False)
         if errors[0]["type"] == "json_invalid":
@@ -186,8 +179,13 @@ def read(kind: type[Read], body: bytes) -> Read:
         data = from_json(body)
         places = [_place(one["loc"], data, is_missing=one["type"] == "missing") for one in errors]
         deepest = max(range(len(errors)), key=lambda number: len(places[number]))
-        reason = _reason(errors[deepest]) if places[deepest] else "send a JSON object"
+        reason = "is missing" if errors[deepest]["type"] == "missing" else errors[deepest]["msg"]
+        reason = reason if places[deepest] else "send a JSON object"
         raise invalid(reason, _path(places[deepest]) or None) from None
+    for param, is_impossible, remedy in request.impossible():
+        if is_impossible:
+            raise invalid(f"{param} cannot be followed: {remedy}", param, "unsupported_value")
+    return request
 
 
 def _place(location: Sequence[int | str], body: Any, *, is_missing: bool) -> list[int | str]:
@@ -200,10 +198,6 @@ def _place(location: Sequence[int | str], body: Any, *, is_missing: bool) -> lis
             place.append(key)
             body = body[key]
     return [*place, location[-1]] if is_missing else place
-
-
-def _reason(error: Any) -> str:
-    return "is missing" if error["type"] == "missing" else str(error["msg"])
 
 
 def _path(location: Iterable[int | str]) -> str:

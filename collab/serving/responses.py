@@ -19,7 +19,7 @@ from collab.serving.reading import (
     read,
     text_of,
 )
-from collab.serving.refusal import Refused, invalid
+from collab.serving.refusal import Refused
 from collab.serving.reply import TeamReply, Words, is_cut, spent, sse_event, unspoken
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
@@ -50,6 +50,14 @@ class ResponseBody(Common):
     text: TextOptions | None = None
     conversation: Any = None
 
+    def impossible(self) -> list[tuple[str, Any, str]]:
+        form = self.text.format.type if self.text and self.text.format else "text"
+        return [
+            *super().impossible(),
+            ("text.format", form != "text", "a team answers in text"),
+            ("conversation", self.conversation is not None, "send the whole conversation"),
+        ]
+
 
 def read_response(body: bytes, settings: Settings) -> TeamQuestion:
     """Read a request for a response.
@@ -58,16 +66,6 @@ def read_response(body: bytes, settings: Settings) -> TeamQuestion:
         Refused: it is malformed, or asks for something that no team can do.
     """
     request = read(ResponseBody, body)
-    request.refuse_the_impossible()
-    form = request.text.format.type if request.text and request.text.format else "text"
-    if form != "text":
-        raise invalid("a team answers in text", "text.format", "unsupported_value")
-    if request.conversation is not None:
-        raise invalid(
-            "nothing is stored here; send the whole conversation",
-            "conversation",
-            "unsupported_value",
-        )
     question = request.question(_messages(request), "input", settings)
     return replace(question, most_tokens=request.max_output_tokens)
 

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -61,9 +62,9 @@ class Lanes:
         """Set the number of concurrent episodes; call it before the first request."""
         self._most, self._free = episodes, asyncio.Semaphore(episodes)
 
-    @contextmanager
-    def place(self) -> Iterator[Place]:
-        """While entered, hold a place in the queue.
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Wait in the queue to be entered; while entered, an episode may be played.
 
         Raises:
             Refused: the queue is full; the message says when to retry.
@@ -78,11 +79,16 @@ class Lanes:
                 retry_after=self._when(),
             )
         self.waiting += 1
-        place = Place(self)
         try:
-            yield place
+            await self._free.acquire()
         finally:
-            place.leave()
+            self.waiting -= 1
+        self.running += 1
+        try:
+            yield
+        finally:
+            self.running -= 1
+            self._free.release()
 
     def took(self, seconds: float) -> None:
         """Record the duration of an episode, for the retry time of refused requests."""
@@ -92,29 +98,6 @@ class Lanes:
         """Return the seconds until a place is likely to be free."""
         rounds = (self.waiting + 1) / self._most
         return min(600, max(1, math.ceil(rounds * self._seconds)))
-
-
-class Place:
-    """One request's place: waiting first, then running."""
-
-    def __init__(self, lanes: Lanes) -> None:
-        self._lanes = lanes
-        self._runs = False
-
-    async def turn(self) -> None:
-        """Wait until an episode may be played."""
-        await self._lanes._free.acquire()
-        self._runs = True
-        self._lanes.waiting -= 1
-        self._lanes.running += 1
-
-    def leave(self) -> None:
-        """Free the place for the next request."""
-        if self._runs:
-            self._lanes.running -= 1
-            self._lanes._free.release()
-        else:
-            self._lanes.waiting -= 1
 
 
 _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
@@ -174,6 +157,8 @@ class Metrics:
 
 
 LOG = logging.getLogger("collab.serving")
+
+T = TypeVar("T")
 
 
 class Service:
@@ -241,6 +226,30 @@ class Service:
         """Raise Refused unless requests are accepted."""
         if not self.is_ready:
             raise unavailable("the server is starting, or is about to stop")
+
+    async def finish(
+        self, team: str, work: Coroutine[Any, Any, T], left: Coroutine[Any, Any, None] | None = None
+    ) -> T | None:
+        """Finish the work of a request; None if its client has `left`.
+
+        Raises:
+            Refused: the server shuts down.
+        """
+        working = asyncio.create_task(work)
+        ends = [asyncio.create_task(end) for end in (self.shut.wait(), left) if end]
+        reason = "client left"
+        try:
+            await asyncio.wait({working, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            reason = "shut down" if ends[0].done() else reason
+        finally:
+            for task in (working, *ends):
+                task.cancel()
+            await asyncio.gather(working, *ends, return_exceptions=True)
+            if working.cancelled():
+                self.metrics.refused(team, reason)
+        if working.cancelled() and reason == "shut down":
+            raise unavailable("the server is shutting down")
+        return None if working.cancelled() else working.result()
 
     def keep(self, team: ServedTeam, episode: Episode, name: str) -> None:
         """Append an episode to the record under a unique name, if the server keeps a record.

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import yaml
 
 from collab.errors import CollabError, RecipeError, RecordError
-from collab.evaluation.diff import Side, read_played, side_of
+from collab.evaluation.diff import read_played, side_of
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import Estimate, change_cell, estimate_text, title_of
+from collab.evaluation.results import change_cell, estimate_text, title_of
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping
@@ -105,35 +105,27 @@ def _results(run: Path) -> Iterator[str]:
         side = side_of(read_played(run))
     except CollabError:
         return
-    shown = {name: e for name, e in side.metrics.items() if _is_told(name)}
+    main = (names.JOINT_RETURN, names.SOLVED)
+    shown = {name: estimate for name, estimate in side.metrics.items() if name in main}
     if not shown:
         return
     where = "held-out problems" if side.gain else "problems"
-    yield f"## Results\n\nOn {side.problems} {where}; at most {_most(side)} points of return."
+    most = "-" if side.largest_return is None else f"{side.largest_return:.2f}"
+    yield f"## Results\n\nOn {side.problems} {where}; at most {most} points of return."
     if side.gain:
         rows = [
-            (title_of(n), _text(n, side.before), _text(n, shown), _gain(n, side)) for n in shown
+            (
+                title_of(n),
+                estimate_text(n, side.before.get(n)),
+                estimate_text(n, shown[n]),
+                change_cell(n, side.gain.get(n)).text,
+            )
+            for n in shown
         ]
         yield _table(("", "before", "after", "gain"), rows)
     else:
-        yield _table(("", "mean"), [(title_of(n), _text(n, shown)) for n in shown])
+        yield _table(("", "mean"), [(title_of(n), estimate_text(n, shown[n])) for n in shown])
     yield f"In brackets 95 % intervals ({METHOD})."
-
-
-def _is_told(name: str) -> bool:
-    return any(names.matched(p, name) is not None for p in (names.JOINT_RETURN, names.SOLVED))
-
-
-def _most(side: Side) -> str:
-    return "-" if side.largest_return is None else f"{side.largest_return:.2f}"
-
-
-def _text(name: str, estimates: Mapping[str, Estimate]) -> str:
-    return estimate_text(name, estimates.get(name))
-
-
-def _gain(name: str, side: Side) -> str:
-    return change_cell(name, side.gain.get(name)).text
 
 
 def _table(heads: tuple[str, ...], rows: Any) -> str:

@@ -23,13 +23,12 @@ from collab.recipe.documents import parse_json, read_mapping
 from collab.recipe.packing import Packing
 from collab.runs.about import mark_interrupted, read_about
 from collab.runs.atomic import Lock, write_atomically
-from collab.runs.layout import METRICS, RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
-from collab.runs.reading import read_lines
+from collab.runs.layout import RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
 from collab.stats import mean
 from collab.study.results import CellResult, Point, Status, StudyResults
 from collab.study.spec import Cell, StudySpec, cells_of
 from collab.tasks import pinned
-from collab.trainers.training.events import Evaluation, TaskResult, largest_return
+from collab.trainers.training.events import TaskResult, largest_return, read_evaluations
 from collab.trainers.training.folder import flat
 
 MAY_GROW = ("description", "seeds", "level")
@@ -139,23 +138,14 @@ class StudyFolder:
         self._lock.release()
 
     def _points(self, cell: Cell) -> tuple[list[Point], float | None]:
-        path = self.cell(cell) / METRICS
-        if not path.is_file():
-            return [], None
-        rows = read_lines(path, parse_json, "not JSON").found
-        evaluations = {
-            row["step"]: Evaluation.model_validate(row)
-            for row in rows
-            if row["type"] == "evaluation.finished"
-        }
-        kept = [evaluations[step] for step in sorted(evaluations) if evaluations[step].sampled]
+        evaluations = read_evaluations(self.cell(cell))
         points = [
             Point(tokens=e.tokens or 0, value=mean([self._value(r) for r in e.sampled.values()]))
-            for e in kept
+            for e in evaluations
         ]
         if self._measure == "solved":
-            return points, 1.0
-        most = [m for e in kept if (m := largest_return(e.sampled)) is not None]
+            return points, 1.0 if evaluations else None
+        most = [m for e in evaluations if (m := largest_return(e.sampled)) is not None]
         return points, max(most, default=None)
 
     def _value(self, result: TaskResult) -> float:

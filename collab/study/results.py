@@ -7,7 +7,8 @@ from itertools import pairwise
 from math import isclose
 from typing import Literal
 
-from collab.evaluation.intervals import difference_interval, mean_interval
+from collab.evaluation.intervals import estimated, estimated_change
+from collab.evaluation.results import Estimate
 from collab.naming import FolderName
 from collab.records import Record
 from collab.stats import mean
@@ -261,16 +262,16 @@ def _maximum(cells: Sequence[CellResult]) -> float:
 
 
 def _estimate(values: Sequence[float], most: float) -> OverSeeds:
-    return _over_seeds(values, mean_interval(values, min(0.0, *values), max(most, *values)))
+    return _over_seeds(values, estimated(values, most))
 
 
 def _change(values: Sequence[float], span: float) -> OverSeeds:
-    return _over_seeds(values, difference_interval(values, max(span, *map(abs, values))))
+    return _over_seeds(values, estimated_change(values, span))
 
 
-def _over_seeds(values: Sequence[float], interval: tuple[float, float]) -> OverSeeds:
+def _over_seeds(values: Sequence[float], estimate: Estimate) -> OverSeeds:
     """Return a mean over seeds, without an interval if all values are equal: it would only show the
     bounds."""
     equal = all(isclose(value, values[0], abs_tol=_ROUNDING) for value in values)
-    low, high = (None, None) if equal else interval
-    return OverSeeds(mean=mean(values), low=low, high=high, tasks=len(values))
+    unknown = {"low": None, "high": None} if equal else {}
+    return OverSeeds(**{**estimate.model_dump(), **unknown})

@@ -9,13 +9,19 @@ from statistics import fmean
 import pytest
 from support.report_runs import make_episode, make_run, make_training, page_of
 
-from collab.report.opening import OpeningCard, PlotRow, Value, in_words, make_plot
+from collab.evaluation.results import Estimate
+from collab.report.opening import OpeningCard, PlotRow, in_words, make_plot
 from collab.report.report import HtmlReport, make_report
 from collab.report.runs import read_all, read_run
 
 
 def report_of(*folders: Path) -> HtmlReport:
     return make_report(read_all(folders))
+
+
+def value(mean: float, low: float | None = None, high: float | None = None) -> Estimate:
+    ends = (mean if end is None else end for end in (low, high))
+    return Estimate(mean=mean, low=next(ends), high=next(ends), tasks=1)
 
 
 def card(report: HtmlReport, title: str) -> OpeningCard:
@@ -148,7 +154,7 @@ def test_shares_in_a_sentence(value: float, text: str) -> None:
 
 
 def test_zero_is_marked_in_differences() -> None:
-    rows = [PlotRow("b", [Value(0.2, (0.1, 0.3))], "+20 %"), PlotRow("c", [Value(-0.1)], "-10 %")]
+    rows = [PlotRow("b", [value(0.2, 0.1, 0.3)], "+20 %"), PlotRow("c", [value(-0.1)], "-10 %")]
     plot = make_plot("Difference from a", rows, "share", change=True)
     assert plot.zero is not None
     assert 0 < plot.zero < plot.rows[0].marks[0].low
@@ -157,7 +163,7 @@ def test_zero_is_marked_in_differences() -> None:
 
 
 def test_all_rows_are_on_one_scale_up_to_the_maximum() -> None:
-    rows = [PlotRow("a", [Value(1.0)], "1"), PlotRow("b", [Value(3.0, (2.0, 5.0))], "3")]
+    rows = [PlotRow("a", [value(1.0)], "1"), PlotRow("b", [value(3.0, 2.0, 5.0)], "3")]
     plot = make_plot("Return", rows, "points", 5.0)
     assert [line.marks[0].at for line in plot.rows] == [20.0, 60.0]
     assert (plot.rows[1].marks[0].low, plot.rows[1].marks[0].high) == (40.0, 100.0)

@@ -43,6 +43,14 @@ def test_every_team_of_the_library_is_played(name: str) -> None:
     assert found.warnings == ()
 
 
+def test_a_protocol_without_an_end_is_refused(project: Path) -> None:
+    Path("loop.py").write_text(
+        "async def loop(turn):\n    while True:\n        await turn.together()\n"
+    )
+    with pytest.raises(RecipeError, match="give its loop a limit"):
+        played(make(protocol="loop.py:loop"))
+
+
 def test_others_and_feedback_stand_in_their_places(project: Path) -> None:
     agents = {
         "a": {"prompt": "{{ task.word }}", "revise": "{{ feedback[0] }}"},

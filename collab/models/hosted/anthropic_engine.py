@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import ModelError, ModelRefused, ModelUnavailable, RecipeError
 from collab.models.base import Progress, Request
 from collab.models.hosted.engine import (
-    ODD_SHAPE,
     HostedEngine,
     Reply,
     Spending,
     count,
+    take_all,
     usual_url,
 )
 from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
@@ -74,10 +74,6 @@ def _marked(block: dict[str, Any], *, marked: bool) -> dict[str, Any]:
     return {**block, "cache_control": {"type": "ephemeral"}} if marked else block
 
 
-CHARACTERS_PER_TOKEN = 4
-"""Characters that count as one token for progress: the API counts tokens only at the end."""
-
-
 async def read_answer(
     client: Any,
     body: dict[str, Any],
@@ -91,13 +87,7 @@ async def read_answer(
     """
     stream = await client.messages.create(**body, stream=True)
     async with stream:
-        async for event in _events(stream):
-            try:
-                text = _take(reply, event)
-            except ODD_SHAPE as error:
-                raise ValueError(f"an event of an unknown shape: {error}") from error
-            if text and progress:
-                progress(request, len(reply.text) // CHARACTERS_PER_TOKEN, text)
+        await take_all(_events(stream), _take, reply, request, progress)
     if reply.stop_reason == "refusal":
         raise ModelRefused(f"{body['model']} declined to answer (stop_reason refusal)")
     if not reply.begun:

@@ -7,7 +7,7 @@ import os
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -150,6 +150,32 @@ class Reply:
     def call(self, place: int) -> StreamedCall:
         """Return the call at that position, created if new."""
         return self.calls.setdefault(place, StreamedCall())
+
+
+CHARACTERS_PER_TOKEN = 4
+"""Characters that count as one token of progress, if the service reports no count on the way."""
+
+
+async def take_all(
+    events: AsyncIterator[Any],
+    take: Callable[[Reply, Any], str],
+    reply: Reply,
+    request: Request,
+    progress: Progress | None,
+) -> None:
+    """Add every event to `reply` by `take`, which returns its text for `progress`.
+
+    Raises:
+        ValueError: an event has a shape that the protocol does not allow.
+    """
+    async for event in events:
+        try:
+            text = take(reply, event)
+        except ODD_SHAPE as error:
+            raise ValueError(f"an event of an unknown shape: {error!r}") from error
+        if text and progress:
+            number = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
+            progress(request, number, text)
 
 
 class HostedEngine(ABC):

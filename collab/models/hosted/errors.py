@@ -52,9 +52,9 @@ def page_at(url: str) -> str:
     return f"it answered with HTML; is the URL right ({url})?"
 
 
-@dataclass(frozen=True)
-class Rejection:
-    """An error status, or an error event within a stream."""
+@dataclass(eq=False)
+class Rejection(Exception):
+    """An error status, or an error event within a stream; nothing in it holds the key."""
 
     status: int
     kind: str

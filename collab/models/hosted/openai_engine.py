@@ -13,11 +13,11 @@ from collab.loopback import leads_to_loopback
 from collab.models.base import Capabilities, Progress, Request
 from collab.models.event_stream import event_data
 from collab.models.hosted.engine import (
-    ODD_SHAPE,
     HostedEngine,
     Reply,
     Spending,
     count,
+    take_all,
     usual_url,
 )
 from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
@@ -137,24 +137,6 @@ def _dispensable(body: dict[str, Any]) -> set[str]:
     return ({"stream_options", "seed"} | plain) & body.keys()
 
 
-CHARACTERS_PER_TOKEN = 4
-"""Characters that count as one token of progress, if the server reports no count."""
-
-
-class Rejected(Exception):
-    """The server refused the request: an error status, or an error event within a stream."""
-
-    def __init__(self, status: int, body: str, retry_after: str = "") -> None:
-        super().__init__(body)
-        self._status, self._body, self._retry_after = status, body, retry_after
-
-    def rejection(self, key: str, url: str) -> Rejection:
-        """Describe the refusal without the key; `url` is the server's address."""
-        kind, reason = _explained(self._body, key)
-        reason = page_at(url) if is_page(reason) else without_key(reason, key)
-        return Rejection(self._status, without_key(kind, key), reason, self._retry_after)
-
-
 async def read_answer(
     client: AsyncClient,
     body: dict[str, Any],
@@ -166,20 +148,13 @@ async def read_answer(
 ) -> None:
     """Send `body` and read the answer to its end; `key` is hidden wherever it is echoed.
 
-    Raises Rejected for an error status or event, ModelRefused when the model declines.
+    Raises Rejection for an error status or event, ModelRefused when the model declines.
     """
     async with client.stream("POST", "chat/completions", json=body) as response:
         if not response.is_success:
             text = (await response.aread()).decode(errors="replace")
-            raise Rejected(response.status_code, text, response.headers.get("retry-after", ""))
-        async for event in _events(response, key):
-            try:
-                text = _take(reply, event)
-            except ODD_SHAPE as error:
-                raise ValueError(f"an event of an unknown shape: {error!r}") from error
-            if text and progress:
-                count = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
-                progress(request, count, text)
+            raise _rejection(response, response.status_code, text, key)
+        await take_all(_events(response, key), _take, reply, request, progress)
     if reply.stop_reason == "content_filter":
         raise ModelRefused(f"{body['model']} declined to answer (finish_reason content_filter)")
     if not reply.begun:
@@ -194,32 +169,44 @@ async def list_models(client: AsyncClient) -> list[str]:
     return [str(model["id"]) for model in response.raise_for_status().json()["data"]]
 
 
+def _rejection(response: Response, status: int, text: str, key: str) -> Rejection:
+    """Describe a refusal, an error status or an error event, without the key."""
+    kind, reason = _explained(text, key)
+    reason = page_at(_address(response)) if is_page(reason) else without_key(reason, key)
+    wait = response.headers.get("retry-after", "")
+    return Rejection(status, without_key(kind, key), reason, wait)
+
+
+def _address(response: Response) -> str:
+    return str(response.url).removesuffix("/chat/completions")
+
+
 def _without_events(response: Response) -> str:
     kind = response.headers.get("content-type", "")
     if "html" in kind:
-        url = str(response.url).removesuffix("/chat/completions")
-        return f"its answer holds no event: {page_at(url)}"
+        return f"its answer holds no event: {page_at(_address(response))}"
     return f"its answer, of type {kind}, holds no event" if kind else "its answer is empty"
 
 
 async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]:
     if "json" in response.headers.get("content-type", ""):
-        answer = _parsed(await response.aread(), key)
+        answer = _parsed(response, await response.aread(), key)
         if "choices" not in answer:
             raise ValueError(f"an answer without choices: {answer}")
         yield answer
         return
     async for data in event_data(response):
-        yield _parsed(data, key)
+        yield _parsed(response, data, key)
 
 
-def _parsed(data: bytes, key: str) -> dict[str, Any]:
+def _parsed(response: Response, data: bytes, key: str) -> dict[str, Any]:
     event = unkeyed(parse_json(data), key)
     if not isinstance(event, dict):
         raise ValueError(f"an event that is no object: {event!r:.80}")
     if event.get("error"):
         code = event["error"].get("code") if isinstance(event["error"], dict) else None
-        raise Rejected(code if isinstance(code, int) else 500, json.dumps(event))
+        status = code if isinstance(code, int) else 500
+        raise _rejection(response, status, json.dumps(event), key)
     return event
 
 
@@ -347,8 +334,7 @@ class OpenAIEngine(HostedEngine):
             body = self._dialect.body(request)
             try:
                 await read_answer(self._client, body, reply, request, progress, key=self._key)
-            except Rejected as rejected:
-                rejection = rejected.rejection(self._key, self._url)
+            except Rejection as rejection:
                 if not reply.begun and self._dialect.learn(rejection, body):
                     continue
                 error = error_of(self.peer, rejection, self.spec.key)

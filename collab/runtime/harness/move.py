@@ -80,10 +80,6 @@ class Move:
         """Add an observation before the agent's next response."""
         self._pending.extend(messages)
 
-    def say_nothing(self) -> None:
-        """Answer with an empty text, which the agent's model does not see."""
-        self.steps.append(Step(tuple(self._pending), Action(text="")))
-
     async def generate(self, *, may_call: bool = True) -> Action:
         """Generate one response of the agent's model to all of its observations.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from collab.records import Episode, Record
+from collab.runs.layout import METRICS
+from collab.runs.reading import read_lines
 from collab.runtime.events import RunFinished, RunStarted
 
 StepPart = Literal["sampling", "credit", "update", "evaluation", "filter"]
@@ -70,6 +73,19 @@ class Evaluation(Record):
     failed: int = 0
     """Episodes that could not be finished; they do not count."""
     seconds: float = 0.0
+
+
+def read_evaluations(run: Path) -> list[Evaluation]:
+    """Return the held-out evaluations of a training run in order; none without readable metrics."""
+    if not (run / METRICS).is_file():
+        return []
+    lines = read_lines(run / METRICS, _evaluation, "no metrics")
+    by_step = {each.step: each for each in lines.found if each is not None and each.sampled}
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def _evaluation(line: bytes) -> Evaluation | None:
+    return Evaluation.model_validate_json(line) if b'"evaluation.finished"' in line else None
 
 
 class HeldOut(Record):

@@ -11,7 +11,7 @@ from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.recipe.trainer import FilterSpec
 from collab.rewards.declared import outlook
 from collab.runtime.dry_run import most_new_tokens
-from collab.runtime.rehearsal import rehearsed, rounds_told
+from collab.runtime.rehearsal import rounds_told
 from collab.sandbox import judging
 from collab.trainers.credit import algorithm_for
 from collab.trainers.learner.device_sizes import check_device
@@ -238,7 +238,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     spec = check_recipe(recipe)
     tasks = choose_tasks(recipe, spec)
     played = play_dry(recipe, spec, tasks)
-    turn = rehearsed(recipe)
+    turn = played.turn
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
     lengths = lengths_of(played.requests, spec, trained)
     every = [item for items in lengths.values() for item in items]
