@@ -227,3 +227,6 @@ def _alarms(run: Run) -> Iterator[Alarm]:
     for row in run.steps:
         for text in alarms.read(row):
             yield Alarm(run.name, int(row["step"]), text)
+    for evaluation in run.evaluations:
+        for text in evaluation.warnings:
+            yield Alarm(run.name, evaluation.step, text)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,12 +13,16 @@ from typing import Any
 import pytest
 from support.trainer_recipes import make_game
 
+from collab.cli.live.view import Report
+from collab.cli.screen.page import PlainPage
 from collab.records import read_episodes
 from collab.records.run import open_run
+from collab.report.report import write_report
 from collab.report.runs import read_run
 from collab.runs.reading import read_whole_lines
 from collab.trainers import TrainingRun, make_plan
-from collab.trainers.training.events import HeldOut
+from collab.trainers.training.evaluations import fall
+from collab.trainers.training.events import Evaluation, HeldOut, TaskResult
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +88,34 @@ def test_without_an_evaluation_nothing_is_held_out(tiny_words: Path, tmp_path: P
     assert remedy in make_plan(recipe).text()
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     assert held_out_of(tmp_path / "run") == []
+
+
+def evaluated(step: int, *returns: float) -> Evaluation:
+    results = {f"game/{n}": TaskResult(joint_return=r, solved=None) for n, r in enumerate(returns)}
+    return Evaluation(step=step, sampled=results)
+
+
+def test_a_fall_from_the_best_evaluation_is_told() -> None:
+    best = evaluated(4, 2.0, 3.0, 2.0, 3.0)
+    assert fall(best, evaluated(8, 1.0, 2.0, 1.5, 2.0)) == (
+        "the held-out return fell by 0.88 ± 0.12 from its best, of step 4: use that step's"
+        " checkpoint, which is kept, and lower learning_rate or set kl_coef"
+    )
+    assert fall(best, evaluated(8, 0.0, 4.0, 1.0, 4.0)) is None  # within two standard errors
+    assert fall(best, evaluated(8, 3.0, 3.0, 2.0, 3.0)) is None
+    assert fall(evaluated(0, 1.0), evaluated(2, 0.0)) is None  # one task has no standard error
+
+
+def test_the_log_and_the_report_show_a_fall(run: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(run, tmp_path / "run")
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows[-1]["warnings"] = ["the held-out return fell"]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert rows[-1]["type"] == "evaluation.finished"
+    report = write_report([folder], tmp_path / "report.html")
+    assert [(alarm.step, alarm.text) for alarm in report.alarms] == [
+        (4, "the held-out return fell")
+    ]
+    log = io.StringIO()
+    Report(PlainPage(log)).see(read_run(folder).evaluations[-1])
+    assert "warning: the held-out return fell\n" in log.getvalue()

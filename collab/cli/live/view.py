@@ -109,11 +109,13 @@ class Report(View):
         match event:
             case StepFinished():
                 self.page.line(*step_line(event))
-                for warning in event.warnings:
-                    self.page.line(("warning: ", f"bold {WARN}"), warning)
             case Evaluation():
                 text = f"{held_out_after(event.step)}: {held_out_text(event)}"
                 self.page.line((text, NAME))
+            case _:
+                return
+        for warning in event.warnings:
+            self.page.line(("warning: ", f"bold {WARN}"), warning)
 
     def _see_evaluation(self, event: Record) -> None:
         match event:

@@ -30,6 +30,9 @@ from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.rollouts import play_samples
 from collab.trainers.training.step import Report
 
+FALL = 2.0
+"""Standard errors by which the held-out return must fall for a warning."""
+
 
 async def evaluate(
     recipe: Recipe,
@@ -98,6 +101,21 @@ def compare(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -
         solved_after=_solved(after, tasks),
         tasks=n,
         maximum=largest_return({task: after[task] for task in tasks}),
+    )
+
+
+def fall(best: Evaluation, now: Evaluation) -> str | None:
+    """Return a warning if the sampled return lies below the best by more than two standard errors.
+
+    Adapters of roles reach a peak and can then fall (arXiv 2605.24202).
+    """
+    gain = compare(best.sampled, now.sampled)
+    if gain is None or gain.error is None or gain.gain >= -FALL * gain.error:
+        return None
+    return (
+        f"the held-out return fell by {-gain.gain:.2f} ± {gain.error:.2f} from its best, of step"
+        f" {best.step}: use that step's checkpoint, which is kept, and lower learning_rate or set"
+        " kl_coef"
     )
 
 
@@ -216,6 +234,10 @@ class Evaluations:
             # A part of an evaluation tells nothing: it is played again as a whole.
             folder.cut(sizes)
             raise
+        best = self._by_step.get(self.best_step) if self.best_step is not None else None
+        warning = fall(best, evaluation) if best is not None else None
+        if warning:
+            evaluation = evaluation.model_copy(update={"warnings": (warning,)})
         folder.append_metrics(evaluation.model_dump(mode="json"))
         self._by_step[step] = evaluation
         if evaluation.sampled and (

@@ -72,6 +72,8 @@ class Evaluation(Record):
     greedy: dict[str, TaskResult] = {}
     failed: int = 0
     """Episodes that could not be finished; they do not count."""
+    warnings: tuple[str, ...] = ()
+    """A fall from the best evaluation so far, in plain words."""
     seconds: float = 0.0
 
 
