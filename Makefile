@@ -93,6 +93,7 @@ clean:
 	rm -rf $(VENV) .venv-lowest dist build site
 
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
+	@echo 'installing collab and its libraries into $(VENV), once'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[dev]'
 	touch $@

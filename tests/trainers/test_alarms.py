@@ -60,6 +60,16 @@ def test_trouble_is_told_once(trouble: dict[str, float], told: str) -> None:
     assert len(warnings) == 1
 
 
+def test_a_helper_that_stops_working_is_told() -> None:
+    alarms = Alarms(read_task("humaneval-pro")[0].reward)
+    row = {"part/helper_tests": 0.8, "solved": 0.2}
+    warnings = [alarms.read(row) for _ in range(2 * WINDOW)]
+    warnings += [alarms.read({**row, "part/helper_tests": 0.2}) for _ in range(2 * WINDOW)]
+    assert [text[:52] for texts in warnings for text in texts] == [
+        "the agent's own tests pass in 38% of the episodes, l"
+    ]
+
+
 def test_trouble_that_comes_back_is_told_again() -> None:
     alarms = Alarms()
     told = 0

@@ -64,6 +64,12 @@ FAMILY = Family(
             says="most joint programs do not parse, although they did before: one agent's syntax"
             " error takes everybody's work down",
         ),
+        "part_tests": AlarmSpec(
+            below_best=0.5,
+            says="the agent's own tests pass in {now:.0%} of the episodes, less than half of the"
+            " best step: its teammates may do its work; join with `python-owned`, or give this"
+            " part more weight",
+        ),
         "calls": AlarmSpec(
             below=0.2,
             while_solved=0.5,
