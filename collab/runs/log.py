@@ -87,21 +87,21 @@ def whole_lines(path: Path) -> tuple[list[bytes], bool]:
     return lines, bool(rest)
 
 
-def _whole_size(path: Path) -> int:
-    """Return the bytes up to the end of the last complete line."""
-    with path.open("rb") as stream:
-        size = stream.seek(0, 2)
-        if size == 0:
-            return 0
-        stream.seek(-1, 2)
-        if stream.read(1) == b"\n":
-            return size
-        stream.seek(0)
-        return stream.read().rfind(b"\n") + 1
-
-
 BLOCK = 1 << 16
 """Bytes read at a time from the end of a file."""
+
+
+def _whole_size(path: Path) -> int:
+    """Return the bytes up to the end of the last complete line, read from the end."""
+    with path.open("rb") as stream:
+        end = stream.seek(0, 2)
+        while end:
+            start = max(0, end - BLOCK)
+            stream.seek(start)
+            if newline := stream.read(end - start).rfind(b"\n") + 1:
+                return start + newline
+            end = start
+    return 0
 
 
 class Tail:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from collab.errors import RecordError
-from collab.runs.log import Log, whole_lines
+from collab.runs.log import BLOCK, Log, whole_lines
 from collab.runs.reading import read_lines
 
 Open = Callable[..., Log]
@@ -43,6 +43,15 @@ def test_opening_takes_back_a_torn_line(tmp_path: Path, open_log: Open, whole: s
     log = open_log()
     log.append("next")
     assert (tmp_path / "log").read_text() == whole + "next\n"
+
+
+def test_a_log_of_100_gb_is_opened_by_its_end(tmp_path: Path) -> None:
+    (tmp_path / "log").touch()
+    with (tmp_path / "log").open("r+b") as stream:
+        stream.seek(100 * 10**9)
+        stream.write(b"\nwhole\n" + b"torn" * BLOCK)
+    with closing(Log(tmp_path / "log")) as log:
+        assert log.size() == 100 * 10**9 + len("\nwhole\n")
 
 
 def test_a_line_that_does_not_fit_is_taken_back_and_the_next_one_is_whole(open_log: Open) -> None:
@@ -102,7 +111,7 @@ def test_lines_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path) -> N
     path = tmp_path / "log"
     path.write_bytes(b"1\ntwo\n3\n4")
     lines = read_lines(path, int, "not a number")
-    assert lines.found == [1, 3]
+    assert lines.items == [1, 3]
     assert lines.complaints == [*lines.broken, lines.torn]
     assert [c.removeprefix(str(path)).partition(": inv")[0] for c in lines.complaints] == [
         ", line 2: not a number",
