@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate
 from math import ceil
 from pathlib import Path
@@ -29,6 +30,14 @@ Recorded = Mapping[str, tuple[Episode, ...]]
 """Recorded episodes by task."""
 
 
+@lru_cache(maxsize=1)
+def _shuffled(size: int, seed: str) -> Sequence[int]:
+    """Return the positions of an epoch in random order; kept for the epoch's other steps."""
+    order = list(range(size))
+    random.Random(seed).shuffle(order)
+    return order
+
+
 @dataclass(frozen=True)
 class TaskOrder:
     """The training tasks, in the order of the steps, and the held-out tasks."""
@@ -46,8 +55,7 @@ class TaskOrder:
         """Return the problems of a step, counted from 0; they depend only on the seed and the
         step."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        order = list(range(len(self.training)))
-        random.Random(f"{self.seed}|order|{epoch}").shuffle(order)
+        order = _shuffled(len(self.training), f"{self.seed}|order|{epoch}")
         chosen = order[position * self.per_step : (position + 1) * self.per_step]
         return [self.training[n] for n in chosen]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,17 @@ def order(*levels: Any, per_step: int = 2) -> TaskOrder:
         for n, level in enumerate(levels)
     ]
     return TaskOrder(tuple(problems), (), per_step, 0, SUITE)
+
+
+def test_tasks_are_shuffled_once_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    shuffled = []
+    shuffle = random.Random.shuffle
+    monkeypatch.setattr(
+        random.Random, "shuffle", lambda *args: (shuffled.append(1), shuffle(*args))[1]
+    )
+    tasks = TaskOrder((Problem(address="s/0", public={}),) * 1000, (), 100, 0, SUITE)
+    assert [len(tasks.batch(step)) for step in range(20)] == [100] * 20
+    assert len(shuffled) == 2
 
 
 def played(*rewards: float, solved: bool | None = None) -> list[list[Episode]]:
