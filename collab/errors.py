@@ -166,13 +166,13 @@ def attribute(error: BaseException, boundary: type[CollabError], what: str = "")
     """
     if isinstance(error, CollabError):
         return error
-    attributed = boundary(f"{what}: {told(error)}" if what else told(error))
+    attributed = boundary(f"{what}: {one_line(error)}" if what else one_line(error))
     attributed.trace = _trace(error)
     attributed.__cause__ = error
     return attributed
 
 
-def told(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Format an exception on one line, e.g. `rewards.py:2: KeyError: 'oops'`.
 
     The position is the innermost line of a user's file; other exceptions have none.
@@ -210,7 +210,7 @@ def _origin(error: BaseException) -> BaseException:
     while (cause := links[-1].__cause__) is not None and cause not in links:
         links.append(cause)
     through = (any(_is_users(f.filename) for f in _frames(e.__traceback__)) for e in links)
-    return next((link for link, found in zip(links, through, strict=True) if found), error)
+    return next((link for link, passes in zip(links, through, strict=True) if passes), error)
 
 
 def _trace(error: BaseException) -> str:

@@ -18,7 +18,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, told
+from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, one_line
 from collab.given import given, is_of_python, plain_name
 from collab.trust.held import agreed, is_held, of_function
 from collab.trust.modules import keep_to_its_source, load_file
@@ -240,7 +240,7 @@ def _from_module(kind: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        raise RecipeError(f"{kind} '{name}' cannot be imported: {told(error)}") from error
+        raise RecipeError(f"{kind} '{name}' cannot be imported: {one_line(error)}") from error
 
 
 def _from_file(kind: str, name: str) -> ModuleType:
@@ -263,7 +263,7 @@ def _loaded(kind: str, name: str, path: Path) -> ModuleType:
     except RecipeError:
         raise
     except Exception as error:
-        raise RecipeError(f"{kind} file '{name}' fails to load: {told(error)}") from error
+        raise RecipeError(f"{kind} file '{name}' fails to load: {one_line(error)}") from error
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, **options: Any) -> Any:

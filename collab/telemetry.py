@@ -27,7 +27,7 @@ Attributes = Mapping[str, str | int | float]
 _NANOSECONDS = 1_000_000_000
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
-_asked: ContextVar[Attributes | None] = ContextVar("asked", default=None)
+_client: ContextVar[Attributes | None] = ContextVar("asked", default=None)
 """Attributes of the client whose episodes are played here."""
 
 
@@ -130,7 +130,7 @@ def traced_episode(team: str, attributes: Attributes) -> Iterator[EpisodeSpans]:
     """While entered, the spans of an episode are open."""
     named = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": team}
     with operation(
-        f"invoke_workflow {team}", {**named, **(_asked.get() or {}), **attributes}
+        f"invoke_workflow {team}", {**named, **(_client.get() or {}), **attributes}
     ) as done:
         yield EpisodeSpans(_tracer(), done.span)
 
@@ -215,7 +215,7 @@ def operation(name: str, attributes: Attributes) -> Iterator[Operation]:
 
 
 @contextmanager
-def asked_by(carrier: Mapping[str, str] | None, attributes: Attributes) -> Iterator[None]:
+def client_of(carrier: Mapping[str, str] | None, attributes: Attributes) -> Iterator[None]:
     """While entered, episodes belong to the client's trace, from the `traceparent` in `carrier`.
 
     `attributes` are added to each of them.
@@ -226,11 +226,11 @@ def asked_by(carrier: Mapping[str, str] | None, attributes: Attributes) -> Itera
     from opentelemetry.context import attach, detach
     from opentelemetry.propagate import extract
 
-    token, noted = attach(extract(dict(carrier or {}))), _asked.set(attributes)
+    token, noted = attach(extract(dict(carrier or {}))), _client.set(attributes)
     try:
         yield
     finally:
-        _asked.reset(noted)
+        _client.reset(noted)
         detach(token)
 
 

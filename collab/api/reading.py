@@ -33,8 +33,8 @@ def rows_of(run: Path, kind: str) -> list[dict[str, Any]]:
     lines = read_lines(run / METRICS, parse_json, "not JSON")
     if lines.broken:
         raise RecordError(lines.broken[0])
-    found = [row for row in lines.found if row.get("type") == kind]
-    return [{key: value for key, value in row.items() if key != "type"} for row in found]
+    rows = [row for row in lines.items if row.get("type") == kind]
+    return [{key: value for key, value in row.items() if key != "type"} for row in rows]
 
 
 def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:
@@ -46,8 +46,8 @@ def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:
     root = Path(folder)
     if not root.is_dir():
         raise RecordError(f"{root} is no folder; runs are in runs/ or where out= said")
-    found = sorted(root.glob(f"*/{RUN}"), key=lambda path: path.stat().st_mtime, reverse=True)
-    return [about for path in found for about in _about(path.parent)]
+    paths = sorted(root.glob(f"*/{RUN}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    return [about for path in paths for about in _about(path.parent)]
 
 
 def _about(run: Path) -> Iterator[dict[str, Any]]:

@@ -58,24 +58,26 @@ class Training:
         return to_pandas(self.metrics)
 
     def __repr__(self) -> str:
-        return f"<Training {self.folder}: {', '.join(self._told())}>"
+        return f"<Training {self.folder}: {', '.join(self._summary_lines())}>"
 
     def _repr_html_(self) -> str:
-        head, *rest = self._told()
-        told = "".join(f"<li>{escape(line)}</li>" for line in rest)
-        return f"<b>{escape(str(self.folder))}</b>: {escape(head)}<ul>{told}</ul>"
+        head, *rest = self._summary_lines()
+        items = "".join(f"<li>{escape(line)}</li>" for line in rest)
+        return f"<b>{escape(str(self.folder))}</b>: {escape(head)}<ul>{items}</ul>"
 
-    def _told(self) -> list[str]:
+    def _summary_lines(self) -> list[str]:
         about, metrics = self.about, self.metrics
-        told = [f"{about.get('status', 'unknown')} after {len(metrics)} steps"]
+        lines = [f"{about.get('status', 'unknown')} after {len(metrics)} steps"]
         if metrics:
             first, last = (row.get(metric_names.RETURN) for row in (metrics[0], metrics[-1]))
             most = metrics[-1].get(metric_names.RETURN_MAXIMUM)
             of = "" if most is None else f" of {most:.2f}"
-            told.append(f"return {_number(first)} at first, {_number(last)} at last{of}")
+            lines.append(f"return {_number(first)} at first, {_number(last)} at last{of}")
         for name, gain in self.summary.get("gains", {}).items():
-            told.append(f"held out ({name}) {gain['before']:.2f} before, {gain['after']:.2f} after")
-        return told
+            lines.append(
+                f"held out ({name}) {gain['before']:.2f} before, {gain['after']:.2f} after"
+            )
+        return lines
 
 
 def _number(value: float | None) -> str:

@@ -13,9 +13,9 @@ from collab.records import Problem
 from collab.rewards.declared import outlook
 from collab.runtime import Session
 from collab.runtime.dry_run import dry_run, most_calls, most_new_tokens
-from collab.runtime.notes import tools_told
+from collab.runtime.notes import tool_forms
 from collab.runtime.problems import find_problems
-from collab.runtime.rehearsal import rounds_told
+from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import judging
 from collab.wording import counted
 
@@ -92,7 +92,7 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
         new_tokens=episodes * most_new_tokens(played.requests),
         isolation=recipe.sandbox.isolation,
         judging=judging(recipe.sandbox) if recipe.uses_sandbox else "",
-        rounds=rounds_told(turn, recipe.team.turns),
+        rounds=describe_rounds(turn, recipe.team.turns),
         outlook=[*outlook(recipe, turn.joined if turn.is_chosen else None), *_tools(recipe)],
         recipe=dump_recipe(recipe),
         warnings=list(played.warnings),
@@ -105,7 +105,7 @@ def _tools(recipe: Recipe) -> list[str]:
         "text": "in text: its model has no chat template that knows them",
         "service": "in the service's own fields",
     }
-    return [f"tools: {name} calls them {means[how]}" for name, how in tools_told(recipe).items()]
+    return [f"tools: {name} calls them {means[how]}" for name, how in tool_forms(recipe).items()]
 
 
 def show_recipe(page: Page, plan: Plan) -> None:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from collab.environments.base import Environment, Observation, Step, by_seat, fault_of
-from collab.errors import told as in_words
+from collab.errors import one_line as in_words
 
 NewGame = Callable[[], Environment]
 

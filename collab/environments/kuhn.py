@@ -38,12 +38,12 @@ class Kuhn(Environment):
     def __init__(self) -> None:
         self._cards = (0, 1)
         self._history = ""
-        self._told = ""
+        self._deal = ""
 
     def reset(self, random: Random) -> Step:
         first, second = random.sample(range(3), 2)
         self._cards, self._history = (first, second), ""
-        self._told = f"first holds the {CARDS[first]}, second the {CARDS[second]}"
+        self._deal = f"first holds the {CARDS[first]}, second the {CARDS[second]}"
         return Step(self._observed())
 
     def step(self, actions: Mapping[str, str]) -> Step:
@@ -69,7 +69,7 @@ class Kuhn(Environment):
             "call" if letter == "c" and "b" in self._history[:n] else words[letter]
             for n, letter in enumerate(self._history)
         ]
-        return f"{self._told}\n{', '.join(lines) or 'nobody has acted'}"
+        return f"{self._deal}\n{', '.join(lines) or 'nobody has acted'}"
 
     def moves(self) -> Mapping[str, Sequence[str]]:
         legal = LEGAL.get(self._history, ())

@@ -216,8 +216,8 @@ class Batcher:
             finally:
                 process.kill()
                 await asyncio.wait([reading])
-        told_why = output.strip() and alone
-        if process.returncode not in (0, 1) and not told_why:
+        reported = output.strip() and alone
+        if process.returncode not in (0, 1) and not reported:
             words = trouble.decode(errors="replace").strip()[-300:]
             raise FeedbackError(f"{self.tool.name} ended with status {process.returncode}: {words}")
         return output.decode(errors="replace")

@@ -139,9 +139,9 @@ def _read_apart(tokenizer: Any, controls: Controls, chat: Chat, expected: list[i
 
 def _renamed(tokenizer: Any, text: str, controls: Controls, twin: Twin) -> str:
     """Return the text with the twin's names for its control tokens."""
-    found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     pieces, end = [], 0
-    for token, (start, stop) in zip(found["input_ids"], found["offset_mapping"], strict=True):
+    for token, (start, stop) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
         if token in controls.spellings and token != controls.unknown:
             spelled = text[start:stop]  # with white space, where the token takes it along
             core = controls.spellings[token]

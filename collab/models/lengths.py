@@ -62,8 +62,8 @@ def _config(name: str, revision: str | None) -> dict[str, Any] | None:
     path = folder / "config.json" if folder else None
     if path is None or not path.is_file():
         return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return config
 
 
 @cache

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self, assert_never, get_args
 
-from collab.errors import CollabError, ModelUnavailable, told
+from collab.errors import CollabError, ModelUnavailable, one_line
 from collab.models.base import Batching, ChecksUse, Model, OpensEarly
 from collab.models.store import StoreProgress, quiet
 from collab.plugins import check_call, find
@@ -145,7 +145,7 @@ def _open_plugin(spec: PluginModel) -> Model:
         raise
     except Exception as error:
         raise ModelUnavailable(
-            f"model engine {spec.engine!r} failed to open: {told(error)}; its "
+            f"model engine {spec.engine!r} failed to open: {one_line(error)}; its "
             "function is called with the model's spec (engine, name, options)"
         ) from error
     if not isinstance(model, Model):

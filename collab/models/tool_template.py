@@ -65,8 +65,8 @@ class ToolTemplate:
         if self.responses is None:
             return ()
         try:
-            found = tokenizer.parse_response(text, prefix=list(prompt), tools=given_tools(tools))
-            called = [call["function"] for call in found.get("tool_calls") or ()]
+            parsed = tokenizer.parse_response(text, prefix=list(prompt), tools=given_tools(tools))
+            called = [call["function"] for call in parsed.get("tool_calls") or ()]
             return tuple(ToolCall(name=c["name"], arguments=c["arguments"]) for c in called)
         except (ValueError, KeyError, TypeError):  # not of the form
             return ()
@@ -135,7 +135,7 @@ def _tried(tokenizer: Any, responses: Any) -> ToolTemplate | None:
     if not tokenizer.chat_template:
         return None
     template = ToolTemplate(frozenset(), many=True, user_after_tool=True, responses=responses)
-    user, said = Message(role="user", content="ask"), Message(role="assistant", content=SAID)
+    user, answer = Message(role="user", content="ask"), Message(role="assistant", content=SAID)
     call, both = _asking(PROBE_CALL), _asking(PROBE_CALL, SECOND)
     result = Message(role="tool", content=TOLD, answers=PROBE_CALL)
     again = Message(role="user", content=SAID)
@@ -143,18 +143,18 @@ def _tried(tokenizer: Any, responses: Any) -> ToolTemplate | None:
     def text(*messages: Message) -> str:
         return _rendered(tokenizer, template, [user, *messages])
 
-    if PROBE.name not in text() or TOLD not in text(call, result) or SAID not in text(said):
+    if PROBE.name not in text() or TOLD not in text(call, result) or SAID not in text(answer):
         return None
-    written = _written(text(), text(said), text(call))
+    written = _written(text(), text(answer), text(call))
     if not _is_read_back(tokenizer, template, written):
         return None
     ids = tokenizer(written, add_special_tokens=False)["input_ids"]
     special = special_ids(tokenizer) - {tokenizer.eos_token_id, tokenizer.unk_token_id}
-    told = text(both, result, result)
+    rendered = text(both, result, result)
     return replace(
         template,
         markers=frozenset(special.intersection(ids)),
-        many=all(str(c.arguments["probed"]) in told for c in both.tool_calls),
+        many=all(str(c.arguments["probed"]) in rendered for c in both.tool_calls),
         user_after_tool=SAID in text(call, result, again),
     )
 
@@ -163,11 +163,11 @@ def _asking(*calls: ToolCall) -> Message:
     return Message(role="assistant", content="", tool_calls=calls)
 
 
-def _written(asked: str, answered: str, called: str) -> str:
+def _written(question: str, answered: str, called: str) -> str:
     """Return the text of the call, without the text around every answer."""
     head, _, tail = answered.partition(SAID)
-    opening = head.removeprefix(asked)
-    return called.removeprefix(asked).removeprefix(opening).removesuffix(tail)
+    opening = head.removeprefix(question)
+    return called.removeprefix(question).removeprefix(opening).removesuffix(tail)
 
 
 def _rendered(tokenizer: Any, template: ToolTemplate, messages: Sequence[Message]) -> str:

@@ -52,50 +52,50 @@ def read_calls(text: str, tools: Collection[str] = ()) -> tuple[ToolCall, ...]:
     Raises:
         UnreadableCall: a call is malformed; the message says why.
     """
-    said = text.rpartition("</think>")[2].strip()
-    if (bare := _BARE.match(said)) and bare[1] in tools:
-        return _read_bare(said[bare.end() :])
-    if listed := _LIST.search(said):
-        return _read_list(said[listed.end() :])
+    content = text.rpartition("</think>")[2].strip()
+    if (bare := _BARE.match(content)) and bare[1] in tools:
+        return _read_bare(content[bare.end() :])
+    if listed := _LIST.search(content):
+        return _read_list(content[listed.end() :])
     calls: list[ToolCall] = []
     end = 0
-    while found := _OPENING.search(said, end):
-        data, end = _decoded(said, found.end())
+    while match := _OPENING.search(content, end):
+        data, end = _decoded(content, match.end())
         calls.append(_call(data))
     return tuple(calls)
 
 
 def before_calls(text: str) -> str:
     """Return the text of a response before its first call, including its thoughts."""
-    thought, mark, said = text.rpartition("</think>")
-    starts = [found.start() for form in (_OPENING, _LIST) if (found := form.search(said))]
-    if bare := _BARE.match(said.strip()):
-        starts.append(said.index(said.strip()) + bare.start())
-    return f"{thought}{mark}{said[: min(starts)] if starts else said}".rstrip()
+    thought, mark, content = text.rpartition("</think>")
+    starts = [match.start() for form in (_OPENING, _LIST) if (match := form.search(content))]
+    if bare := _BARE.match(content.strip()):
+        starts.append(content.index(content.strip()) + bare.start())
+    return f"{thought}{mark}{content[: min(starts)] if starts else content}".rstrip()
 
 
-def _read_bare(said: str) -> tuple[ToolCall, ...]:
+def _read_bare(content: str) -> tuple[ToolCall, ...]:
     """Read bare objects, separated only by a semicolon or white space."""
     calls: list[ToolCall] = []
     end = 0
-    while end < len(said):
-        data, end = _decoded(said, end)
+    while end < len(content):
+        data, end = _decoded(content, end)
         calls.append(_call(data))
-        end += len(said[end:]) - len(said[end:].lstrip("; \n\t"))
+        end += len(content[end:]) - len(content[end:].lstrip("; \n\t"))
     return tuple(calls)
 
 
-def _read_list(said: str) -> tuple[ToolCall, ...]:
+def _read_list(content: str) -> tuple[ToolCall, ...]:
     """Read a list of objects, or each name before its arguments, as later versions write it."""
-    if said.startswith("["):
-        data, _ = _decoded(said, 0)
+    if content.startswith("["):
+        data, _ = _decoded(content, 0)
         return tuple(_call(item) for item in data) if isinstance(data, list) else ()
     calls: list[ToolCall] = []
     end = 0
-    while named := _LISTED.match(said, end):
-        arguments, end = _decoded(said, named.end())
+    while named := _LISTED.match(content, end):
+        arguments, end = _decoded(content, named.end())
         calls.append(_call({"name": named[1], "arguments": arguments}))
-        if again := _LIST.match(said, end):
+        if again := _LIST.match(content, end):
             end = again.end()
     if not calls:
         raise UnreadableCall("no name with its arguments stands behind [TOOL_CALLS]")
@@ -130,14 +130,18 @@ def fenced(request: Request) -> tuple[Message, ...]:
     history: list[Message] = []
     after_tool = False
     for message in request.messages:
-        said = plain(message)
-        if after_tool and said.role == "user":  # templates want turns to alternate
-            said = Message(role="user", content=f"{history.pop().content}\n\n{said.content}")
-        history.append(said)
+        turn = plain(message)
+        if after_tool and turn.role == "user":  # templates want turns to alternate
+            turn = Message(role="user", content=f"{history.pop().content}\n\n{turn.content}")
+        history.append(turn)
         after_tool = message.role == "tool"
     first, *others = history
-    told = describe(request.tools)
-    content = f"{first.content}\n\n{told}" if first.role == "system" else f"{told}\n{first.content}"
+    description = describe(request.tools)
+    content = (
+        f"{first.content}\n\n{description}"
+        if first.role == "system"
+        else f"{description}\n{first.content}"
+    )
     return (first.model_copy(update={"content": content}), *others)
 
 

@@ -92,12 +92,12 @@ class _Scoring:
         self._budget = Budget(spec.seconds, context)
         self.closed: str | None = None
         """The gate at which scoring stopped."""
-        self._said: list[bool] = []
+        self._verdicts: list[bool] = []
 
     @property
     def solved(self) -> bool | None:
         """True if every part that can judge it counts the task as solved; None if none can."""
-        return all(self._said) if self._said else None
+        return all(self._verdicts) if self._verdicts else None
 
     async def part(self, name: str) -> PartScore:
         spec = self._spec.parts[name]
@@ -115,7 +115,7 @@ class _Scoring:
         self._done[name] = score
         solves = spec.solves and part.value == 1.0 if part.solved is None else part.solved
         if part.applies and (spec.solves or part.solved is not None):
-            self._said.append(solves)
+            self._verdicts.append(solves)
         passes = score.value > 0 if part.passes is None else part.passes
         if spec.gate and score.applies and not passes and self.closed is None:
             self.closed = name

@@ -112,19 +112,19 @@ class EpisodeRun:
 
     async def _play_turns(self) -> None:
         team = self.context.recipe.team
-        told = self._turns[-1].feedback if self._turns else {}
+        feedback = self._turns[-1].feedback if self._turns else {}
         if self.context.games is not None:
             self._game = self.context.games(self.problem)
             await self._game.begin(self._turns)
         for index in range(len(self._turns), team.turns):
             turn = _TurnState(index)
             try:
-                await self._act(turn, told)
+                await self._act(turn, feedback)
                 await self._score(turn)
                 last = index + 1 == team.turns or self._is_over(turn)
                 if not last:
                     await self._tell(turn)
-                    told = turn.feedback
+                    feedback = turn.feedback
             finally:
                 self._turns.append(turn.record())
             if last or index + 1 == self._until:
@@ -137,7 +137,7 @@ class EpisodeRun:
         solved = bool(turn.score and turn.score.solved)
         return solved and self.context.recipe.team.when_solved != "continue"
 
-    async def _act(self, state: _TurnState, told: TurnFeedback) -> None:
+    async def _act(self, state: _TurnState, feedback: TurnFeedback) -> None:
         """Play the protocol, then join the agents' artefacts; a game makes its step during
         scoring."""
         context = self.context
@@ -145,7 +145,7 @@ class EpisodeRun:
         if self._game is not None:
             agents, self._acting.observations = self._game.acting, self._game.observations
         acted = [name for name, history in self._acting.histories.items() if history]
-        play = partial(self._acting.play, state.index, told, state.decisions)
+        play = partial(self._acting.play, state.index, feedback, state.decisions)
         previous = self._turns[-1].artefacts if self._turns else {}
         turn = Turn(state.index, agents, play, acted, previous)
         try:

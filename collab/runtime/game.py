@@ -65,7 +65,7 @@ class Game:
 
     async def begin(self, played: Sequence[Turn] = ()) -> None:
         """Begin the game, and replay the turns that were already played."""
-        self._now = await self._asked(self.environment.reset, Random(self._random))
+        self._now = await self._call_checked(self.environment.reset, Random(self._random))
         if self.ended:
             raise EnvironmentFailed(f"{self._what}: reset gave no observation, so no seat can act")
         for turn in played:
@@ -78,7 +78,7 @@ class Game:
             EnvironmentFailed: the environment fails, or an agent that had to act has not acted.
         """
         actions = self._actions(artefacts)
-        self._now = await self._asked(self.environment.step, actions)
+        self._now = await self._call_checked(self.environment.step, actions)
         self._left -= 1
         state = await self._in_time(self.environment.render)
         if not isinstance(state, str):
@@ -111,7 +111,7 @@ class Game:
             ),
         )
 
-    async def _asked(self, function: Callable[..., Any], *args: Any) -> Step:
+    async def _call_checked(self, function: Callable[..., Any], *args: Any) -> Step:
         step = await self._in_time(function, *args)
         if fault := fault_of(step, self.environment.seats):
             raise EnvironmentFailed(f"{self._what}: {function.__name__} gave {fault}")

@@ -40,7 +40,7 @@ def begun_by(recipe: Recipe) -> dict[str, Any]:
     return {"started": now(), "command": sys.argv[:], **given}
 
 
-def tools_told(recipe: Recipe) -> dict[str, str]:
+def tool_forms(recipe: Recipe) -> dict[str, str]:
     """Return the form in which each agent with tools sees and calls them.
 
     `template`: by its model's chat template, which supports tools. `text`: in its messages.

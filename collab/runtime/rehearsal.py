@@ -67,7 +67,7 @@ SHOWN = 12
 """Rounds of a turn that a plan lists."""
 
 
-def rounds_told(turn: Rehearsed, turns: int) -> list[str]:
+def describe_rounds(turn: Rehearsed, turns: int) -> list[str]:
     """Describe the order of agents in a turn, one line per round."""
     lines = ["each turn:" if turns > 1 else "the turn:"]
     for round_ in turn.rounds[:SHOWN]:

@@ -160,8 +160,8 @@ class Scheduler:
             return
         actions = await model.generate(requests, self._progress)
         if len(actions) != len(requests):
-            asked = f"{len(requests)} requests gave {len(actions)} actions"
-            raise ModelError(f"model {model.name!r} answered wrongly: {asked}")
+            counts = f"{len(requests)} requests gave {len(actions)} actions"
+            raise ModelError(f"model {model.name!r} answered wrongly: {counts}")
         for index, action in enumerate(actions):
             answered(index, action)
 

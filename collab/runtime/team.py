@@ -29,7 +29,7 @@ from collab.records import Episode, Problem
 from collab.runs.about import new_run_id
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 from collab.runtime.folder import RunFolder
-from collab.runtime.notes import begun_by, tools_told
+from collab.runtime.notes import begun_by, tool_forms
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
 from collab.runtime.summary import Rollout, summarise
@@ -138,7 +138,7 @@ class Team:
         asks for `agent.progress` events; `loading` is called for models being downloaded. A team
         entered by `with`, not `async with`, opens separate models for it.
         """
-        recipe, addresses = self._asked(problems)
+        recipe, addresses = self._recipe_for(problems)
         recipe, chosen = find_problems(recipe, addresses, trust=self._trust)
         run = play(
             recipe, chosen, out=out, progress=progress, loading=loading, pool=self._kept.pool_here()
@@ -147,11 +147,13 @@ class Team:
             async for event in events:
                 yield event
 
-    def _asked(self, problems: Sequence[Problems]) -> tuple[Recipe, list[str]]:
+    def _recipe_for(self, problems: Sequence[Problems]) -> tuple[Recipe, list[str]]:
         """Return the recipe and the addresses; rows become the recipe's task."""
         rows = rows_in(problems[0]) if len(problems) == 1 else None
         addresses = flat_addresses(problems) if rows is None else []
-        task = rows or (split_address(addresses[0])[0] if addresses and self._is_told else None)
+        task = rows or (
+            split_address(addresses[0])[0] if addresses and self._has_own_reward else None
+        )
         if task is None:
             return self.recipe, addresses
         recipe = load_recipe(
@@ -160,7 +162,7 @@ class Team:
         return recipe, addresses
 
     @property
-    def _is_told(self) -> bool:
+    def _has_own_reward(self) -> bool:
         """True if `rewards` or `hidden` apply to the problems instead of their suite's
         settings."""
         return self.rewards is not None or self.hidden is not None
@@ -252,7 +254,7 @@ async def play(
     finally:
         summary = summarise(episodes, time.perf_counter() - started if started else 0.0)
         if folder:
-            forms = tools_told(recipe)
+            forms = tool_forms(recipe)
             tools = {"tools": forms} if forms else {}
             folder.finish({**about, "status": status, "summary": summary, **tools})
     yield RunFinished(run=opening.run, status="done", summary=summary)

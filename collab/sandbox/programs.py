@@ -19,9 +19,9 @@ def parse_program(text: str) -> None:
         try:
             parse(file.source)
         except SyntaxError as error:
-            told = f"{error.msg} ({file.name}, line {error.lineno})"
+            message = f"{error.msg} ({file.name}, line {error.lineno})"
             line = file.line + (error.lineno or 1) - 1
-            raise SyntaxError(told, (file.name, line, error.offset, None)) from None
+            raise SyntaxError(message, (file.name, line, error.offset, None)) from None
 
 
 def program_parses(text: str) -> bool:

@@ -34,7 +34,7 @@ from collab.serving.reply import is_cut
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.serving.teams import Teams
-from collab.telemetry import asked_by
+from collab.telemetry import client_of
 
 
 class Lanes:
@@ -309,7 +309,7 @@ async def play(
     timeout = asyncio.timeout(limit)
     try:
         async with timeout:
-            with asked_by(carrier, {"collab.request": request}):
+            with client_of(carrier, {"collab.request": request}):
                 episode = await _watch(team, question, problem, hear)
     except CollabError as error:
         raise of_failure(failure_of(error)) from error

@@ -52,10 +52,10 @@ async def _toolbox(
     tools: dict[str, Tool] = {}
     for name in named:
         if isinstance(name, str):
-            found = [_tool(name, sandbox)]
+            added = [_tool(name, sandbox)]
         else:
-            found = await servers.tools(name) if servers else []
-        for tool in found:
+            added = await servers.tools(name) if servers else []
+        for tool in added:
             if tool.spec.name in tools:
                 raise RecipeError(
                     f"agent '{agent}' has two tools called '{tool.spec.name}'; leave one out (of an"

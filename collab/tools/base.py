@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError, validate_call
 from pydantic_core import to_json
 
-from collab.errors import CollabError, RecipeError, told
+from collab.errors import CollabError, RecipeError, one_line
 from collab.plugins import in_thread, load
 from collab.records import ToolSpec
 from collab.sandbox import Sandbox, Trial
@@ -40,7 +40,7 @@ class Tool:
         except Exception as error:
             if limit.expired():
                 return f"Error: {self.spec.name} was stopped at its time limit of {seconds:g} s"
-            return f"Error: {told(error)}"
+            return f"Error: {one_line(error)}"
 
 
 def function_tool(reference: str) -> Tool:
@@ -81,7 +81,7 @@ def _described(
         checked = validate_call(function)
     except Exception as error:  # pydantic has many, for types and for signatures
         raise RecipeError(
-            f"tool '{reference}' takes what JSON cannot describe: {told(error)}"
+            f"tool '{reference}' takes what JSON cannot describe: {one_line(error)}"
         ) from None
     if parameters.get("type") != "object":
         raise RecipeError(

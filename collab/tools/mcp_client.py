@@ -13,7 +13,14 @@ from typing import Any
 from pydantic_core import to_json
 
 from collab.distribution import install
-from collab.errors import CollabError, RecipeError, ToolUnavailable, UnknownName, Untrusted, told
+from collab.errors import (
+    CollabError,
+    RecipeError,
+    ToolUnavailable,
+    UnknownName,
+    Untrusted,
+    one_line,
+)
 from collab.recipe.hosted import MCPServer
 from collab.records import ToolSpec
 from collab.tools.base import Tool
@@ -116,7 +123,7 @@ class ToolConnection:
                     ready.set_exception(error if is_known else self._unavailable(error, log))
 
     def _unavailable(self, error: BaseException, log: Any) -> ToolUnavailable:
-        reason = told(error)
+        reason = one_line(error)
         if isinstance(error, TimeoutError):
             reason = f"not ready within {self.spec.seconds:g} s (its option seconds)"
         log.seek(0)

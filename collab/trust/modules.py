@@ -148,7 +148,7 @@ class _Finder(MetaPathFinder):
             )
         if not any(map(self._is_closed, sys.path if path is None else path)):
             return None
-        spec = _found_by_others(fullname, path, target)
+        spec = _spec_of_others(fullname, path, target)
         for place in _places(spec):
             if self._is_closed(place):
                 raise ModuleNotFoundError(
@@ -166,7 +166,7 @@ class _Finder(MetaPathFinder):
         return any(map(real.is_relative_to, self.closed)) and not is_installed(real)
 
 
-def _found_by_others(fullname: str, path: Any, target: Any) -> ModuleSpec | None:
+def _spec_of_others(fullname: str, path: Any, target: Any) -> ModuleSpec | None:
     for finder in [finder for finder in sys.meta_path if finder is not _FINDER]:
         if (spec := finder.find_spec(fullname, path, target)) is not None:
             return spec

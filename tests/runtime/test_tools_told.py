@@ -10,7 +10,7 @@ from support.tiny_words import CHAT, TOOL_CHAT, save_tiny
 
 import collab
 from collab.cli.plan import make_plan
-from collab.runtime.notes import tools_told
+from collab.runtime.notes import tool_forms
 
 WORDS = ["w3", "Say", "double"]
 TOOL = "def double(n: int) -> int:\n    return 2 * n\n"
@@ -39,7 +39,7 @@ def test_the_record_says_how_tools_are_told(project: Path, chat: str, told: str)
     ],
 )
 def test_without_a_template_at_hand(project: Path, model: str, told: dict[str, str]) -> None:
-    assert tools_told(load(project, model).recipe) == told
+    assert tool_forms(load(project, model).recipe) == told
 
 
 async def plan_of(project: Path) -> list[str]:

@@ -42,16 +42,16 @@ async def batching(bench: Bench) -> str:
 
 async def streaming(bench: Bench) -> str:
     """The pieces that `progress` is called with add up to the answer."""
-    told: list[tuple[int, str]] = []
+    reports: list[tuple[int, str]] = []
 
     def progress(_request: Request, count: int, text: str) -> None:
-        told.append((count, text))
+        reports.append((count, text))
 
     [action] = await bench.ask(request_of(), progress=progress)
-    counts, text = [count for count, _ in told], "".join(text for _, text in told)
+    counts, text = [count for count, _ in reports], "".join(text for _, text in reports)
     demand(counts == sorted(counts), f"progress counts tokens backwards: {counts}")
     demand(text in ("", action.text), f"progress told {text!r}, and the answer is {action.text!r}")
-    return f"{len(told)} reports, {len(text)} of {len(action.text)} characters"
+    return f"{len(reports)} reports, {len(text)} of {len(action.text)} characters"
 
 
 async def lengths(bench: Bench) -> str:

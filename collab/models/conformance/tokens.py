@@ -40,8 +40,8 @@ def _read_back(bench: Bench, actions: list[Action]) -> str:
     if tokenizer is None:
         return "ids and log-probabilities agree; no tokenizer to read the text with"
     for action in actions:
-        said = tokenizer.decode(list(action.token_ids), skip_special_tokens=True)
-        demand(said == action.text, f"the tokens say {said!r}, the text {action.text!r}")
+        decoded = tokenizer.decode(list(action.token_ids), skip_special_tokens=True)
+        demand(decoded == action.text, f"the tokens say {decoded!r}, the text {action.text!r}")
     return "ids, log-probabilities and text agree"
 
 
@@ -50,11 +50,11 @@ async def seeds(bench: Bench) -> str:
     if not bench.capabilities.seeds:
         raise NotApplicable("it does not promise to repeat itself")
     batch = [request_of(number=n, seed=n, temperature=1.0) for n in range(4)]
-    first, again = [_said(await bench.ask(*batch)) for _ in range(2)]
+    first, again = [_answers(await bench.ask(*batch)) for _ in range(2)]
     demand(first == again, "the same batch with the same seeds gave other answers")
     demand(len(set(first)) > 1, "four seeds gave the same answer at temperature 1")
     return "the same batch twice gave the same, four seeds differ"
 
 
-def _said(actions: list[Action]) -> list[tuple[int, ...] | str]:
+def _answers(actions: list[Action]) -> list[tuple[int, ...] | str]:
     return [action.token_ids or action.text for action in actions]

@@ -69,8 +69,8 @@ def cached(name: str, revision: str | None) -> Path | None:
     """
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(name, "config.json", revision=revision)
-    return Path(found).parent if isinstance(found, str) else None
+    config = try_to_load_from_cache(name, "config.json", revision=revision)
+    return Path(config).parent if isinstance(config, str) else None
 
 
 def _look_up(name: str, revision: str | None) -> Exception | None:

@@ -98,11 +98,11 @@ def _fetch(model: AliasedModel, progress: StoreProgress) -> Path:
             ),
         )
     with gguf.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != model.sha256:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != model.sha256:
         shutil.rmtree(model.scratch)
         raise ModelUnavailable(
-            f"model {model.alias!r} was fetched with sha256 {found}, expected {model.sha256}, and "
+            f"model {model.alias!r} was fetched with sha256 {digest}, expected {model.sha256}, and "
             "is deleted: another file was served, or a damaged one; check the index, and try again"
         )
     return gguf

@@ -26,7 +26,7 @@ def _tests_cell(score: Score) -> str:
     return f"{score.tests.passed}/{score.tests.total}" if score.tests else ""
 
 
-def _tests_told(score: Score) -> str:
+def _tests_passed(score: Score) -> str:
     return f"{score.tests.passed} of {score.tests.total} tests" if score.tests else ""
 
 
@@ -37,7 +37,7 @@ TESTS = Measure(
     title="Hidden tests passed",
     column="tests",
     cell=_tests_cell,
-    told=_tests_told,
+    told=_tests_passed,
     alarm=AlarmSpec(
         behind_return=True,
         says="the return rose by {gain:.2f} while the share of hidden tests passed did not"

@@ -78,7 +78,9 @@ def mentions(context: RewardContext, field: str) -> tuple[float, str]:
     A text that `sentences` does not accept mentions nothing.
     """
     wanted = _stems(context.field(field))
-    shares = {name: len(wanted & stems) / len(wanted) for name, stems in _told(context).items()}
+    shares = {
+        name: len(wanted & stems) / len(wanted) for name, stems in _stems_by_agent(context).items()
+    }
     reason = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
     return sum(shares.values()) / len(shares), f"words of '{field}': {reason}"
 
@@ -92,13 +94,13 @@ def in_common(context: RewardContext, beyond: str, enough: int = 1) -> tuple[flo
         beyond: a field whose words all agents know; sharing them takes no agreement.
         enough: the number of words for the full value.
     """
-    texts = _told(context).values()
+    texts = _stems_by_agent(context).values()
     shared = sorted(set.intersection(*texts) - _stems(context.field(beyond)))
     reason = f"{len(shared)} words in common beside those of '{beyond}': {', '.join(shared)}"
     return min(len(shared) / enough, 1.0), reason.removesuffix(": ")
 
 
-def _told(context: RewardContext) -> dict[str, set[str]]:
+def _stems_by_agent(context: RewardContext) -> dict[str, set[str]]:
     """Map each agent to the stems of its sentence's content words; empty if it is no sentence."""
     faults = _faults(context)
     texts = context.contributions.items()

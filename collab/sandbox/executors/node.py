@@ -25,8 +25,8 @@ def judge(job: Job, isolation: str, code: str) -> Result:
     """
     node = socket.gethostname()
     if code != sandbox_code():
-        told = "has another version of collab or Python; install the same on every node"
-        return {"unavailable": f"the node {node} {told}", "node": node}
+        reason = "has another version of collab or Python; install the same on every node"
+        return {"unavailable": f"the node {node} {reason}", "node": node}
     client = _clients.pop(isolation, None)
     try:
         if client is None or not client.alive:

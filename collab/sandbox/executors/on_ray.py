@@ -30,8 +30,8 @@ class RayExecutor:
     """
 
     def __init__(self, isolation: str, workers: int, address: str) -> None:
-        found = find_spec("ray")
-        if found is None or found.origin is None:  # a folder that is called so is no package
+        spec = find_spec("ray")
+        if spec is None or spec.origin is None:  # a folder that is called so is no package
             raise SandboxUnavailable(
                 "sandbox.executor 'ray' needs ray, which is not installed: pip install"
                 " 'collab-agents[ray]', or leave the setting out to judge on this machine"
@@ -54,8 +54,8 @@ class RayExecutor:
             waiting.exception()  # of a job that nobody waits for any more
             raise
         result = waiting.result()
-        if told := result.get("unavailable"):
-            raise SandboxUnavailable(told)
+        if reason := result.get("unavailable"):
+            raise SandboxUnavailable(reason)
         return result
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class _Driver:
         self._numbers = count()
         self._expected: dict[int, Future[Result]] = {}
         self._lock, self._sending = threading.Lock(), threading.Lock()
-        self._told = ""
+        self._unavailable = ""
         self._is_over = False
         """Whether no more results will arrive."""
         self._thread = threading.Thread(target=self._receive, name="sandbox on ray", daemon=True)
@@ -139,7 +139,7 @@ class _Driver:
             while True:
                 frame = reader.receive()
                 if "unavailable" in frame:
-                    self._told = frame["unavailable"]
+                    self._unavailable = frame["unavailable"]
                     break
                 with self._lock:
                     waiting = self._expected.pop(frame["id"])
@@ -152,8 +152,8 @@ class _Driver:
             self._is_over = True
             lost, self._expected = self._expected, {}
         for waiting in lost.values():
-            if self._told:
-                waiting.set_result({"unavailable": self._told})
+            if self._unavailable:
+                waiting.set_result({"unavailable": self._unavailable})
             else:
                 waiting.set_exception(
                     SandboxError(

@@ -18,7 +18,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from collab.errors import told
+from collab.errors import one_line
 from collab.sandbox.executors.base import Job, Result
 from collab.sandbox.executors.node import judge, sandbox_code
 from collab.sandbox.jail import wire
@@ -50,7 +50,7 @@ def main(caller: int, address: str, isolation: str, workers: int) -> None:
     try:
         _connect(address)
     except Exception as error:
-        refuse(told(error))
+        refuse(one_line(error))
         return
     finally:
         late.cancel()
@@ -129,7 +129,7 @@ class Driver:
         except asyncio.CancelledError:
             result = {"trouble": "the trial was cancelled"}
         except Exception as error:
-            result = {"trouble": f"the ray cluster failed: {told(error)}"}
+            result = {"trouble": f"the ray cluster failed: {one_line(error)}"}
         wire.send(self._replies, {"id": number, "result": result})
 
     async def _run(self, job: Job) -> Result:

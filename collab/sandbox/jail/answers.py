@@ -50,13 +50,13 @@ def _unordered(tree: Any) -> Any:
         return list(map(_unordered, tree))
     if not isinstance(tree, dict):
         return tree
-    found = {}
+    plain = {}
     for tag, payload in tree.items():
         if tag in _UNORDERED and isinstance(payload, list):
-            found[tag] = sorted(map(_digest, payload))
+            plain[tag] = sorted(map(_digest, payload))
         else:
-            found[tag] = _unordered(payload)
-    return found
+            plain[tag] = _unordered(payload)
+    return plain
 
 
 def _digest(tree: Any) -> str:

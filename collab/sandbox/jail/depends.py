@@ -50,12 +50,12 @@ class _Flow(ast.NodeVisitor):
     def reached(self) -> set[str]:
         """Return every name that depends on a candidate."""
         open_ = [*self._candidates, *_OPAQUE]
-        found = set(open_)
+        dependent = set(open_)
         while open_:
-            fresh = self._hands_on[open_.pop()] - found
-            found |= fresh
+            fresh = self._hands_on[open_.pop()] - dependent
+            dependent |= fresh
             open_ += fresh
-        return found
+        return dependent
 
     def visit(self, node: ast.AST) -> None:
         """Collect the flow of names in `node`, then in the nodes below it."""
@@ -152,14 +152,14 @@ class _Flow(ast.NodeVisitor):
 
     def _names(self, *nodes: ast.AST) -> Names:
         """Return names that `nodes` mention, without candidates that are only inspected."""
-        found: set[str] = set()
+        names: set[str] = set()
         idle: set[ast.AST] = set()
         for top in nodes:
             for node in ast.walk(top):
                 idle.update(_merely_looked_at(node, self._candidates))
                 if isinstance(node, ast.Name) and node not in idle and node not in self._idle:
-                    found.add(node.id)
-        return frozenset(found)
+                    names.add(node.id)
+        return frozenset(names)
 
 
 def _merely_looked_at(node: ast.AST, candidates: set[str]) -> Iterator[ast.Name]:

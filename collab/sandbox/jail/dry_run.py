@@ -81,11 +81,11 @@ for _name in _OPERATORS.split():
 def counted(run: Runs, asserts: int) -> list[int | None]:
     """Count the evaluations of each of the test's `asserts`; None if they depend on the
     candidate."""
-    found = []
+    counts = []
     for something in (False, True):
         counting = Counting()
         if not run(counting, StandIn(something)):
             return [None] * asserts
-        found.append(counting.counts)
-    pairs = ((found[0][number], found[1][number]) for number in range(asserts))
+        counts.append(counting.counts)
+    pairs = ((counts[0][number], counts[1][number]) for number in range(asserts))
     return [a if a == b else None for a, b in pairs]

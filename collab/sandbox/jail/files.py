@@ -55,14 +55,14 @@ def split_files(text: str) -> tuple[File, ...]:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
         raise BadFiles(f"files of {size} bytes together; the limit is {MAX_BYTES}", 1)
-    found: dict[str, File] = {}
+    files: dict[str, File] = {}
     for mark, following in zip(marks, [*marks[1:], None], strict=True):
         line = text.count("\n", 0, mark.start()) + 1
         end = following.start() if following else len(text)
         file = File(mark[1].strip(), text[mark.end() + 1 : end], line + 1)
-        _check(file, found, line)
-        found[file.module] = file
-    return tuple(found.values())
+        _check(file, files, line)
+        files[file.module] = file
+    return tuple(files.values())
 
 
 def entry_file(files: tuple[File, ...]) -> File:
@@ -70,15 +70,15 @@ def entry_file(files: tuple[File, ...]) -> File:
     return next((file for file in files if file.name == "main.py"), files[-1])
 
 
-def _check(file: File, found: dict[str, File], line: int) -> None:
+def _check(file: File, files: dict[str, File], line: int) -> None:
     if len(file.name) > MAX_NAME or not _NAME.fullmatch(file.name):
         raise BadFiles(
             f"{file.name[:MAX_NAME]!r} is no name of a file; give a relative path of letters,"
             " digits and '_' that ends in .py, such as shapes/area.py",
             line,
         )
-    if file.module in found:
-        first = found[file.module].line - 1
+    if file.module in files:
+        first = files[file.module].line - 1
         raise BadFiles(f"'{file.name}' is written twice, first in line {first}", line)
     if file.module.partition(".")[0] in sys.stdlib_module_names:
         raise BadFiles(f"'{file.name}' has the name of a standard module; choose another", line)

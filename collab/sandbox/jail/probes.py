@@ -217,11 +217,11 @@ def _breaks(probe: Probe, jail: Jail, outside: Surroundings) -> bool:
 
     pid = jail.spawn(LIMITS, body)
     os.close(say)
-    said = b""
+    output = b""
     while part := os.read(hear, 4096):
-        said += part
+        output += part
     os.close(hear)
     jail.end(pid)
-    if said.startswith(b"!"):
-        raise LayerUnavailable(*said[1:].decode().split("\n", 2))
-    return said == b"sb"
+    if output.startswith(b"!"):
+        raise LayerUnavailable(*output[1:].decode().split("\n", 2))
+    return output == b"sb"

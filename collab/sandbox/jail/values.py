@@ -266,10 +266,12 @@ def _instance(value: Any, each: Callable[[Iterable[Any]], list[Any]]) -> Any:
 
 def _fields(value: Any) -> dict[str, Any] | None:
     """Return the attributes of an object that no code of its class intercepts."""
-    found = next((space["__dict__"] for space in _spaces(type(value)) if "__dict__" in space), None)
-    if type(found) is not types.GetSetDescriptorType:
+    attributes = next(
+        (space["__dict__"] for space in _spaces(type(value)) if "__dict__" in space), None
+    )
+    if type(attributes) is not types.GetSetDescriptorType:
         return None
-    fields = found.__get__(value)
+    fields = attributes.__get__(value)
     plain = type(fields) is dict and all(type(name) is str for name in fields)
     return fields if plain else None
 

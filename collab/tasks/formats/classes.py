@@ -176,5 +176,5 @@ def _cases(test: ast.Module, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the test methods, by class."""
     for node in test.body:
         if isinstance(node, ast.ClassDef) and node.name in names:
-            found = dict.fromkeys(function.name for function in _functions(node))
-            yield from ((node.name, name) for name in found if name.startswith("test"))
+            methods = dict.fromkeys(function.name for function in _functions(node))
+            yield from ((node.name, name) for name in methods if name.startswith("test"))

@@ -144,7 +144,7 @@ _READS = "`text` is all that there is to read. Return all that is to be printed,
 _WORD = re.compile(r"\b[A-Z]\w*")
 
 
-def asked(
+def problem_fields(
     form: Form, question: str, starter: str, function: str, cases: Sequence[tuple[Any, Any]]
 ) -> dict[str, str]:
     """Return the `prompt`, `entry_point` and `test` of a problem.
@@ -223,7 +223,7 @@ def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
     return {
         "task_id": f"APPS/{row.get('problem_id', row.get('id', ''))}",
         "difficulty": str(row.get("difficulty") or ""),
-        **asked(form, field(row, str, "question"), starter, function, pairs),
+        **problem_fields(form, field(row, str, "question"), starter, function, pairs),
     }
 
 
@@ -250,7 +250,7 @@ def livecodebench(row: Mapping[str, Any], *, form: Form = "published") -> dict[s
     return {
         "task_id": f"LiveCodeBench/{field(row, str, 'question_id')}",
         "difficulty": str(row.get("difficulty") or ""),
-        **asked(
+        **problem_fields(
             form,
             field(row, str, "question_content"),
             starter,

@@ -125,10 +125,10 @@ def joint_history(group: Group, node: Node) -> str:
     episode, turn = node
     played = group.episodes[episode]
     names = dict.fromkeys(d.agent for t in played.turns for d in t.decisions)
-    return "\n\n".join(f"{name}:\n{_said_to_and_by(played, turn, name)}" for name in names)
+    return "\n\n".join(f"{name}:\n{_history_of(played, turn, name)}" for name in names)
 
 
-def _said_to_and_by(episode: Episode, turn: int, agent: str) -> str:
+def _history_of(episode: Episode, turn: int, agent: str) -> str:
     texts: list[str] = []
     for earlier in episode.turns[:turn]:
         for decision in _of(agent, earlier.decisions):

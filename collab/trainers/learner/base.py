@@ -28,7 +28,7 @@ class NotFinite(Exception):
 
 
 @contextmanager
-def memory_told(sizes_of: Callable[[], DeviceSizes], policy: str) -> Iterator[None]:
+def explain_memory(sizes_of: Callable[[], DeviceSizes], policy: str) -> Iterator[None]:
     """Turn a device's out-of-memory error into OutOfMemory, with the settings that take less."""
     try:
         yield
@@ -46,7 +46,7 @@ def memory_told(sizes_of: Callable[[], DeviceSizes], policy: str) -> Iterator[No
         ) from error
 
 
-def smaller_told(policy: str, before: int, now: int) -> str:
+def smaller_batches(policy: str, before: int, now: int) -> str:
     """Warn that micro-batches were made smaller, and name the setting that starts with this
     size."""
     return (

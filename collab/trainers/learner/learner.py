@@ -16,14 +16,14 @@ from collab.models.local.fast.memory import trim
 from collab.models.local.multi_lora import unwrapped
 from collab.recipe import TrainerSpec
 from collab.runs import metric_names as names
-from collab.trainers.learner.base import TOKENS, NotFinite, Update, memory_told
+from collab.trainers.learner.base import TOKENS, NotFinite, Update, explain_memory
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.device_sizes import forward_tokens
 from collab.trainers.learner.logprobs import logprobs_of
 from collab.trainers.learner.optimiser import Optimiser, rate_at
 from collab.trainers.learner.passes import Passes, PassResult, most_on
 from collab.trainers.learner.policy import Policies, Policy, publish, sleep
-from collab.trainers.learner.prefix_tree.varlen import attention_told, slow_attention
+from collab.trainers.learner.prefix_tree.varlen import describe_attention, slow_attention
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
@@ -118,7 +118,7 @@ class TorchLearner:
             if learned:
                 ratios.tell(update, policy, learned)
                 watched = ratios.following(policy, samples, later=order[place + 1 :])
-                with memory_told(partial(self._sizes.of, policy), policy.name), watched:
+                with explain_memory(partial(self._sizes.of, policy), policy.name), watched:
                     self._learn_or_skip(policy, learned, update, cancelled)
         if any(policy.device.type == "cpu" for policy in self.policies):
             trim()  # or what learning has left is still there while the next step is sampled
@@ -132,7 +132,9 @@ class TorchLearner:
 
     def about(self) -> dict[str, Any]:
         """Return the attention of each policy, for `run.json`."""
-        return {"attention": {p.name: attention_told(*self._attending(p)) for p in self.policies}}
+        return {
+            "attention": {p.name: describe_attention(*self._attending(p)) for p in self.policies}
+        }
 
     def state(self) -> dict[str, Any]:
         """Return the optimisers' moments, by policy."""

@@ -28,7 +28,7 @@ from collab.trainers.learner.base import (
     StepCancelled,
     TokenSums,
     Update,
-    smaller_told,
+    smaller_batches,
 )
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.logprobs import Scored, response_logprobs
@@ -199,7 +199,7 @@ class Passes:
             self._optimisers[policy.name].forget()
             self._sizes.halve(policy, max(map(tokens_of, batches)))
         if (now := self._sizes.of(policy).micro_batch_tokens) < before:
-            update.warnings.append(smaller_told(policy.name, before, now))
+            update.warnings.append(smaller_batches(policy.name, before, now))
         return share, passes
 
     def _all(

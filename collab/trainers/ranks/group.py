@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from collab.errors import CollabError, TrainingError, told
+from collab.errors import CollabError, TrainingError, one_line
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.trainer import RanksSpec
 from collab.trainers.learner.base import NotFinite, OutOfMemory, StepCancelled
@@ -29,7 +29,7 @@ from collab.trainers.learner.ranks import GradientSum, Ranks, nothing
 P = TypeVar("P")
 T = TypeVar("T")
 
-IS_TOLD, RANK = "is_told", "rank"
+KNOWN_TO_ALL, RANK = "is_known_to_all", "rank"
 """Attributes of an exception that all ranks know."""
 
 KEPT = (StepCancelled, NotFinite, OutOfMemory)
@@ -67,7 +67,7 @@ def _kind_of(error: Exception) -> type[Exception]:
 
 
 def _text_of(error: Exception) -> str:
-    return str(error) if isinstance(error, (CollabError, *KEPT)) else told(error)
+    return str(error) if isinstance(error, (CollabError, *KEPT)) else one_line(error)
 
 
 def words_of(rank: int, error: Exception) -> str:
@@ -100,13 +100,13 @@ def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
 
 def known_to_all(error: Exception) -> Exception:
     """Mark the error as one that every rank raises, so that none needs to report it."""
-    setattr(error, IS_TOLD, True)
+    setattr(error, KNOWN_TO_ALL, True)
     return error
 
 
-def is_told(error: BaseException | None) -> bool:
+def is_known_to_all(error: BaseException | None) -> bool:
     """Return True if all ranks know of the failure, or cannot be notified."""
-    return any(isinstance(e, RankLost) or hasattr(e, IS_TOLD) for e in _causes(error))
+    return any(isinstance(e, RankLost) or hasattr(e, KNOWN_TO_ALL) for e in _causes(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

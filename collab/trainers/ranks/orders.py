@@ -27,9 +27,9 @@ from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import Ranks, nothing
 from collab.trainers.learner.samples import Sample
-from collab.trainers.ranks.group import RankLost, TorchRanks, is_told
+from collab.trainers.ranks.group import RankLost, TorchRanks, is_known_to_all
 from collab.trainers.ranks.samplers import with_servers
-from collab.trainers.ranks.sharding import parts_told, shared_load
+from collab.trainers.ranks.sharding import describe_parts, shared_load
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def open_together(ranks: Ranks, work: Callable[[Load | None], Policies]) -> Poli
     try:
         policies = work(load)
     except Exception as error:
-        if not is_told(error):
+        if not is_known_to_all(error):
             ranks.each(partial(_fail, error))
         raise
     ranks.each(nothing)
@@ -157,7 +157,7 @@ def learn_together(
             ranks.same("parameters", checksum(policies))
         update = learn(order.samples, order.step, cancelled)
     except Exception as error:
-        if not is_told(error):
+        if not is_known_to_all(error):
             ranks.each(partial(_fail, error))
         raise
     finally:
@@ -201,14 +201,14 @@ def follow() -> None:
     try:
         learner = _open(begin, ranks)
     except Exception as error:
-        if not (is_told(error) and ranks.is_whole):
+        if not (is_known_to_all(error) and ranks.is_whole):
             raise
         ranks.hand_over()  # the first rank tells of it, and ends
         return ranks.close()
     order: Order = ranks.hand_over()
     if not isinstance(order, End):
         write_log(begin.folder, ranks.rank)
-        if parts := parts_told(learner.policies):
+        if parts := describe_parts(learner.policies):
             print(parts, flush=True)
     while isinstance(order, Learn | Restore):
         _obey(order, learner, ranks)
@@ -232,7 +232,7 @@ def _obey(order: Learn | Restore, learner: TorchLearner, ranks: TorchRanks) -> N
     try:
         learn_together(learner.learn, learner.policies, ranks, order, Event())
     except Exception as error:
-        if not (is_told(error) and ranks.is_whole):
+        if not (is_known_to_all(error) and ranks.is_whole):
             raise
         print(f"step {order.step + 1}: {error}", flush=True)
     else:

@@ -77,7 +77,7 @@ def share_out(
     fully_shard(module.base_model, mesh=mesh, ignored_params=whole)
 
 
-def parts_told(policies: Policies) -> str:
+def describe_parts(policies: Policies) -> str:
     """Describe this rank's share of the base models; empty if it holds them whole."""
     engines = dict.fromkeys(policy.engine for policy in policies)
     lines = []

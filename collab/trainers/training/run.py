@@ -20,7 +20,7 @@ from collab.runs.atomic import Lock
 from collab.runs.checkpoint import State
 from collab.runs.layout import CHECKPOINTS
 from collab.runtime.events import RunFinished, RunStarted
-from collab.runtime.notes import begun_by, tools_told
+from collab.runtime.notes import begun_by, tool_forms
 from collab.runtime.team import versions
 from collab.telemetry import operation
 from collab.trainers.credit import Algorithm
@@ -287,7 +287,7 @@ class TrainingRun:
     ) -> dict[str, Any]:
         """Train in the run's folder, record it in `run.json`, and return the final summary."""
         about.update(self._stateful[0].about())
-        if tools := tools_told(self.recipe):
+        if tools := tool_forms(self.recipe):
             about["tools"] = tools
         step = checkpoint.step if checkpoint else 0
         self._folder = self._open_folder(about, step)

@@ -15,7 +15,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import TrainingError
 from collab.trainers import TrainingRun
-from collab.trainers.learner.base import OutOfMemory, memory_told
+from collab.trainers.learner.base import OutOfMemory, explain_memory
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.lora import add_adapter
 from collab.trainers.learner.policy import Policies, Policy, open_policies
@@ -123,7 +123,7 @@ def test_slow_attention_is_warned_of_in_the_first_step_alone(
 def test_no_memory_names_the_knobs(learner: TorchLearner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.raises(OutOfMemory, match=r"lower trainer.micro_batch_tokens, now 2048"):  # noqa: SIM117
-        with memory_told(lambda: learner._sizes.of(policy), policy.name):
+        with explain_memory(lambda: learner._sizes.of(policy), policy.name):
             torch.empty(1 << 60)
 
 

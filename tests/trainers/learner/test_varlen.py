@@ -27,8 +27,8 @@ from collab.trainers.learner.prefix_tree.packing import PrefixTree, packed_seque
 from collab.trainers.learner.prefix_tree.varlen import (
     Heads,
     VarlenAttention,
-    attention_told,
     branch_plan,
+    describe_attention,
     difference,
     slow_attention,
     varlen_kernel,
@@ -191,12 +191,12 @@ def test_a_gpu_under_masks_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     model, gpu = tiny("qwen2"), torch.device("cuda:0")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
     reason = "the GPU has compute capability 7.5, and 8.0 is needed"
-    assert attention_told(model, gpu, "auto") == f"mask, not varlen: {reason}"
+    assert describe_attention(model, gpu, "auto") == f"mask, not varlen: {reason}"
     [warning] = slow_attention(model, gpu, "auto")
     assert reason in warning
     assert slow_attention(model, gpu, "mask") == slow_attention(model, CPU, "auto") == []
     monkeypatch.setattr(varlen, "_refusal", lambda *_: None)
-    assert (attention_told(model, gpu, "auto"), slow_attention(model, gpu, "auto")) == (
+    assert (describe_attention(model, gpu, "auto"), slow_attention(model, gpu, "auto")) == (
         "varlen",
         [],
     )

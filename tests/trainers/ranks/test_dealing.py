@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from collab.errors import TrainingError
 from collab.trainers.learner.base import NotFinite
 from collab.trainers.learner.ranks import ALONE, cost_of
-from collab.trainers.ranks.group import ExactSum, FlatSum, deal, is_told, outcome_of, raise_failures
+from collab.trainers.ranks.group import (
+    ExactSum,
+    FlatSum,
+    deal,
+    is_known_to_all,
+    outcome_of,
+    raise_failures,
+)
 from collab.trainers.ranks.launching import _tell
 
 COSTS = st.lists(st.floats(min_value=0.1, max_value=1e6), max_size=40)
@@ -109,7 +116,7 @@ def test_a_failure_keeps_the_kind_that_a_learner_goes_on_from_and_names_its_rank
 
     with pytest.raises(NotFinite, match=r"^rank 1: the loss of policy 'a' is nan$") as raised:
         raise_failures([outcome_of(lambda: None), outcome_of(fail)])
-    assert is_told(raised.value)
+    assert is_known_to_all(raised.value)
     with pytest.raises(NotFinite, match=r"^the loss"):
         raise_failures([outcome_of(fail), outcome_of(fail)])
 

@@ -84,7 +84,7 @@ def _malloc_trim() -> Callable[[int], int] | None:
     import ctypes
 
     try:
-        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError, TypeError):
         return None
-    return found
+    return trim

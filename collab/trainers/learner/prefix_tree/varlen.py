@@ -202,16 +202,16 @@ def why_masks(model: Any, device: torch.device, how: str) -> str | None:
     if how == "mask":
         return "trainer.tree_attention is 'mask'"
     config = model.config.get_text_config()
-    asking = config.num_attention_heads
+    query_heads = config.num_attention_heads
     heads = Heads(
-        asking,
-        getattr(config, "num_key_value_heads", None) or asking,
-        getattr(config, "head_dim", None) or config.hidden_size // asking,
+        query_heads,
+        getattr(config, "num_key_value_heads", None) or query_heads,
+        getattr(config, "head_dim", None) or config.hidden_size // query_heads,
     )
     return _refusal(device, model.dtype, heads)
 
 
-def attention_told(model: Any, device: torch.device, how: str) -> str:
+def describe_attention(model: Any, device: torch.device, how: str) -> str:
     """Return the attention in use, `varlen` or `mask`, with the reason for masks."""
     reason = why_masks(model, device, how)
     return "varlen" if reason is None else f"mask, not varlen: {reason}"
@@ -253,9 +253,9 @@ def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: 
         tree.add(sequence)
     width = len(tree.tokens)
     drawn = torch.Generator().manual_seed(0)
-    asking, asked_of, size = heads
-    shapes = [(1, n, width, size) for n in (asking, asked_of, asked_of)]
-    shapes.append((1, width, asking, size))
+    query_heads, key_heads, size = heads
+    shapes = [(1, n, width, size) for n in (query_heads, key_heads, key_heads)]
+    shapes.append((1, width, query_heads, size))
     *given, weights = (torch.randn(shape, generator=drawn).to(device, dtype) for shape in shapes)
     results = []
     ways = (

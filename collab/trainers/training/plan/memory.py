@@ -126,7 +126,7 @@ def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
     return int(taken)
 
 
-def sleeps_as_asked(recipe: Recipe) -> bool:
+def sleep_is_set(recipe: Recipe) -> bool:
     """Return True if the recipe makes the local engines sleep."""
     return any(model.sleep for model in engines_beside(recipe))
 
@@ -253,7 +253,7 @@ def count_memory(
     With `card`, that GPU counts instead of the local device. vLLM sleeps while the trainer learns
     if the recipe says so, or if it leaves this open and both do not fit at once.
     """
-    awake = _count(recipe, spec, lengths, card, ranks, sleeps=sleeps_as_asked(recipe))
+    awake = _count(recipe, spec, lengths, card, ranks, sleeps=sleep_is_set(recipe))
     whole = max(s.device.memory for s in awake.sizes.values())
     if may_sleep(recipe, spec, ranks) and sum(awake.memory.values()) > whole > 0:
         return _count(recipe, spec, lengths, card, ranks, sleeps=True)

@@ -11,7 +11,7 @@ from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.recipe.trainer import FilterSpec
 from collab.rewards.declared import outlook
 from collab.runtime.dry_run import most_new_tokens
-from collab.runtime.rehearsal import rounds_told
+from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import judging
 from collab.trainers.credit import algorithm_for
 from collab.trainers.learner.device_sizes import check_device
@@ -31,7 +31,7 @@ from collab.trainers.training.plan.memory import (
 from collab.wording import counted
 
 
-def filter_told(spec: FilterSpec | None, tasks: int, most_tokens: int) -> list[str]:
+def describe_filter(spec: FilterSpec | None, tasks: int, most_tokens: int) -> list[str]:
     """Return a plan's line on the filter; empty without a filter.
 
     `tasks` is the number of tasks to choose from, and `most_tokens` the most new tokens per
@@ -251,12 +251,12 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         training_tasks=len(tasks.training),
         held_out_tasks=len(tasks.held_out),
         unused_split=_unused_split(spec, tasks.suite),
-        rounds=rounds_told(turn, recipe.team.turns),
+        rounds=describe_rounds(turn, recipe.team.turns),
         outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
         warnings=list(played.warnings),
         credit=_credit(recipe, spec),
         overlap=_overlap(spec),
-        filter=filter_told(spec.filter, len(tasks.training), most_new_tokens(played.requests)),
+        filter=describe_filter(spec.filter, len(tasks.training), most_new_tokens(played.requests)),
         judging=judging(recipe.sandbox) if recipe.uses_sandbox else "",
         ranks=ranks,
     )

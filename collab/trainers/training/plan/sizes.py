@@ -86,7 +86,9 @@ def _shapes_in(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
                 raise ValueError(f"{name} has a header of {size} bytes")
             header = json.loads(stream.read(size))
         header.pop("__metadata__", None)
-        yield from ((tensor, tuple(told["shape"])) for tensor, told in header.items())
+        yield from (
+            (tensor, tuple(tensor_header["shape"])) for tensor, tensor_header in header.items()
+        )
 
 
 def _counts(
@@ -102,17 +104,17 @@ def _counts(
     linear: dict[str, tuple[int, ...]] = {}
     in_layers, layers = 0, set()
     for name, shape in own.items():
-        found = _LAYER.fullmatch(name)
-        if found is None:
+        match = _LAYER.fullmatch(name)
+        if match is None:
             if name not in (EMBEDDING, "model.norm.weight"):
                 return None
             continue
         in_layers += prod(shape)
-        layers.add(int(found[1]))
-        if _LINEAR.fullmatch(found[2]):
+        layers.add(int(match[1]))
+        if _LINEAR.fullmatch(match[2]):
             if name.endswith("weight"):
-                linear[f"{found[1]}.{found[2]}"] = shape
-        elif not _NORM.fullmatch(found[2]):
+                linear[f"{match[1]}.{match[2]}"] = shape
+        elif not _NORM.fullmatch(match[2]):
             return None
     if layers != set(range(config["num_hidden_layers"])) or len(linear) != 7 * len(layers):
         return None
@@ -121,7 +123,7 @@ def _counts(
     if targets - known or head != (config["vocab_size"], config["hidden_size"]):
         return None
     adapted = [shape for name, shape in linear.items() if name.rpartition(".")[2] in targets]
-    told = {"_attn_implementation": model.attn_implementation or "sdpa", **config}
+    settings = {"_attn_implementation": model.attn_implementation or "sdpa", **config}
     return Counts(
         parameters=sum(map(prod, own.values())) + (0 if tied else prod(head)),
         in_layers=in_layers,
@@ -129,7 +131,7 @@ def _counts(
         packed=sum(size for size in map(prod, (*linear.values(), head)) if size >= LEAST_WEIGHTS),
         packed_head=prod(head) if prod(head) >= LEAST_WEIGHTS else 0,
         adapter=sum(lora.rank * sum(shape) for shape in adapted),
-        config=SimpleNamespace(**told),
+        config=SimpleNamespace(**settings),
     )
 
 
