@@ -186,7 +186,7 @@ class TeamSpec(Spec):
     description: str = ""
     protocol: Named = Component(use="parallel")
     """The order of moves, and what each agent sees of the others: `single`, `parallel`,
-    `sequential`, `discussion`, `debate`, `pipeline`, `critic_loop`, or your own,
+    `sequential`, `discussion`, `debate`, `pipeline`, `critic_loop`, `repair`, or your own,
     `file.py:function`. Options are given as `{use: debate, options: {rebuttals: 2}}`."""
     turns: int = Field(default=1, ge=1)
     """H, the turns of an episode; `when_solved` decides on those after the task is solved."""

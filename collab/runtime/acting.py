@@ -14,7 +14,7 @@ from collab.feedback import Source
 from collab.models import Call
 from collab.plugins import call
 from collab.recipe import Recipe
-from collab.records import Action, Decision, Feedback, Message, Problem, Turn
+from collab.records import Action, Decision, Message, Problem, Turn
 from collab.rewards import Scorer
 from collab.runtime.agents import RunningAgent, make_request
 from collab.runtime.events import AgentActed, AgentActing, Emit
@@ -22,9 +22,8 @@ from collab.runtime.game import Games
 from collab.runtime.harness.move import ActionFailed, Move
 from collab.runtime.protocols import Protocol
 from collab.runtime.scheduler import Scheduler
-from collab.runtime.turn import Round
+from collab.runtime.turn import Round, TurnFeedback
 
-TurnFeedback = Mapping[str, Sequence[Feedback]]
 """Feedback on the previous turn, by agent."""
 
 

@@ -39,7 +39,7 @@ from collab.runtime.events import Event
 from collab.runtime.game import games_of
 from collab.runtime.harness.respond import respond
 from collab.runtime.protocols import protocol_for
-from collab.runtime.rehearsal import Rehearsed, RehearsedGame, cut_off, rehearsed
+from collab.runtime.rehearsal import REPORTS_ERROR, Rehearsed, RehearsedGame, cut_off, rehearsed
 from collab.runtime.scheduler import Scheduler
 from collab.runtime.waiting import wait_for
 from collab.sandbox import Sandbox
@@ -92,7 +92,8 @@ class FeedbackStandIn:
         self._text = "" if spec.source == "self" else ("feedback " * length)[:length]
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        return {a: Feedback(source=self.name, text=self._text) for a in outcome.agents}
+        feedback = REPORTS_ERROR.model_copy(update={"source": self.name, "text": self._text})
+        return dict.fromkeys(outcome.agents, feedback)
 
     async def aclose(self) -> None:
         """Do nothing: it holds no resources."""
@@ -122,12 +123,12 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
     """
     turn = rehearsed(recipe)
     _check_adapters(recipe)
-    for problem in problems if recipe.team.turns > 1 else ():
+    for problem in problems if recipe.team.turns > 1 or turn.asks_feedback else ():
         check_sources(recipe.team.feedback, problem)
     chosen = [problems[number] for number in _longest(problems)]
     requests, unread = wait_for(_play(recipe, chosen))
     short = cut_off(games_of(recipe), chosen, recipe.team.turns)
-    warnings = [*unread, *short, *_unused_feedback(recipe.team), *_uncounted(recipe)]
+    warnings = [*unread, *short, *_unused_feedback(recipe.team, turn), *_uncounted(recipe)]
     warnings += _overlong(recipe, requests, len(problems))
     return DryRun(tuple(requests), turn, tuple(warnings))
 
@@ -269,11 +270,11 @@ def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
     ]
 
 
-def _unused_feedback(team: TeamSpec) -> list[str]:
+def _unused_feedback(team: TeamSpec, turn: Rehearsed) -> list[str]:
     """Warn of the user's feedback without a later turn; shipped teams offer theirs for more
     turns."""
     shipped = library.shipped() / library.FOLDERS["team"] / f"{team.name}.yaml"
-    if team.turns > 1 or not team.feedback:
+    if team.turns > 1 or turn.asks_feedback or not team.feedback:
         return []
     if shipped.is_file() and read_recipe(str(shipped))[0].team.feedback == team.feedback:
         return []

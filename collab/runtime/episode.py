@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from collab.agents import Joint, make_joint
-from collab.errors import AgentError, BudgetExceeded, CollabError, attribute
+from collab.errors import AgentError, BudgetExceeded, CollabError, RecipeError, attribute
 from collab.feedback import Outcome, gather
 from collab.records import (
     Decision,
@@ -21,11 +21,11 @@ from collab.records import (
     failure_of,
 )
 from collab.records import Turn as TurnRecord
-from collab.runtime.acting import Acting, RolloutContext, TurnFeedback
+from collab.runtime.acting import Acting, RolloutContext
 from collab.runtime.events import EpisodeFinished, EpisodeStarted, FeedbackGiven, TurnScored
 from collab.runtime.game import Game
 from collab.runtime.harness.move import ActionFailed
-from collab.runtime.turn import Turn
+from collab.runtime.turn import Turn, TurnFeedback
 
 
 @dataclass
@@ -147,7 +147,8 @@ class EpisodeRun:
         acted = [name for name, history in self._acting.histories.items() if history]
         play = partial(self._acting.play, state.index, feedback, state.decisions)
         previous = self._turns[-1].artefacts if self._turns else {}
-        turn = Turn(state.index, agents, play, acted, previous)
+        examine = partial(self._examine, state) if context.sources else None
+        turn = Turn(state.index, agents, play, acted, previous, examine=examine)
         try:
             await context.protocol(turn)
         except (CollabError, ActionFailed):
@@ -159,10 +160,23 @@ class EpisodeRun:
             state.artefacts = {n: turn.artefacts[n] for n in context.agents if n in turn.artefacts}
         if self._game is not None:
             state.joined = agents
-            return
-        state.joined = turn.joined(context.recipe.team.roles.contributors)
+        else:
+            self._join(state, turn)
+
+    def _join(self, state: _TurnState, turn: Turn) -> None:
+        """Make the joint artefact of the answers so far."""
+        state.artefacts = {n: turn.artefacts[n] for n in turn.agents if n in turn.artefacts}
+        state.joined = turn.joined(self.context.recipe.team.roles.contributors)
         joined = {name: state.artefacts[name] for name in state.joined}
-        state.joint = make_joint(context.join, joined, self.problem)
+        state.joint = make_joint(self.context.join, joined, self.problem)
+
+    async def _examine(self, state: _TurnState, turn: Turn) -> TurnFeedback:
+        """Return the feedback on a turn that goes on."""
+        if self._game is not None:
+            raise RecipeError("a protocol cannot ask for feedback within a turn of a game")
+        self._join(state, turn)
+        await self._tell(state)
+        return state.feedback
 
     async def _score(self, turn: _TurnState) -> None:
         if self._game is not None:

@@ -11,6 +11,7 @@ from collab.feedback import check_sources
 from collab.naming import as_name
 from collab.recipe import Recipe, TaskSpec, documents, load_task
 from collab.records import Problem
+from collab.runtime.rehearsal import gives_feedback
 from collab.tasks import open_suite, split_address
 from collab.trust import Consent
 from collab.wording import option
@@ -34,7 +35,7 @@ def find_problems(
     suite = open_suite(spec)
     problems = [problem for selection in selections for problem in suite.select(selection)]
     unique = {problem.address: problem for problem in problems}
-    for problem in unique.values() if recipe.team.turns > 1 else ():
+    for problem in unique.values() if gives_feedback(recipe) else ():
         check_sources(recipe.team.feedback, problem)
     return recipe.model_copy(update={"task": suite.spec}), list(unique.values())
 

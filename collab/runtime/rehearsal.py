@@ -8,14 +8,22 @@ from dataclasses import dataclass
 from collab.errors import AgentError, RecipeError, attribute
 from collab.recipe import Recipe
 from collab.recipe.team import TeamSpec
-from collab.records import Problem
+from collab.records import Feedback, Finding, Problem
 from collab.runtime.game import Game, Games
 from collab.runtime.protocols import Protocol, protocol_for
-from collab.runtime.turn import Round, Turn
+from collab.runtime.turn import Round, Turn, TurnFeedback
 from collab.runtime.waiting import wait_for
 
 MOST_ROUNDS = 1000
 """Most rounds of a turn; a protocol with more of them counts as endless."""
+
+
+REPORTS_ERROR = Feedback(
+    source="rehearsal",
+    text="",
+    findings=(Finding(source="rehearsal", code="error", severity="error", message=""),),
+)
+"""Feedback that keeps a protocol at work."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,8 @@ class Rehearsed:
     """Agents whose answers made the joint artefact."""
     is_chosen: bool
     """Whether the protocol chose them; in another turn it may choose others."""
+    asks_feedback: bool
+    """Whether the protocol asked for feedback on answers of the same turn."""
 
 
 async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
@@ -46,7 +56,14 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
         rounds.append(round_)
         return dict.fromkeys(round_.agents, "")
 
-    turn = Turn(0, team.agents, play)
+    asks_feedback = False
+
+    async def examine(turn: Turn) -> TurnFeedback:
+        nonlocal asks_feedback
+        asks_feedback = True
+        return dict.fromkeys(turn.agents, (REPORTS_ERROR,))
+
+    turn = Turn(0, team.agents, play, examine=examine if team.feedback else None)
     try:
         await protocol(turn)
         if not rounds:
@@ -55,7 +72,13 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
     except Exception as error:
         cause = attribute(error, AgentError)
         raise cause if isinstance(cause, RecipeError) else RecipeError(str(cause)) from error
-    return Rehearsed(tuple(rounds), joined, turn.chosen is not None)
+    return Rehearsed(tuple(rounds), joined, turn.chosen is not None, asks_feedback)
+
+
+def gives_feedback(recipe: Recipe) -> bool:
+    """Return True if the recipe's feedback sources will be asked: between turns, or within one."""
+    team = recipe.team
+    return bool(team.feedback) and (team.turns > 1 or rehearsed(recipe).asks_feedback)
 
 
 def rehearsed(recipe: Recipe) -> Rehearsed:

@@ -105,14 +105,14 @@ class Session:
             self._games = games_of(self.recipe)
             if self.recipe.task is not None and self.recipe.task.reward is not None:
                 self._scorer = Scorer(self.recipe.task.reward, self.sandbox, roles)
-            if self.recipe.team.turns > 1:
-                self._sources = open_sources(
-                    self.recipe.team.feedback, sandbox=self.sandbox, open_model=self._pool.open
-                )
             tools = await open_tools(self.recipe.team, self.sandbox, self._servers)
             self._agents = make_agents(self.recipe, self.models, tools)
             self._protocol = protocol_for(self.recipe.team.protocol)
-            await rehearse(self._protocol, self.recipe.team)
+            turn = await rehearse(self._protocol, self.recipe.team)
+            if self.recipe.team.turns > 1 or turn.asks_feedback:
+                self._sources = open_sources(
+                    self.recipe.team.feedback, sandbox=self.sandbox, open_model=self._pool.open
+                )
             self._join = join
         except BaseException:
             await self.aclose()

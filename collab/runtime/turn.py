@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from collab.errors import AgentError
+from collab.errors import AgentError, RecipeError
+from collab.records import Feedback
 
 Sees = Literal["nothing", "all"] | Iterable[str]
 """The answers of the turn that an agent sees: none, those of all agents so far, or those of the
@@ -34,6 +35,8 @@ class Round:
 
 Play = Callable[[Round], Awaitable[Mapping[str, str]]]
 """Plays a round; returns each agent's artefact."""
+TurnFeedback = Mapping[str, tuple[Feedback, ...]]
+"""What the team's feedback sources tell each agent."""
 
 
 class Turn:
@@ -50,6 +53,8 @@ class Turn:
         play: Play,
         acted: Iterable[str] = (),
         previous: Mapping[str, str] | None = None,
+        *,
+        examine: Callable[[Turn], Awaitable[TurnFeedback]] | None = None,
     ) -> None:
         self.index = index
         """Index of the turn in the episode, from 0."""
@@ -61,7 +66,7 @@ class Turn:
         """Each agent's answer in the previous turn; empty in the first turn."""
         self.chosen: tuple[str, ...] | None = None
         """Agents whose answers count; None leaves it to the team."""
-        self._play = play
+        self._play, self._examine = play, examine
         self._acted = set(acted)
         self._rounds = 0
         self._one_round = asyncio.Lock()
@@ -118,6 +123,20 @@ class Turn:
             self.artefacts.update(answers)
             self._acted.update(names)
             return answers
+
+    async def feedback(self) -> TurnFeedback:
+        """Return the team's feedback on the answers so far, by agent; hidden tests play no part.
+
+        Raises:
+            RecipeError: the team has no feedback source.
+            FeedbackError, SandboxError: a source fails.
+        """
+        if self._examine is None:
+            raise RecipeError(
+                "the protocol asks for feedback, and the team has no source of it; set"
+                " team.feedback, e.g. to [execution]"
+            )
+        return await self._examine(self)
 
     def acted(self, agent: str) -> bool:
         """Return True if an agent has acted before, in this turn or an earlier one."""

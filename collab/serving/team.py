@@ -19,6 +19,7 @@ from collab.records import Problem
 from collab.runtime import Session
 from collab.runtime.episode import Start
 from collab.runtime.events import Event
+from collab.runtime.rehearsal import gives_feedback
 from collab.serving.reading import TeamQuestion, transcript
 from collab.serving.refusal import invalid
 from collab.serving.settings import History
@@ -146,7 +147,7 @@ class ServedTeam:
 
     def _check(self, problem: Problem, question: TeamQuestion) -> None:
         try:
-            if self.recipe.team.turns > 1:
+            if gives_feedback(self.recipe):
                 check_sources(self.recipe.team.feedback, problem)
         except RecipeError as error:
             raise invalid(f"feedback cannot be given: {error}", "collab.fields") from None

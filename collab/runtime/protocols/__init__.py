@@ -15,6 +15,7 @@ from collab.runtime.protocols.debate import debate
 from collab.runtime.protocols.discussion import discussion
 from collab.runtime.protocols.parallel import parallel
 from collab.runtime.protocols.pipeline import pipeline
+from collab.runtime.protocols.repair import repair
 from collab.runtime.protocols.sequential import sequential
 from collab.runtime.protocols.single import single
 from collab.runtime.turn import Turn
@@ -29,6 +30,7 @@ BUILT_IN: dict[str, Callable[..., Awaitable[None]]] = {
     "debate": debate,
     "pipeline": pipeline,
     "critic_loop": critic_loop,
+    "repair": repair,
 }
 
 

@@ -1,0 +1,42 @@
+"""Answer, run the prompt's examples, and repair what fails (Self-Debug, arXiv 2304.05128)."""
+
+from __future__ import annotations
+
+from collab.runtime.turn import Turn
+
+REPAIR = """\
+{% for name, response in others.items() %}Agent {{ name }} answered:
+{{ response }}
+
+{% endfor %}{{ feedback }}
+
+Correct the answer and give it in full.
+"""
+
+
+async def repair(
+    turn: Turn, *, coder: str | None = None, repairer: str | None = None, rounds: int = 1
+) -> None:
+    """One agent answers, and another one repairs the answer while the feedback reports errors.
+
+    The turn ends when the team's feedback sources report no error. They never see hidden tests, so
+    neither does the decision to stop. The last answer counts. A repairer that has acted before, such
+    as the coder itself, gets its template `revise` instead of `repair`.
+
+    Args:
+        coder: default: the team's first agent.
+        repairer: default: the team's last agent; the coder itself in a team of one.
+        rounds: most repairs.
+    """
+    coder, repairer = coder or turn.agents[0], repairer or turn.agents[-1]
+    await turn.act(coder)
+    author = coder
+    for _ in range(rounds):
+        items = (await turn.feedback())[repairer]
+        if not any(found.severity == "error" for item in items for found in item.findings):
+            break
+        text = "\n\n".join(item.text for item in items)
+        template = "revise" if turn.acted(repairer) else "repair"
+        await turn.act(repairer, template, sees=[author], otherwise=REPAIR, feedback=text)
+        author = repairer
+    turn.choose(author)

@@ -1,0 +1,77 @@
+"""The protocol `repair`: examples of the prompt decide whether an answer is repaired."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import collab
+from collab.errors import RecipeError
+from collab.records import Episode
+from collab.runtime.dry_run import dry_run
+from collab.runtime.problems import find_problems
+
+RIGHT = "\ndef longest(strings):\n    return max(strings, key=len, default=None)\n```"
+WRONG = "\ndef longest(strings):\n    return strings[0]\n```"
+LUCKY = RIGHT.replace("default=None)", "default=None) if len(strings) < 4 else ''")
+
+
+def play(
+    folder: Path, answers: dict[str, list[str]], team: str = "coding-repair", *settings: str
+) -> Episode:
+    (folder / "script.yaml").write_text(json.dumps(answers))
+    loaded = collab.load(team, model="scripted:script.yaml", settings=settings)
+    return loaded.run("humaneval/12").episode
+
+
+def test_a_failing_example_is_repaired(project: Path) -> None:
+    episode = play(project, {"coder": [WRONG], "repairer": [RIGHT]})
+    assert [d.agent for d in episode.turns[0].decisions] == ["coder", "repairer"]
+    request = episode.decisions("repairer")[0].observation[-1].content
+    assert "return strings[0]" in request
+    assert "examples in the prompt hold." in request
+    assert "expected 'ccc', got 'a'" in request
+    assert episode.turns[0].joined == ("repairer",)
+    assert episode.solved
+    assert episode.turns[0].feedback["repairer"][0].findings
+
+
+def test_nothing_is_repaired_once_the_examples_pass(project: Path) -> None:
+    episode = play(project, {"coder": [RIGHT]})
+    assert [d.agent for d in episode.turns[0].decisions] == ["coder"]
+    assert episode.turns[0].joined == ("coder",)
+    assert episode.solved
+
+
+def test_hidden_tests_do_not_decide(project: Path) -> None:
+    """This answer passes the examples and fails a hidden test with six strings."""
+    episode = play(project, {"coder": [LUCKY]})
+    assert len(episode.turns[0].decisions) == 1
+    assert not episode.solved
+
+
+def test_one_agent_repairs_its_own_answer_several_times(project: Path) -> None:
+    protocol = "team.protocol={use: repair, options: {rounds: 2}}"
+    answers = {"main": [WRONG, WRONG, RIGHT]}
+    episode = play(project, answers, "coding-single", protocol)
+    assert len(episode.turns[0].decisions) == 3
+    assert episode.solved
+    first = play(project, {"main": [WRONG, WRONG]}, "coding-single", "team.protocol=repair")
+    assert len(first.turns[0].decisions) == 2
+    assert not first.solved
+
+
+def test_a_team_without_feedback_is_refused(project: Path) -> None:
+    with pytest.raises(RecipeError, match=r"asks for feedback.*set\s+team.feedback"):
+        play(project, {"coder": [WRONG]}, "coding-repair", "team.feedback=[]")
+
+
+def test_a_plan_counts_every_repair(project: Path) -> None:
+    settings = ["team.protocol={use: repair, options: {rounds: 3}}"]
+    recipe = collab.load("coding-repair", settings=settings).recipe
+    found, problems = find_problems(recipe, ["humaneval/12"])
+    played = dry_run(found, problems)
+    assert [request.call.agent for request in played.requests] == ["coder"] + 3 * ["repairer"]
+    assert played.warnings == ()
