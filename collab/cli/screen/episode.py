@@ -75,7 +75,7 @@ def _work_of(turn: Turn, agent: str) -> Block:
     seconds = sum(action.seconds for action in actions)
     title = f"{agent}, {counted(tokens, 'token')}, {seconds:.1f} s"
     if actions[-1].finish_reason == "length":
-        title += ", cut off at its limit"
+        title += ", truncated at its limit"
     artefact = turn.artefacts.get(agent, "")
     if artefact.strip() or actions[-1].failure:
         return Block(title, artefact, _language(turn))
