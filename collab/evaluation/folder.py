@@ -71,7 +71,7 @@ class EvaluationFolder:
         try:
             if path.exists() and not (path / EVAL).exists() and _visible(path):
                 raise RecordError(
-                    f"{path} holds something else; give another folder with {option('out')}"
+                    f"{path} has other contents; give another folder with {option('out')}"
                 )
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}") from error

@@ -90,9 +90,9 @@ def read_run(path: Path) -> Run:
     about, episodes = _read_record(path, complaints)
     steps, evaluations = _read_metrics(path / METRICS, complaints)
     if not (episodes or steps or evaluations):
-        reasons = ["no episode and no step of training can be read", *_first(complaints)]
+        reasons = ["it has no readable episode or training step", *_first(complaints)]
         why = "; ".join(reasons)
-        raise RecordError(f"{path} holds nothing to report: {why}")
+        raise RecordError(f"{path} has nothing to report: {why}")
     recipe, text = _read_recipe(path, complaints)
     held_out = _read_held_out(path / EVALUATION, complaints)
     resolved = path.resolve()
@@ -115,7 +115,7 @@ def read_run(path: Path) -> Run:
 def _first(complaints: Sequence[str]) -> list[str]:
     """The first complaints, and the number of others."""
     more = len(complaints) - MOST_COMPLAINTS
-    rest = [f"{more:,} more of this kind are left out"] if more > 0 else []
+    rest = [f"{more:,} more of this kind not shown"] if more > 0 else []
     return [*complaints[:MOST_COMPLAINTS], *rest]
 
 

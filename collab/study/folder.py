@@ -49,7 +49,7 @@ class StudyFolder:
         """
         self.path = path
         if not resume and path.exists() and any(path.iterdir()):
-            remedy = "go on with --resume, or " if (path / STUDY).exists() else ""
+            remedy = "continue with --resume, or " if (path / STUDY).exists() else ""
             raise RecordError(f"{path} is not empty; {remedy}give another folder with --out")
         self._check_same(spec)
         self._lock = Lock(path)

@@ -55,7 +55,7 @@ CASES = {
     "folder without a run": (("show", "tasks"), "tasks is not a run's folder: it has no run.json"),
     "folder to replay": (
         ("replay", "tasks"),
-        "and `collab run TEAM` makes one",
+        "and `collab run TEAM` starts one",
     ),
     "folder to compare": (("diff", "tasks", "tasks"), "tasks is not a run's folder"),
     "folder to resume": (("train", "--resume", "tasks"), "tasks is not a run's folder"),

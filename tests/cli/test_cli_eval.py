@@ -166,7 +166,7 @@ def test_failed_episodes_count_for_nothing_and_are_tried_again(collab, project: 
     line = ("eval", "pair", "-t", "words/0-1", "--model", "scripted:script.yaml", "--out", "out")
     result = collab(*line)
     assert result.status == 0, result.err
-    assert "pair: 1 of 2 episodes failed (ModelError 1) and count for nothing" in result.out
+    assert "pair: 1 of 2 episodes failed (ModelError 1) and do not count" in result.out
     assert row(result.out, "failed") == ["1 of 2"]
     assert read_results(Path("out")).teams[0].metrics["return"].mean == 1.0
 
@@ -229,7 +229,7 @@ BAD = {
     "empty": (("pair", "-t", "empty.jsonl"), "the suite 'empty' is empty"),
     "no task": (("pair",), "names no task"),
     "split": (("pair", "-t", "words", "--split", "frist"), "did you mean 'first'?"),
-    "no splits": (("pair", "-t", "bare.jsonl", "--split", "test"), "names no splits"),
+    "no splits": (("pair", "-t", "bare.jsonl", "--split", "test"), "has no splits"),
     "two selections": (("pair", "-t", "words/1", "--split", "first"), "takes a whole suite"),
     "k": (
         ("pair", "-t", "words/0", "-n", "4", "--k", "1,10"),

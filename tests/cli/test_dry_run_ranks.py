@@ -57,7 +57,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "told"),
     [
         (["--gpus", "2"], "--gpus 2 is more than the 0 of this machine"),
-        (["--set", "model.device=cuda"], "model.device is 'cuda', and this machine has no GPU"),
+        (["--set", "model.device=cuda"], "model.device is 'cuda', but this machine has no GPU"),
         (["--set", "model.device=cuda:1"], "model.device is 'cuda:1'"),
     ],
 )

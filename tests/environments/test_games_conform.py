@@ -65,7 +65,7 @@ FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
     "went on differently|its deep copy": lambda game: {"__deepcopy__": lambda self, memo: self},
     "after the end": lambda game: {"moves": lambda self: {"left": ["x"]}},
     "a int, not text": lambda game: {"render": lambda self: 3},
-    "'nobody', which is none": lambda game: {"step": lambda self, a: Step({"nobody": ""})},
+    "'nobody', which is not one of": lambda game: {"step": lambda self, a: Step({"nobody": ""})},
     "not a finite number": lambda game: {"step": lambda self, a: Step(rewards=float("inf"))},
 }
 

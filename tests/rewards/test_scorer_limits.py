@@ -96,7 +96,7 @@ def test_a_part_cannot_hide_the_judges_trouble(score: Score_, use: Use, problem:
 def test_tests_need_a_judge_and_a_test(problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "tests"}}})
     scorer = Scorer(spec, None)
-    with pytest.raises(RewardError, match="no sandbox is open"):
+    with pytest.raises(RewardError, match="needs an open sandbox"):
         asyncio.run(joined_score(scorer, problem, {"main": GOOD}, ["main"]))
 
 

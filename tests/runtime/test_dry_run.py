@@ -115,7 +115,7 @@ def test_functions_of_the_users_are_not_called(project: Path) -> None:
 @pytest.mark.parametrize("source", ["static", "execution"])
 def test_feedback_that_can_tell_nothing_is_refused(project: Path, source: str) -> None:
     recipe = make(turns=2, feedback=[source])
-    told = rf"feedback '{source}' reads programs, and words/0 asks for none.*self, expert"
+    told = rf"feedback '{source}' reads programs, but words/0 is not a code problem.*self, expert"
     with pytest.raises(RecipeError, match=told):
         played(recipe)
     with pytest.raises(RecipeError, match=told):

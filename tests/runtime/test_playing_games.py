@@ -180,7 +180,7 @@ def test_a_fault_of_ones_own_game_is_told(project: Path, fault: str) -> None:
         (["agents.c={prompt: 'x'}"], "as many agents as seats"),
         (["agents.a.prompt='{{ observation.lats }}'"], "did you mean 'last'"),
         (["task.reward={parts: {x: {use: length}}}"], "pays the reward itself"),
-        (["task.kind=text", "task.source={generate: seeds}"], "go with kind 'environment'"),
+        (["task.kind=text", "task.source={generate: seeds}"], "need kind 'environment'"),
     ],
 )
 def test_what_does_not_fit_is_told_before_any_work(

@@ -77,7 +77,7 @@ def test_what_is_done_stays_and_what_was_begun_goes_on(
     seen.clear()
     seen.append([])
     seen.append([])
-    assert "not empty; go on with --resume" in collab("s.yaml", status=2).stderr
+    assert "not empty; continue with --resume" in collab("s.yaml", status=2).stderr
     collab("s.yaml", "--resume", "--jobs", "1")
     assert [call[0] for call in seen[2:]] == ["--resume"], "only what was not done"
     assert results(project).status == "done"

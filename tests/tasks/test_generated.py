@@ -58,7 +58,7 @@ def test_every_generator_with_a_level_makes_several(use: str) -> None:
 
 
 def test_levels_of_a_file_are_its_own() -> None:
-    with pytest.raises(ValidationError, match="give the rows of a file a field 'level'"):
+    with pytest.raises(ValidationError, match="add a field 'level' to the rows"):
         SourceSpec.model_validate({"path": "mine.jsonl", "levels": [1, 2]})
     with pytest.raises(ValidationError, match="rows 1 are too few for 2 levels"):
         SourceSpec.model_validate({"generate": "pocket_code", "levels": [1, 2], "rows": 1})

@@ -179,7 +179,7 @@ def test_a_full_disk_loses_nothing(
     with full_disk(150_000):
         found = CliRunner().invoke(app, ["train", "r.yaml", "--out", "run"])
     assert found.exit_code == 2
-    assert "free some room, then go on with --resume" in found.stderr
+    assert "free some room, then continue with --resume" in found.stderr
     assert len(list(read_episodes(tmp_path / "run"))) > 50
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
     assert list((tmp_path / "run" / "checkpoints").glob("step-*"))

@@ -70,7 +70,7 @@ def test_steps_without_anything_to_learn_are_named(
     assert found.exit_code == 0, found.stderr
     assert f"warning: nothing was learned: {told}" in found.stdout
     assert ("responses are truncated" in found.stdout) == told.endswith("; ")
-    assert "warning: nothing was learned in 2 of 2 steps" in found.stdout
+    assert "warning: training skipped 2 of 2 steps" in found.stdout
     assert json.loads((folder / "run" / "run.json").read_text())["summary"]["unlearned"] == 2
 
 

@@ -218,7 +218,7 @@ def show_training(page: Page, event: RunFinished, folder: str) -> None:
     steps = counted(summary["steps"], "step")
     page.line(f"{steps} in {summary['seconds']:.0f} s")
     if summary.get("unlearned"):
-        text = f"nothing was learned in {summary['unlearned']} of {steps}"
+        text = f"training skipped {summary['unlearned']} of {steps}"
         page.line(("warning: ", f"bold {WARN}"), text)
     if summary["gains"]:
         page.line()

@@ -86,7 +86,7 @@ def _lack(action: Action) -> str:
     """The reason for a response without an artefact."""
     text = action.text.strip()
     if action.tool_calls or before_calls(text) != text:
-        return "a call of a tool, and no answer"
+        return "a tool call and no answer"
     return "no artefact in the response" if text else "empty"
 
 
@@ -158,7 +158,7 @@ def show_feedback(page: Page, turn: Turn) -> None:
     )
     for failure in turn.failures:
         page.line(
-            (f"went on without: {failure.type} ({failure.boundary}): {failure.message}", WARN)
+            (f"continued without it: {failure.type} ({failure.boundary}): {failure.message}", WARN)
         )
 
 

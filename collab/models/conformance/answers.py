@@ -34,7 +34,7 @@ async def batching(bench: Bench) -> str:
         for request, action in zip(requests, actions, strict=True):
             most = request.sampling.max_new_tokens
             counted = action.usage.new_tokens
-            demand(counted <= most, f"{counted} new tokens where max_new_tokens is {most}")
+            demand(counted <= most, f"{counted} new tokens although max_new_tokens is {most}")
         prompts = [action.usage.prompt_tokens for action in actions]
         demand(prompts == sorted(prompts), f"out of order: growing prompts counted as {prompts}")
     return f"{WIDTH} requests with their own settings, {WIDTH} actions in order"
@@ -63,7 +63,7 @@ async def lengths(bench: Bench) -> str:
     demand(len(short.text) < len(longer.text), "12 tokens gave no more text than 4")
     for action, most in ((short, 4), (longer, 12)):
         counted = action.usage.new_tokens
-        demand(counted <= most, f"{counted} new tokens where max_new_tokens is {most}")
+        demand(counted <= most, f"{counted} new tokens although max_new_tokens is {most}")
     return "cut at 4 and 12 tokens, finish_reason length"
 
 

@@ -235,7 +235,7 @@ reason."""
 FAILED = "failed in a pass"
 """Key of torchrun's store under which the first rank that failed in a pass gives the reason."""
 
-GO_ON = "; go on with --resume"
+GO_ON = "; continue with --resume"
 
 
 class TorchRanks(Ranks):
@@ -386,9 +386,9 @@ class TorchRanks(Ranks):
         if others:
             raise known_to_all(
                 TrainingError(
-                    f"{what} of rank {others[0]} are not those of rank 0; go on with --resume, and"
-                    " if it comes again, check that all ranks have the same model, versions and"
-                    " kind of device"
+                    f"{what} of rank {others[0]} differ from those of rank 0; continue with"
+                    " --resume. If the error returns, check that all ranks have the same model,"
+                    " versions and kind of device"
                 )
             )
 

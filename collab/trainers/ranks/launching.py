@@ -62,7 +62,7 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
     log = folder / LOGS / f"rank-{rank}.log"
     last_words = f"{_last_error(log)}; what it said is in {log}" if log.is_file() else ""
     begun = (folder / TRAINING).is_file()
-    going_on = f"; go on with: collab train --resume {folder}" if begun else ""
+    going_on = f"; continue with: collab train --resume {folder}" if begun else ""
     raise TrainingError(f"rank {rank} ended: {why}{last_words}{going_on}")
 
 

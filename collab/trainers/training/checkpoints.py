@@ -64,7 +64,7 @@ class Checkpoints:
             shutil.rmtree(partial, ignore_errors=True)
             raise RecordError(
                 f"checkpoint {path} cannot be written: {error}; earlier ones are whole. If the"
-                f" disk is full, free some room; then go on with {option('resume')}"
+                f" disk is full, free some room, then continue with {option('resume')}"
             ) from error
         self._prune(state.get("best_step"))
         return path

@@ -141,7 +141,7 @@ class TrainingFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.packing = Packing(path)
-        remedy = f"free some room, then go on with {option('resume', path)}"
+        remedy = f"free some room, then continue with {option('resume', path)}"
         self._logs = {name: Log(path / name, remedy) for name in _LOGS}
         self._before_step: dict[str, int] | None = None
         """Sizes of the logs before the step that was played and not yet learned."""

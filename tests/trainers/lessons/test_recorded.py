@@ -228,7 +228,7 @@ def test_more_episodes_than_a_group_takes_come_in_turn() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"algorithm": "marloo", "steps": 1}, "needs those that the team plays now; set algorithm"),
+        ({"algorithm": "marloo", "steps": 1}, "needs episodes that the team plays now; set algorithm"),
         ({"tokens": 9}, "so that tokens means nothing"),
         ({"levels": {}, "steps": 1}, "so that levels means nothing"),
         ({"importance_cap": 2.0}, "so that a correction for the sampler means nothing"),

@@ -70,7 +70,7 @@ def test_an_engine_that_holds_a_part_does_not_wait(tiny_words: Path) -> None:
     engine.load_by(load)
     call = Call(task="t/0", sample=0, turn=0, round=0, agent="a")
     request = Request(call=call, prompt_ids=(1, 2), sampling=Sampling(max_new_tokens=2))
-    with pytest.raises(ModelError, match=r"is sharded over the ranks.*sampled by vllm"):
+    with pytest.raises(ModelError, match=r"is sharded over the ranks.*set model.engine=vllm"):
         asyncio.run(engine.generate([request]))
     asyncio.run(engine.aclose())
 
