@@ -105,8 +105,7 @@ class Narrator:
         return Words(decision.agent, turn, rest, begins=not sent, ends=decision, differs=differs)
 
 
-PING = ": still at work\n\n"
-"""A comment, which clients ignore and proxies count as activity."""
+PING = ": still working\n\nA comment, which clients ignore and proxies count as activity."
 
 DONE = "data: [DONE]\n\n"
 
@@ -234,4 +233,6 @@ class TeamReply(ABC):
 
 def _warned(whose: str) -> str:
     """Return the warning that a client has received another text than the record's."""
-    return f"the streamed text of {whose} is not that of the record; collab.agents holds that one"
+    return (
+        f"the streamed text of {whose} differs from the record; collab.agents has the recorded text"
+    )

@@ -142,7 +142,7 @@ def test_a_folder_without_runs_has_none(tmp_path: Path) -> None:
     assert collab.list_runs(tmp_path) == []
     with pytest.raises(RecordError, match="no folder"):
         collab.list_runs(tmp_path / "none")
-    with pytest.raises(RecordError, match="no training run"):
+    with pytest.raises(RecordError, match="not a training run"):
         collab.read_metrics(tmp_path)
 
 

@@ -127,5 +127,5 @@ def test_the_first_ranks_status_stands_and_another_ones_end_is_told(tmp_path: Pa
     (tmp_path / "logs/rank-2.log").touch()
     with pytest.raises(TrainingError) as raised:
         _tell({2: 1}, tmp_path)
-    told = f"; what it said is in {tmp_path / 'logs/rank-2.log'}"
+    told = f"; its log is {tmp_path / 'logs/rank-2.log'}"
     assert str(raised.value) == f"rank 2 ended: exit status 1{told}{going_on}"

@@ -131,7 +131,7 @@ def test_a_dry_run_shows_ranks_memory_and_the_file(folder: Path) -> None:
     assert found.exit_code == 0, found.stderr
     assert "--set sandbox.workers=5" in found.stdout
     assert "on 16 x h100: fits" in found.stdout
-    assert "16 ranks; micro-batches a step: about" in found.stdout
+    assert "16 ranks; micro-batches per step: about" in found.stdout
     assert "ranks would have nothing to learn from" in found.stdout
     check(found.stdout[found.stdout.index("#!/bin/bash") :])
     told = json.loads(train(folder, "--slurm", "gpus=2", "--dry-run", "--json").stdout)

@@ -98,5 +98,5 @@ def test_a_hub_model_is_fetched_and_found_again_without_the_hub(tiny: Path, tmp_
     assert old.startswith("ModelUnavailable hub model 'somebody/tiny' has no revision 'v9'")
     again, never, _ = _ask_hub("http://127.0.0.1:9", tmp_path, "somebody/tiny@", "a/b@")
     assert again == found
-    assert never.startswith("ModelUnavailable hub model 'a/b' is not cached whole")
+    assert never.startswith("ModelUnavailable hub model 'a/b' is not completely cached")
     assert "HF_ENDPOINT" in never

@@ -44,7 +44,7 @@ def test_the_time_limit_holds_even_when_a_part_blocks(
     score: Score_, use: Use, function: str
 ) -> None:
     started = time.perf_counter()
-    with pytest.raises(RewardError, match=r"'it' was not done within 0\.1 s"):
+    with pytest.raises(RewardError, match=r"'it' was not finished within 0\.1 s"):
         score({"parts": {"it": use(function)}, "seconds": 0.1}, {"main": GOOD})
     assert time.perf_counter() - started < 0.6
 
@@ -179,7 +179,7 @@ def test_a_part_of_ours_that_is_stuck_fails_its_episode_and_holds_up_no_other(
             started = time.perf_counter()
             await asyncio.sleep(0.01)
             slowest = max(slowest, time.perf_counter() - started)
-        with pytest.raises(RewardError, match="not done within"):
+        with pytest.raises(RewardError, match="not finished within"):
             await scoring
         return slowest
 

@@ -171,4 +171,4 @@ def test_more_new_tokens_than_the_context_holds(project: Path, tmp_path: Path) -
         played(recipe)
     later = make(agents=agents, sampling={"max_new_tokens": 200}, turns=2)
     [told] = played(later).warnings
-    assert "may not fit once answers are as long as they may be" in told
+    assert "may not fit if answers reach max_new_tokens" in told

@@ -106,7 +106,7 @@ def test_the_same_in_a_loop(opened: list[str]) -> None:
 
 
 def test_a_team_is_entered_once_at_a_time() -> None:
-    with make() as team, pytest.raises(CollabError, match="entered already"), team:
+    with make() as team, pytest.raises(CollabError, match="already in use"), team:
         pass
 
 

@@ -68,7 +68,7 @@ def test_levels_of_a_file_are_its_own() -> None:
     ("source", "error", "said"),
     [
         ({"generate": "pocket_code", "levels": [1, 3], "rows": 120}, TaskError,
-         r"gives 50 rows, and 60 were asked for; set task.source.rows to 100 or less"),
+         r"returned 50 rows, but 60 are needed; set task.source.rows to 100 or less"),
         ({"generate": "duet", "levels": [1, 2]}, RecipeError, "'level' of generator 'duet'"),
         ({"generate": "pocket_cod"}, RecipeError, "did you mean 'pocket_code'"),
         ({"generate": {"use": "pocket_code", "options": {"level": 9}}}, RecipeError, "level"),

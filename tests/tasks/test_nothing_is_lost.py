@@ -126,7 +126,7 @@ def test_code_that_is_not_whole_is_named_by_its_line(tmp_path: Path, missing: st
         ({"answer": "x"}, "line 2: the field 'prompt' is missing; fields: answer"),
         ({**TEXT, "prompt": " "}, "line 2: the field 'prompt' is empty"),
         ({**TEXT, "prompt": None}, "line 2: the field 'prompt' is empty"),
-        ({}, "line 2: it has no field at all"),
+        ({}, "line 2: the row has no fields"),
     ],
 )
 def test_a_text_without_a_prompt_among_texts_with_one(

@@ -73,7 +73,7 @@ def test_a_run_that_cannot_be_gone_on_with_stays_as_it_is(
 
 
 def test_a_folder_that_holds_no_training_run(recipe: Recipe, tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="no training run"):
+    with pytest.raises(RecordError, match="not a training run"):
         asyncio.run(TrainingRun(recipe, tmp_path, resume=True).run())
 
 

@@ -57,7 +57,7 @@ NOTHING = "def nothing(group):\n    return {}\n"
                 *("task.reward.parts.a_left.weight=0", "task.reward.parts.b_left.weight=0"),
                 "sampling.max_new_tokens=1",
             ],
-            "in each group all returns are equal; ",
+            "all returns of each group are equal; ",
         ),
     ],
 )
