@@ -54,7 +54,7 @@ class Alarm:
 
 @dataclass(frozen=True)
 class HtmlReport:
-    """The page's contents; the script draws curves and episodes from the data."""
+    """The contents of a report page; its script draws curves and episodes from the data."""
 
     title: str
     lead: str

@@ -30,7 +30,7 @@ Row = dict[str, float]
 
 @dataclass(frozen=True)
 class Run:
-    """One run, from whatever of its files can be read."""
+    """One run, with the contents of all readable files."""
 
     name: str
     path: Path
@@ -61,7 +61,7 @@ class Run:
 
 
 def largest_return(run: Run) -> float | None:
-    """The largest return that an episode of the run could have had; None without a score."""
+    """Return the largest possible return of an episode; None without a score."""
     episodes = [*run.episodes, *(item.episode for item in run.held_out)]
     return max((e.largest_return for e in episodes if e.largest_return is not None), default=None)
 

@@ -54,7 +54,7 @@ def best_of(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | No
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """A column in a list of episodes."""
+    """A column that a reward adds to lists of episodes."""
 
     head: str
     cell: Callable[[Score], str]

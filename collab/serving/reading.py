@@ -21,7 +21,7 @@ Value = str | int | float | bool | list[str]
 
 @dataclass(frozen=True)
 class Spoken:
-    """One message of a conversation."""
+    """One message of the conversation in a request."""
 
     role: str
     text: str

@@ -155,7 +155,7 @@ def _agent_details(turn: Turn, decision: Decision) -> dict[str, Any]:
 
 
 class Trimmed:
-    """Text that arrives in pieces, stripped as the whole will be."""
+    """Strips streamed text the same way as the whole text is stripped later."""
 
     def __init__(self) -> None:
         self._kept = ""

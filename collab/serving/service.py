@@ -38,7 +38,7 @@ from collab.telemetry import asked_by
 
 
 class Lanes:
-    """Room for some episodes and a queue of some requests, served in order of arrival."""
+    """Limits the number of running episodes; others wait in order of arrival."""
 
     def __init__(self, episodes: int, queue: int) -> None:
         self.running = self.waiting = 0

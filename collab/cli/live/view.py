@@ -227,7 +227,7 @@ def show_training(page: Page, event: RunFinished, folder: str) -> None:
 
 
 def stage_text(stage: str, done: int, total: int) -> str:
-    """A model's stage with its size in MB, if that is known."""
+    """Return a model's stage with its size in MB, if known."""
     size = f" {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total and done else ""
     size = size or (f" {total / 1e6:.0f} MB" if total else "")
     return stage + size

@@ -39,7 +39,7 @@ def show_episode(page: Page, episode: Episode) -> None:
 
 
 def show_calls(page: Page, turn: Turn) -> None:
-    """Every tool call of the turn with its result, in the order of the record."""
+    """Print every tool call of the turn with its result, in the order of the record."""
     for block in _calls_of(turn):
         page.blocks([block])
 

@@ -92,7 +92,7 @@ class FitQuality:
 
     @property
     def share(self) -> float:
-        """R^2, clipped at 0; 0 as long as nothing is known."""
+        """R^2, clipped at 0; 0 without data."""
         return max(0.0, 1 - self._errors / self._spread) if self._spread > 0 else 0.0
 
     def begin(self) -> None:

@@ -44,7 +44,7 @@ def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> i
 
 
 def backward_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> int:
-    """Bytes of the backward pass through a layer; with `checkpointing` it keeps its own anew."""
+    """Bytes of one layer's backward pass, with its recomputation if `checkpointing`."""
     layer = _layer_bytes(dimensions, tokens)
     return int(GRADIENTS * layer) + (layer if checkpointing else 0)
 
