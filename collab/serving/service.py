@@ -280,7 +280,7 @@ class Service:
 def _why(error: RecordError) -> str:
     """Return the reason of the error, without the file's name."""
     cause = error.__cause__
-    return cause.strerror or "unknown reason" if isinstance(cause, OSError) else "no room"
+    return cause.strerror or "unknown reason" if isinstance(cause, OSError) else "no space left"
 
 
 Hear = Callable[[Event], Awaitable[None]]
