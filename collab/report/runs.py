@@ -224,7 +224,7 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
             episodes = [episode for episode in run.episodes if record.counts(episode)]
             runs.append(replace(run, name=label, episodes=episodes))
     if not runs:
-        raise RecordError(f"{path} holds nothing to report")
+        raise RecordError(f"{path} has nothing to report")
     reading.runs += runs
     if record.has_numbers:
         reading.entrants |= {run.path for run in runs}

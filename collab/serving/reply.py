@@ -105,7 +105,8 @@ class Narrator:
         return Words(decision.agent, turn, rest, begins=not sent, ends=decision, differs=differs)
 
 
-PING = ": still working\n\nA comment, which clients ignore and proxies count as activity."
+PING = ": still working\n\n"
+"""A comment, which clients ignore and proxies count as activity."""
 
 DONE = "data: [DONE]\n\n"
 

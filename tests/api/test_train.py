@@ -140,7 +140,7 @@ def test_settings_are_scalars_of_numpy_or_named_in_the_refusal(
 
 def test_a_folder_without_runs_has_none(tmp_path: Path) -> None:
     assert collab.list_runs(tmp_path) == []
-    with pytest.raises(RecordError, match="no folder"):
+    with pytest.raises(RecordError, match="is not a folder"):
         collab.list_runs(tmp_path / "none")
     with pytest.raises(RecordError, match="not a training run"):
         collab.read_metrics(tmp_path)

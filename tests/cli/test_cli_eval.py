@@ -230,21 +230,21 @@ BAD = {
     "no task": (("pair",), "names no task"),
     "split": (("pair", "-t", "words", "--split", "frist"), "did you mean 'first'?"),
     "no splits": (("pair", "-t", "bare.jsonl", "--split", "test"), "has no splits"),
-    "two selections": (("pair", "-t", "words/1", "--split", "first"), "takes a whole suite"),
+    "two selections": (("pair", "-t", "words/1", "--split", "first"), "needs a whole suite"),
     "k": (
         ("pair", "-t", "words/0", "-n", "4", "--k", "1,10"),
         "give --samples 10 (in Python: samples=), or leave 10 out",
     ),
     "k below 1": (("pair", "-t", "words/0", "--k", "0"), "k must be at least 1, got 0"),
     "no number": (("pair", "-t", "words/0", "--k", "one"), "--k takes numbers"),
-    "greedy": (("pair", "-t", "words/0", "--greedy", "-n", "2"), "all the same"),
+    "greedy": (("pair", "-t", "words/0", "--greedy", "-n", "2"), "samples are all equal"),
     "greedy samples": (
         ("pair", "-t", "words/0", "--greedy", "--set", "samples=3"),
         "so 3 samples add nothing",
     ),
     "rewards": (("pair", "other.yaml"), "the rewards of their suites"),
     "template": (("pair", "wrong", "-t", "words/0"), "team.agents.a.prompt"),
-    "not ours": (("pair", "-t", "words/0", "--out", "tasks"), "tasks holds something else"),
+    "not ours": (("pair", "-t", "words/0", "--out", "tasks"), "tasks has other contents"),
 }
 
 

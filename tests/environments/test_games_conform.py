@@ -55,7 +55,7 @@ def match() -> type[Environment]:
 
 FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
     "did not end": lambda game: {"step": lambda self, actions: Step(self._observed())},
-    "says 0 to 0.5": lambda game: {"returns": (0.0, 0.5)},
+    "allows 0 to 0.5": lambda game: {"returns": (0.0, 0.5)},
     "`zero_sum` is set": lambda game: {"zero_sum": True},
     "two different games": lambda game: {"reset": drawn_outside(game)},
     r"test_games_conform\.py:\d+: ZeroDivisionError": lambda game: {

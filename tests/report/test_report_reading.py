@@ -108,7 +108,7 @@ def test_without_run_json(played: Path) -> None:
     [
         (lambda folder: None, "does not exist"),
         (lambda folder: folder.mkdir(), "is not a run's folder"),
-        (lambda folder: folder.write_text("hello\n"), "holds nothing to report"),
+        (lambda folder: folder.write_text("hello\n"), "has nothing to report"),
         (lambda folder: folder.write_text(""), "no readable episode or training step"),
     ],
 )

@@ -162,7 +162,7 @@ def test_the_record_is_read_where_its_functions_are_gone(
     make().run(ROWS, out=run)
     assert rewards(collab.load(run).run()) == [1.0, 0.0], "here the functions are known"
     monkeypatch.setattr("collab.given._GIVEN", {})
-    with pytest.raises(RecipeError, match="given in Python"):
+    with pytest.raises(RecipeError, match="passed in Python"):
         collab.load(run)
     again = collab.load(
         run, rewards=[lambda context: 0.5], settings=["team.agents.high.parser=text"]

@@ -48,7 +48,7 @@ def test_files_import_each_other(sandbox: Sandbox, program: str) -> None:
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        (HELPER + HELPER + MAIN, "'shapes/area.py' is written twice"),
+        (HELPER + HELPER + MAIN, "'shapes/area.py' occurs twice"),
         ("# file: ../a.py\n" + MAIN, "not a file name"),
         ("# file: os.py\n" + MAIN, "standard module"),
         (HELPER + "x = (\n" + MAIN, r"\(shapes/area.py, line 3"),

@@ -140,7 +140,7 @@ def test_a_study_of_ones_own_rule_is_one_line(project: Path) -> None:
     ("change", "told"),
     [
         (("tokens: 100", "tokens: 0"), "tokens"),
-        (("trainers: [magrpo,", "trainers: [cross,"), "trainers: cross stands twice"),
+        (("trainers: [magrpo,", "trainers: [cross,"), "trainers: cross occurs twice"),
         (("evaluations: 2", "evaluatons: 2"), "did you mean 'evaluations'?"),
         (
             ("  trainer.group_size: 4", "  trainer.steps: 4"),
@@ -199,7 +199,7 @@ def test_the_share_solved_is_compared_where_it_is_asked_for(project: Path, solve
     (project / "s.yaml").write_text(text)
     found = collab("s.yaml", "--jobs", "1", status=0 if solves else 2)
     if not solves:
-        assert "set `solves: true` for a part of the reward" in found.stderr
+        assert "set `solves: true` for a part" in found.stderr
         return
     cells = results(project).cells
     for cell in cells:

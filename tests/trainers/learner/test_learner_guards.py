@@ -187,7 +187,7 @@ def test_where_memory_runs_out_the_step_is_that_of_smaller_micro_batches(
             torch.testing.assert_close(ours[3][name], tensor, rtol=0, atol=0)
     assert max(tried[0]) > 12 >= max(tried[1])
     [warning] = warnings[0]
-    assert f"in micro-batches of 32 tokens; collab continues with {tokens}," in warning
+    assert f"in micro-batches of 32 tokens; collab continues with {tokens}." in warning
     assert warnings[1:] == [[], [], []]
 
 

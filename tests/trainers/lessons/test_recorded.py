@@ -232,9 +232,9 @@ def test_more_episodes_than_a_group_takes_come_in_turn() -> None:
             {"algorithm": "marloo", "steps": 1},
             "needs episodes that the team plays now; set algorithm",
         ),
-        ({"tokens": 9}, "so that tokens means nothing"),
-        ({"levels": {}, "steps": 1}, "so that levels means nothing"),
-        ({"importance_cap": 2.0}, "so that a correction for the sampler means nothing"),
+        ({"tokens": 9}, "so tokens has no effect"),
+        ({"levels": {}, "steps": 1}, "so levels has no effect"),
+        ({"importance_cap": 2.0}, "so a correction for the sampler has no effect"),
     ],
 )
 def test_what_goes_with_playing_is_refused(settings: dict[str, Any], said: str) -> None:
