@@ -81,8 +81,8 @@ class AdapterStore:
         """
         if not is_adapter(folder):
             raise ModelError(
-                f"adapter {folder} is not a folder with an {ADAPTER_CONFIG}, and not an adapter that"
-                " was given to the engine"
+                f"adapter {folder} is not a folder with an {ADAPTER_CONFIG}, and not an adapter"
+                " that was given to the engine"
             )
         return self.add(folder.name, lambda target: _copy(folder, target))
 

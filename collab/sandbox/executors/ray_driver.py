@@ -145,7 +145,7 @@ class Driver:
             if "lost" not in result:
                 return result
             lost.append(f"on {result['node']}: {result['lost']}")
-        return {"trouble": f"the trial was lost {TRIES} times, the last time because: {lost[-1]}"}
+        return {"trouble": f"the trial was lost {TRIES} times, last error: {lost[-1]}"}
 
     async def _on_a_node(self, job: Job) -> Result:
         waiting = self._judge.remote(job, self._isolation, sandbox_code())
