@@ -255,7 +255,7 @@ def join_class(artefacts: Mapping[str, str], problem: Problem) -> Joint:
     entry = str(problem.public.get("entry_point", ""))
     if not entry.startswith(classes.CLASS):
         raise AgentError(
-            f"the join 'class' makes a class, and {problem.address} asks for"
+            f"the join 'class' makes a class, but {problem.address} asks for"
             f" {entry or 'no program'}; set team.join to python"
         )
     prompt = str(problem.public.get("prompt", ""))

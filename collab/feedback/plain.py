@@ -134,12 +134,12 @@ class Plugin:
     def _item(self, outcome: Outcome, agent: Any, item: Any) -> Feedback:
         if agent not in outcome.agents:
             raise FeedbackError(
-                f"feedback '{self.name}' tells {agent!r:.40}; the team: {', '.join(outcome.agents)}"
+                f"feedback '{self.name}' names {agent!r:.40}; the team: {', '.join(outcome.agents)}"
             )
         if isinstance(item, str):
             return Feedback(source=self.name, text=item)
         if isinstance(item, Feedback):
             return item
         raise FeedbackError(
-            f"feedback '{self.name}' tells {agent} a {type(item).__name__}, not text or Feedback"
+            f"feedback '{self.name}' has a {type(item).__name__} for {agent}, not text or Feedback"
         )

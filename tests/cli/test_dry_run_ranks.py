@@ -104,7 +104,7 @@ def test_the_gpus_of_this_machine_are_planned_for_as_they_are_taken(
     """All of them, and as much as the smallest one holds."""
     found = dry(folder, "--set", "model.device=auto")
     assert "on 2 x l4: fits" in found.stdout
-    assert "of 24.0 GB a GPU" in found.stdout
+    assert "of 24.0 GB per GPU" in found.stdout
     assert "on h100: fits" in dry(folder, "--set", "model.device=auto", "--gpus", "1").stdout
     found = dry(folder, "--set", "model.device=auto", "--gpus", "3")
     assert "--gpus 3 is more than the 2 of this machine" in found.stderr

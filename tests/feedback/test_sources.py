@@ -97,7 +97,7 @@ def test_an_outcome_holds_nothing_hidden(outcome_of: OutcomeOf) -> None:
     ("function", "message"),
     [
         ("raises", "feedback 'mine.py:raises': mine.py:10: KeyError: 'nothing there'"),
-        ("stranger", "tells 'nobody'; the team: aux, main"),
+        ("stranger", "names 'nobody'; the team: aux, main"),
         ("number", "tells main a int"),
         ("listing", "gave a list; a source returns text for all agents, or a dict"),
     ],

@@ -50,7 +50,9 @@ async def streaming(bench: Bench) -> str:
     [action] = await bench.ask(request_of(), progress=progress)
     counts, text = [count for count, _ in told], "".join(text for _, text in told)
     demand(counts == sorted(counts), f"progress counts tokens backwards: {counts}")
-    demand(text in ("", action.text), f"progress told {text!r}, and the answer is {action.text!r}")
+    demand(
+        text in ("", action.text), f"progress reported {text!r}, and the answer is {action.text!r}"
+    )
     return f"{len(told)} reports, {len(text)} of {len(action.text)} characters"
 
 

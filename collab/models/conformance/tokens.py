@@ -41,7 +41,7 @@ def _read_back(bench: Bench, actions: list[Action]) -> str:
         return "ids and log-probabilities agree; no tokenizer to check the text with"
     for action in actions:
         said = tokenizer.decode(list(action.token_ids), skip_special_tokens=True)
-        demand(said == action.text, f"the tokens say {said!r}, the text {action.text!r}")
+        demand(said == action.text, f"the tokens decode to {said!r}, the text {action.text!r}")
     return "ids, log-probabilities and text agree"
 
 

@@ -213,7 +213,7 @@ def not_wrapper(
     if not use.used:
         return 0.0, use.reason
     if use.wrapper:
-        return 0.0, f"all it returns is the value of '{name}', unchanged"
+        return 0.0, f"it returns the value of '{name}' unchanged"
     return 1.0, f"it does more than forward the value of '{name}'"
 
 

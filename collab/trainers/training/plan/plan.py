@@ -79,11 +79,11 @@ class OnCard:
         twice = "computed twice" if self.gradient_checkpointing else "kept"
         share = ceil(self.micro_batches / self.ranks)
         lines = [
-            f"on {self.card}: {'fits' if self.fits else 'does not fit'}, {of} a GPU",
+            f"on {self.card}: {'fits' if self.fits else 'does not fit'}, {of} per GPU",
             f"  learning: micro-batches of {self.micro_batch_tokens:,} tokens, activations {twice},"
             f" logits of {self.head_chunk_tokens:,} tokens at once",
             f"  {counted(self.ranks, 'rank')}; micro-batches per step: about"
-            f" {self.micro_batches:,}, {share:,} a rank",
+            f" {self.micro_batches:,}, {share:,} per rank",
         ]
         if self.micro_batches < self.ranks:
             idle = self.ranks - self.micro_batches
@@ -186,7 +186,7 @@ class Plan:
             f" {self.held_out_tasks:,} held out{self._unused()}",
             f"per step: {counted(self.episodes_per_step, 'episode')},"
             f" {counted(self.responses_per_step, 'response')}, at most {self.tokens_per_step:,}"
-            f" tokens, {self.update_tokens_per_step:,} of them computed to learn from",
+            f" tokens, {self.update_tokens_per_step:,} of them computed in the update",
             *self.filter,
             *self.overlap,
             *self.rounds,
