@@ -96,10 +96,10 @@ def check_module(kind: str, reference: str) -> None:
     origin, _, name = reference.rpartition(":")
     if is_of_python(reference) and given(reference) is None:
         raise RecipeError(
-            f"{kind} '{reference}': the function {name} was given in Python, by a script or a"
-            " notebook that has ended, so it cannot be run from the record; give it in"
-            f" Python again, e.g. collab.load(RUN, rewards=[{name}]), or put it into a file and"
-            f" name it FILE.py:{name}; a run keeps functions that a script imports from a file"
+            f"{kind} '{reference}': the function {name} was passed in Python, by a script or a"
+            " notebook that has ended, so the record cannot run it; pass it again, e.g."
+            f" collab.load(RUN, rewards=[{name}]), or put it into a file and name it"
+            f" FILE.py:{name}; a run keeps functions that a script imports from a file"
         )
     if not origin.endswith(".py"):
         _refuse_pythons_own(kind, reference, origin)
@@ -108,8 +108,8 @@ def check_module(kind: str, reference: str) -> None:
 def _refuse_pythons_own(kind: str, reference: str, module: str) -> None:
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise RecipeError(
-            f"{kind} '{reference}' is a function of Python itself, which is no {kind}; write one"
-            " in a file of yours, file.py:function"
+            f"{kind} '{reference}' is a function of Python itself, not a {kind}; write your own,"
+            " file.py:function"
         )
 
 
@@ -126,7 +126,7 @@ def check_call(
         signature.bind(*takes, **dict.fromkeys(options))
     except TypeError as error:
         raise RecipeError(
-            f"{what} is called with ({', '.join(takes)}) and takes {signature}: {error}"
+            f"{what} is called with ({', '.join(takes)}) but takes {signature}: {error}"
         ) from None
 
 
@@ -167,7 +167,7 @@ def check_plain(what: str, function: Callable[..., Any]) -> None:
         RecipeError: it is.
     """
     if inspect.iscoroutinefunction(function):
-        raise RecipeError(f"{what} is an async function, which is not waited for; make it plain")
+        raise RecipeError(f"{what} is an async function; use a plain function")
 
 
 def call(what: str, boundary: type[CollabError], function: Callable[..., Any], *args: Any) -> Any:
@@ -190,9 +190,7 @@ def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
     try:
         return inspect.signature(function)
     except (ValueError, TypeError):
-        raise RecipeError(
-            f"{what} does not tell what it takes; give a function of Python"
-        ) from None
+        raise RecipeError(f"{what} has no signature; give a Python function") from None
 
 
 def check_options(

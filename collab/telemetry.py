@@ -46,7 +46,7 @@ def set_up() -> str | None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        return f"{named} is set, and no spans are sent: run {install('otel')}"
+        return f"{named} is set, but no spans are sent; run {install('otel')}"
     if not isinstance(trace.get_tracer_provider(), TracerProvider):
         os.environ.setdefault("OTEL_SERVICE_NAME", "collab")
         provider = TracerProvider()

@@ -55,7 +55,7 @@ def charge(cost: int) -> None:
     left[0] -= cost
     if left[0] < 0:
         raise Overrun(
-            f"the template handles more than {MOST:,} characters, of which each step counts as"
+            f"the template handles more than {MOST:,} characters, where each step counts as"
             f" {STEP}; shorten its loops, repetitions and texts"
         )
 

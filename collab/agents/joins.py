@@ -182,12 +182,12 @@ def _own(
     if isinstance(made, str):
         return located(made, artefacts)
     if not isinstance(made, Joint):
-        raise AgentError(f"{what} gave a {type(made).__name__}; a join gives a text or a Joint")
+        raise AgentError(f"{what} returned a {type(made).__name__}; a join returns text or a Joint")
     n_lines = len(made.text.split("\n"))
     for agent, (first, last) in made.spans.items():
         if agent not in artefacts or not 1 <= first <= last <= n_lines:
             raise AgentError(
-                f"{what} gave {agent!r:.40} the lines {first} to {last}; the joint artefact has"
+                f"{what} returned lines {first} to {last} for {agent!r:.40}; the joint artefact has"
                 f" {n_lines} lines, of {', '.join(artefacts)}"
             )
     return made
@@ -255,7 +255,7 @@ def join_class(artefacts: Mapping[str, str], problem: Problem) -> Joint:
     entry = str(problem.public.get("entry_point", ""))
     if not entry.startswith(classes.CLASS):
         raise AgentError(
-            f"the join 'class' makes a class, and {problem.address} asks for"
+            f"the join 'class' makes a class, but {problem.address} asks for"
             f" {entry or 'no program'}; set team.join to python"
         )
     prompt = str(problem.public.get("prompt", ""))

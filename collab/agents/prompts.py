@@ -14,8 +14,8 @@ from collab.agents.parsers import docstring, signature
 from collab.errors import AgentError, RecipeError, nearest
 
 _NOTHING_SEEN = {
-    "others": "others is only seen in sequential and discussion, of those who acted before",
-    "previous": "previous is only seen in sequential and discussion, after the first turn",
+    "others": "only sequential and discussion teams see `others`: the agents that acted before",
+    "previous": "only sequential and discussion teams see `previous`, from the second turn on",
 }
 
 
@@ -81,7 +81,7 @@ class _Fields(dict[str, Any]):
     def _lacks(self, name: str) -> str:
         """Return the error for a template that uses an unknown name."""
         if name in self._hidden:
-            return f"'{name}' is hidden: no agent sees it{self._known()}"
+            return f"'{name}' is a hidden field; no agent sees it{self._known()}"
         if not self and self._called in _NOTHING_SEEN:
             return f"{self._called} has no '{name}': {_NOTHING_SEEN[self._called]}"
         close = nearest(name, self)

@@ -230,7 +230,7 @@ def _guarded(program: Program, scope: Scope, node: ast.AST) -> Reasons:
     if calls and any(_answers_without(program, scope, node, handler) for handler in handlers):
         yield (
             {name.lineno for name in calls},
-            f"calls '{program.helper}' where an exception leads to an answer without it",
+            f"calls '{program.helper}' and answers without it if it raises an exception",
         )
 
 
@@ -265,7 +265,7 @@ def _checked(program: Program, scope: Scope, node: ast.AST) -> Reasons:
     for test, branches in _checks(scope, node):
         lines = _doubts(program, scope, test)
         if lines and any(_answers_itself(program, scope, branch) for branch in branches):
-            yield lines, f"checks what '{program.helper}' gives and else computes the answer itself"
+            yield lines, f"checks the value of '{program.helper}', else computes the answer itself"
 
 
 def _checks(scope: Scope, node: ast.AST) -> Iterator[tuple[ast.expr, list[Statements]]]:
@@ -340,7 +340,7 @@ def strategy_filter(program: Program) -> Match | None:
         if (deciding := program.of(scope, test)) and not deciding & answers
         for line in program.marks(scope, test)
     }
-    why = f"what '{program.helper}' gives decides what is done and is not itself the answer"
+    why = f"the value of '{program.helper}' decides what happens, but is not the answer itself"
     return match("filter", lines, why) if lines else None
 
 
@@ -363,7 +363,7 @@ def wrapper(program: Program) -> Match | None:
     if not only_forwards(program.scopes, program.entry, program.aliases):
         return None
     lines = {name.lineno for name in program.calls} | _answers(program)
-    return match("wrapper", lines, f"all it returns is what '{program.helper}' gives, unchanged")
+    return match("wrapper", lines, f"returns the value of '{program.helper}' unchanged")
 
 
 def _answers(program: Program) -> set[int]:
@@ -450,7 +450,7 @@ def classify(
         matches = tuple(shown for rule in _RULES if (shown := rule(flow)) is not None)
     except TooMuchWork:
         return Classification(
-            reason=f"the program takes more than {MAX_STEPS:,} steps to look through"
+            reason=f"the analysis of the program takes more than {MAX_STEPS:,} steps"
         )
     return Classification(matches or (_otherwise(flow),))
 
@@ -496,4 +496,6 @@ def _bindings(scope: Scope, name: str) -> Iterator[int]:
 def _otherwise(program: Program) -> Match:
     """Classify a helper whose value counts, but that no other rule matches."""
     lines = {name.lineno for name in program.calls}
-    return match("decorator", lines, f"what '{program.helper}' gives takes effect on the way")
+    return match(
+        "decorator", lines, f"uses the value of '{program.helper}' on the way to the answer"
+    )

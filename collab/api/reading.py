@@ -29,7 +29,7 @@ def read_metrics(run: str | Path) -> list[dict[str, Any]]:
 def rows_of(run: Path, kind: str) -> list[dict[str, Any]]:
     """Return the lines of one kind in a training run's metrics, without the key for the kind."""
     if not (run / METRICS).is_file():
-        raise RecordError(f"{run} is no training run: it has no {METRICS}")
+        raise RecordError(f"{run} is not a training run: it has no {METRICS}")
     lines = read_lines(run / METRICS, parse_json, "not JSON")
     if lines.broken:
         raise RecordError(lines.broken[0])
@@ -45,7 +45,9 @@ def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:
     """
     root = Path(folder)
     if not root.is_dir():
-        raise RecordError(f"{root} is no folder; runs are in runs/ or where out= said")
+        raise RecordError(
+            f"{root} is not a folder; runs are in runs/, or in the folder given as out="
+        )
     paths = sorted(root.glob(f"*/{RUN}"), key=lambda path: path.stat().st_mtime, reverse=True)
     return [about for path in paths for about in _about(path.parent)]
 

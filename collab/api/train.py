@@ -129,7 +129,7 @@ def _recipe(
     trust: Consent = False,
 ) -> Recipe:
     if team is None:
-        raise RecipeError("give a team to train, or resume=RUN to go on with a run")
+        raise RecipeError("give a team to train, or resume=RUN to continue a run")
     if isinstance(team, Team):
         rewards = team.rewards if rewards is None else rewards
         hidden = team.hidden if hidden is None else hidden
@@ -152,6 +152,6 @@ def _recipe(
 def _check_resumed(*others: object) -> None:
     if any(other is not None for other in others):
         raise RecipeError(
-            "resume continues a run as it is, so it takes no team, task, trainer, hidden or out;"
-            " settings can change what may change"
+            "resume continues a run with its own recipe; leave out team, task, trainer, hidden"
+            " and out, and use settings to change a key"
         )

@@ -155,7 +155,7 @@ def report(error: Exception) -> int:
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     print("".join(traceback.format_list(frames)), end="", file=sys.stderr)
     print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
-    print("this is a defect of collab; please report it with the command line", file=sys.stderr)
+    print("this is a bug in collab; please report it with the command line", file=sys.stderr)
     return FAILED
 
 

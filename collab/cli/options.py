@@ -139,7 +139,7 @@ def consent(trust: bool) -> Consent:
 
 def _ask(question: Question) -> bool:
     print(question.text(), file=sys.stderr)
-    text = "Read these files first. Go on, now and whenever they are the same?"
+    text = "Read these files first. Allow them, now and until they change?"
     return typer.confirm(text, default=False, err=True)
 
 

@@ -101,9 +101,9 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
 
 def _tools(recipe: Recipe) -> list[str]:
     means = {
-        "template": "by the chat template of its model",
-        "text": "in text: its model has no chat template that knows them",
-        "service": "in the service's own fields",
+        "template": "with its model's chat template",
+        "text": "as text, because its model's chat template has no tools",
+        "service": "in the service's own format",
     }
     return [f"tools: {name} calls them {means[how]}" for name, how in tool_forms(recipe).items()]
 

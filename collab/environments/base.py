@@ -100,10 +100,10 @@ def fault_of(step: Any, seats: Sequence[str]) -> str:
     paid = step.rewards if isinstance(step.rewards, Mapping) else {"": step.rewards}
     for seat in (*step.observations, *filter(None, paid)):
         if seat not in seats:
-            return f"something to '{seat}', which is none of its seats: {', '.join(seats)}"
+            return f"an observation for '{seat}', which is not one of its seats: {', '.join(seats)}"
     wrong = [t for t in map(type, step.observations.values()) if not issubclass(t, _TOLD)]
     if wrong:
-        return f"a {wrong[0].__name__} to observe, not text or an Observation"
+        return f"a {wrong[0].__name__} as an observation, not text or an Observation"
     for reward in paid.values():
         if not _is_number(reward):
             return f"the reward {reward!r:.80}, not a finite number"

@@ -68,7 +68,7 @@ def seeds_reproduce(make: NewGame, episodes: int, seed: int) -> None:
         if first != transcript(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}")):
             raise Fault(f"seed {number} made two different games")
         if first != transcript(used, Random(f"{seed} {number}"), Random(f"{seed} {number}")):
-            raise Fault(f"seed {number} made another game on a used object")
+            raise Fault(f"a used object made a different game from seed {number}")
 
 
 def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
@@ -160,9 +160,9 @@ def check_returns(game: Environment, total: Mapping[str, float]) -> None:
     least, most = game.returns
     for seat, earned in total.items():
         if not (isfinite(earned) and least - 1e-9 <= earned <= most + 1e-9):
-            raise Fault(f"{seat} earned {earned:g}, and `returns` says {least:g} to {most:g}")
+            raise Fault(f"{seat} earned {earned:g}, but `returns` allows {least:g} to {most:g}")
     if game.zero_sum and abs(sum(total.values())) > 1e-9:
-        raise Fault(f"`zero_sum` is set, and the seats earned {sum(total.values()):g} together")
+        raise Fault(f"`zero_sum` is set, but the seats earned {sum(total.values()):g} together")
 
 
 def transcript(game: Environment, deal: Random, chance: Random) -> list[Any]:

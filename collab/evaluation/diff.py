@@ -91,7 +91,7 @@ def _teams(folder: Path) -> dict[str, Path]:
         return {folder.name: folder}
     teams = {file.parent.name: file.parent for file in sorted(folder.glob(f"*/{EPISODES}"))}
     if not teams:
-        raise RecordError(f"{folder}: the evaluation holds no team that was begun")
+        raise RecordError(f"{folder}: the evaluation has not started any team")
     return teams
 
 
@@ -146,16 +146,18 @@ def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
         side.values.get(names.JOINT_RETURN, {}) for side in (one, other)
     ]
     if not set(tasks[0]) & set(tasks[1]):
-        notes.append("no problem was played by both; collab eval sets teams on the same problems")
+        notes.append(
+            "the two have no problem in common; collab eval plays teams on the same problems"
+        )
     if one.largest_return != other.largest_return:
         notes.append(
-            f"the largest returns differ ({one.largest_return} and {other.largest_return}):"
+            f"the largest returns differ ({one.largest_return} and {other.largest_return});"
             " compare the shares"
         )
     if any(key.startswith(("task.reward", "rewards")) for key in keys):
-        notes.append("the rewards differ: points are not of one scale")
+        notes.append("the rewards differ, so points are not comparable")
     if any(key.startswith("data/") for key in keys):
-        notes.append("the rows differ: problems of one address may not be the same")
+        notes.append("the rows differ, so an address may name different problems")
     return notes
 
 

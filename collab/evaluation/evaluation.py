@@ -193,8 +193,8 @@ class EvaluationRun:
                 known = metric.tasks if metric else 0
                 if known < problems:
                     yield (
-                        f"{team.label}: pass@{k} and the like are of {known} of {problems}"
-                        f" problems, those with {k} finished episodes"
+                        f"{team.label}: pass@{k} and other values at {k} cover {known} of"
+                        f" {problems} problems: those with {k} finished episodes"
                     )
 
     def _save(self) -> None:
@@ -243,7 +243,7 @@ def _notes(suite: str, teams: Sequence[TeamResult]) -> Iterator[str]:
             types = ", ".join(f"{name} {count}" for name, count in team.failures.items())
             yield (
                 f"{team.label}: {team.failed} of {counted(team.episodes, 'episode')} failed"
-                f" ({types}) and count for nothing; the same command tries them again"
+                f" ({types}) and do not count; the same command plays them again"
             )
 
 

@@ -51,12 +51,12 @@ class TeamFolder:
 
     def append(self, episode: Episode) -> None:
         """Add a finished episode, whole or not at all; raises RecordError where it does not fit."""
-        assert self._open is not None, "the folder was begun"
+        assert self._open is not None, "the folder was created"
         self._open.append(episode)
         self.episodes[episode.task, episode.sample] = episode
 
     def close(self, status: str, summary: Mapping[str, Any]) -> None:
-        """Write status and summary, if the folder was begun."""
+        """Write status and summary, if the folder was created."""
         if self._open is not None:
             self._open.finish({**self.about, "status": status, "summary": dict(summary)})
 
@@ -71,7 +71,7 @@ class EvaluationFolder:
         try:
             if path.exists() and not (path / EVAL).exists() and _visible(path):
                 raise RecordError(
-                    f"{path} holds something else; give another folder with {option('out')}"
+                    f"{path} has other contents; give another folder with {option('out')}"
                 )
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}") from error

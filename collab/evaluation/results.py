@@ -278,7 +278,7 @@ def _names(results: Results) -> Iterator[str]:
 
 
 def title_of(name: str) -> str:
-    """The title of a metric in a table."""
+    """Return the title of a metric in a table."""
     if name == names.JOINT_RETURN:
         return "return"
     part, level = (names.matched(p, name) for p in (names.VALUE_OF_PART, names.LEVEL))

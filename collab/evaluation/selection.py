@@ -97,13 +97,13 @@ def check_selectable(recipe: Recipe, how: Selection) -> None:
         )
     if recipe.team.turns > 1:
         raise RecipeError(
-            f"--select examples chooses among programs of one turn, and the team has"
+            "--select examples chooses among programs of one turn, but the team has"
             f" {recipe.team.turns}; set team.turns=1"
         )
     if how.recombine and not are_independent(rehearsed(recipe)):
         raise RecipeError(
-            f"--recombine joins parts that were written side by side, and in"
-            f" '{recipe.team.protocol}' agents answer to each other; leave --recombine out"
+            "--recombine joins parts that agents wrote independently, but in"
+            f" '{recipe.team.protocol}' agents see each other's answers; leave out --recombine"
         )
 
 

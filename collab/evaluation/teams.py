@@ -81,7 +81,7 @@ def find_teams(
         TaskError: the suite lacks a problem or a split.
     """
     if not names:
-        raise RecipeError("an evaluation takes at least one team, none is given")
+        raise RecipeError("an evaluation needs at least one team, got none")
     labels = _labels(names)
     read = [
         read_recipe(
@@ -141,7 +141,7 @@ def _labels(names: Sequence[Named]) -> list[str]:
     texts = [str(name) for name in names if isinstance(name, str | PathLike)]
     if len(set(texts)) < len(texts):
         twice = next(name for name in texts if texts.count(name) > 1)
-        raise RecipeError(f"'{twice}' is given twice; a team is compared with others")
+        raise RecipeError(f"'{twice}' is given twice; name each team once")
     labels: list[str] = []
     for name in names:
         path = Path(name if isinstance(name, str | PathLike) else _name_of(name))
@@ -168,8 +168,8 @@ def _checked(name: Named) -> Named:
         return name
     if Path(name).is_dir() and not (Path(name) / RECIPE).is_file():
         raise RecipeError(
-            f"the folder '{name}' holds no {RECIPE}, so there is no team in it; give the folder of"
-            " a run, or of a training run that has saved its team"
+            f"the folder '{name}' holds no {RECIPE}, so it is not a team; give the folder of a"
+            " run, or of a training that has saved its team"
         )
     return name
 
@@ -177,8 +177,8 @@ def _checked(name: Named) -> Named:
 def _greedy(recipe: Recipe) -> Recipe:
     if recipe.samples > 1:
         raise RecipeError(
-            f"greedy responses are all the same, so {recipe.samples} samples add nothing;"
-            f" leave out {option('samples')} or {option('greedy')}"
+            f"greedy samples are all equal, so {recipe.samples} samples add nothing; leave out"
+            f" {option('samples')} or {option('greedy')}"
         )
     return recipe.with_agents(
         {
@@ -219,15 +219,15 @@ def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[
     if split is None:
         return list(tasks)
     if recipe.task is None:
-        raise RecipeError(f"split takes a suite; give one with {option('task', 'SUITE')}")
+        raise RecipeError(f"--split needs a suite; give one with {option('task', 'SUITE')}")
     suites = list(tasks) or [recipe.task.source.path or recipe.task.name]
     for address in suites:
         if split_address(address)[1]:
-            raise RecipeError(f"split takes a whole suite, got task {address}")
+            raise RecipeError(f"--split needs a whole suite, got task {address}")
     splits = recipe.task.splits
     if not splits:
         raise TaskError(
-            f"the suite '{recipe.task.name}' names no splits; leave out {option('split')}"
+            f"the suite '{recipe.task.name}' has no splits; leave out {option('split')}"
         )
     if split not in splits:
         raise UnknownName(f"split of {recipe.task.name}", split, splits)
@@ -308,12 +308,12 @@ def overlap_notes(
             trained = _trained_on(run, trust)
         except Untrusted:
             yield (
-                f"which problems {run.name} was trained on is not known: a function from elsewhere"
+                f"the training problems of {run.name} are unknown: a function from elsewhere"
                 f" generates them; read {run / TRAINING}, and give {option('trust')}"
             )
             continue
         except CollabError as error:
-            yield f"which problems {run.name} was trained on is not known: {error}"
+            yield f"the training problems of {run.name} are unknown: {error}"
             continue
         seen = sum(_fields_of(problem) in trained for problem in problems)
         if seen:

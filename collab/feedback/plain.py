@@ -63,8 +63,8 @@ def entry_point(problem: Problem, source: str) -> str:
     name = problem.public.get("entry_point")
     if not isinstance(name, str):
         raise FeedbackError(
-            f"feedback '{source}' reads programs, and {problem.address} asks for none (it has no"
-            " field 'entry_point'); sources that suit it: self, expert, or a function of your own"
+            f"feedback '{source}' reads programs, but {problem.address} is not a code problem (no"
+            " field 'entry_point'); use self, expert or your own function"
         )
     return name
 
@@ -123,8 +123,8 @@ class Plugin:
             returned = dict.fromkeys(outcome.agents, returned)
         if not isinstance(returned, Mapping):
             raise FeedbackError(
-                f"feedback '{self.name}' gave a {type(returned).__name__}; a source gives a text"
-                " for everyone, or a dict from agent to text or Feedback"
+                f"feedback '{self.name}' gave a {type(returned).__name__}; a source returns text"
+                " for all agents, or a dict from agent to text or Feedback"
             )
         return {agent: self._item(outcome, agent, item) for agent, item in returned.items()}
 
@@ -134,12 +134,12 @@ class Plugin:
     def _item(self, outcome: Outcome, agent: Any, item: Any) -> Feedback:
         if agent not in outcome.agents:
             raise FeedbackError(
-                f"feedback '{self.name}' tells {agent!r:.40}; the team: {', '.join(outcome.agents)}"
+                f"feedback '{self.name}' names {agent!r:.40}; the team: {', '.join(outcome.agents)}"
             )
         if isinstance(item, str):
             return Feedback(source=self.name, text=item)
         if isinstance(item, Feedback):
             return item
         raise FeedbackError(
-            f"feedback '{self.name}' tells {agent} a {type(item).__name__}, not text or Feedback"
+            f"feedback '{self.name}' has a {type(item).__name__} for {agent}, not text or Feedback"
         )

@@ -65,7 +65,7 @@ def _open(spec: FeedbackSpec, sandbox: Sandbox | None, open_model: OpenModel) ->
             return Static(spec)
         case ExecutionFeedback():
             if sandbox is None:
-                raise RecipeError("feedback 'execution' runs programs, and no sandbox is open")
+                raise RecipeError("feedback 'execution' needs an open sandbox")
             return Execution(spec, sandbox)
         case SolvedFeedback():
             return Solved()
@@ -128,6 +128,6 @@ async def _ask(
     except Exception as error:
         if timeout.expired():
             return FeedbackError(
-                f"feedback '{source.name}' did not come within {spec.seconds:g} s (its 'seconds')"
+                f"feedback '{source.name}' took longer than {spec.seconds:g} s (its 'seconds')"
             )
         return attribute(error, FeedbackError, f"feedback '{source.name}'")

@@ -93,8 +93,8 @@ def _binary(name: str) -> str:
 
 def _missing(name: str) -> FeedbackUnavailable:
     return FeedbackUnavailable(
-        f"feedback 'static' lists the tool '{name}', which is not installed; install it"
-        f" (pip install {name}) or take it out of 'tools'"
+        f"feedback 'static' lists the tool '{name}', which is not installed; run pip install"
+        f" {name}, or remove it from 'tools'"
     )
 
 

@@ -206,7 +206,7 @@ class ScriptedModel(_Prepared):
             if queue
         ]
         if left:
-            raise ModelError(f"answers of {self.name!r} were not asked for: {'; '.join(left)}")
+            raise ModelError(f"unused answers of {self.name!r}: {'; '.join(left)}")
 
     async def _pause(self, actions: Sequence[Action]) -> None:
         await asyncio.sleep(max((action.seconds for action in actions), default=0.0))

@@ -22,8 +22,8 @@ def read_key(variable: str) -> str:
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise ModelUnavailable(
-            f"{variable} holds no key: it has line breaks within, or characters beyond ASCII; "
-            "set it anew"
+            f"{variable} does not hold a key: it contains line breaks or non-ASCII characters; set"
+            " it again"
         )
     return key
 

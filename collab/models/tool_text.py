@@ -98,7 +98,7 @@ def _read_list(content: str) -> tuple[ToolCall, ...]:
         if again := _LIST.match(content, end):
             end = again.end()
     if not calls:
-        raise UnreadableCall("no name with its arguments stands behind [TOOL_CALLS]")
+        raise UnreadableCall("no tool name with arguments follows [TOOL_CALLS]")
     return tuple(calls)
 
 

@@ -27,13 +27,12 @@ def check_four_bits(model: str, device: torch.device) -> None:
     """Raise ModelUnavailable if weights cannot be held in 4 bits here."""
     if device.type not in ("cpu", "cuda"):
         raise ModelUnavailable(
-            f"model {model!r} is to be loaded in 4 bits on {device}, and bitsandbytes is used on"
-            " GPUs with CUDA and on CPUs; set the model's device to cuda, or leave out load_in"
+            f"model {model!r} cannot be loaded in 4 bits on {device}; bitsandbytes needs CUDA or a"
+            " CPU; set the model's device to cuda, or leave out load_in"
         )
     if find_spec("bitsandbytes") is None:
         raise ModelUnavailable(
-            f"model {model!r} is to be loaded in 4 bits (load_in), which takes bitsandbytes:"
-            f" {install('4bit')}"
+            f"model {model!r} needs bitsandbytes to load in 4 bits (load_in): {install('4bit')}"
         )
 
 
@@ -136,8 +135,8 @@ def read_model(
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise ModelError(
-                f"model {spec.name!r} does not fit into the memory of {into}; take a smaller one,"
-                " or a device that has more"
+                f"model {spec.name!r} does not fit into the memory of {into}; use a smaller model,"
+                " or a device with more memory"
             ) from error
         raise ModelUnavailable(
             f"model {spec.name!r} cannot be loaded from {folder}: {error}"
@@ -175,7 +174,7 @@ def pick_device(name: str) -> torch.device:
         raise ModelUnavailable(f"unknown device {name!r}; use auto, cpu, cuda or cuda:N") from None
     count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
-        raise ModelUnavailable(f"device {name!r} is not here: torch sees {count} CUDA devices")
+        raise ModelUnavailable(f"device {name!r} does not exist: torch sees {count} CUDA devices")
     return device
 
 

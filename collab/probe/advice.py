@@ -22,7 +22,7 @@ Advice = Callable[[TeamProbe], Iterator[str]]
 def advice_on(probe: TeamProbe) -> Iterator[str]:
     """All suggestions, or a sentence that there are none."""
     advices = [text for advice in ADVICE for text in advice(probe)]
-    yield from advices or ["nothing that was measured speaks against training this team so"]
+    yield from advices or ["no problem found: this team can be trained with these settings"]
     yield from of_games(probe)
     yield from few_tasks(probe)
 
@@ -31,8 +31,8 @@ def failures(probe: TeamProbe) -> Iterator[str]:
     share = probe.failed / probe.episodes if probe.episodes else 0.0
     if share > FAILED:
         yield (
-            f"{probe.failed} of {counted(probe.episodes, 'episode')} failed, and nothing is learned"
-            f" from those; the first: {probe.failure}"
+            f"{probe.failed} of {counted(probe.episodes, 'episode')} failed, and training skips"
+            f" failed episodes; first failure: {probe.failure}"
         )
 
 
@@ -47,17 +47,16 @@ def nothing_is_solved(probe: TeamProbe) -> Iterator[str]:
         if combined is not None and best.combinations:
             what = f"{best.combinations} combinations"
         yield (
-            f"nothing is solved, even by the best of {what}, on any of {solved.tasks} tasks: take"
-            " easier tasks, a warm start, a stronger model, or a reward that also pays for a part"
-            " of the way"
+            f"the best of {what} solves none of {solved.tasks} tasks; use easier tasks, a warm"
+            " start, a stronger model, or a reward that pays for partial solutions"
         )
 
 
 def too_easy(probe: TeamProbe) -> Iterator[str]:
     if probe.maximum > 0 and probe.mean.mean > TOO_EASY * probe.maximum:
         yield (
-            f"the mean return is {probe.mean.mean / probe.maximum:.0%} of the largest: there is"
-            " little left to learn; take harder tasks"
+            f"the mean return is already {probe.mean.mean / probe.maximum:.0%} of the maximum, so"
+            " there is little left to learn; use harder tasks"
         )
 
 
@@ -67,17 +66,17 @@ def dead_groups(probe: TeamProbe) -> Iterator[str]:
         return
     revived = probe.dead - crossed.dead if crossed else 0
     if probe.dead > DEAD * groups:
-        remedy = "raise samples (trainer.group_size) or the temperature, or take tasks of another"
         are = "is" if groups == 1 else "are"
-        text = f"{probe.dead} of {counted(groups, 'group')} {are} dead: every return is equal, and"
-        text += f" nothing is learned from them; {remedy} difficulty"
+        text = f"{probe.dead} of {counted(groups, 'group')} {are} dead: all returns of a group are"
+        text += " equal, so it gives no gradient; raise samples (trainer.group_size) or the"
+        text += " temperature, or choose easier or harder tasks"
         if crossed and revived <= REVIVED * groups:
-            text += f"; judging all combinations leaves {crossed.dead} dead"
+            text += f"; scoring all combinations leaves {crossed.dead} dead"
         yield text
     if crossed and revived > REVIVED * groups:
         yield (
-            f"judging all combinations leaves {crossed.dead} of {counted(groups, 'group')} dead"
-            f" instead of {probe.dead}, at no cost in tokens: train with `algorithm: cross`"
+            f"scoring all combinations leaves {crossed.dead} of {counted(groups, 'group')} dead"
+            f" instead of {probe.dead}, without more tokens; train with `algorithm: cross`"
         )
 
 
@@ -85,8 +84,8 @@ def truncated(probe: TeamProbe) -> Iterator[str]:
     for name, agent in probe.agents.items():
         if agent.truncated.mean > TRUNCATED and agent.limit > 1 and agent.tokens > 2:
             yield (
-                f"{agent.truncated.mean:.0%} of the responses of `{name}` are cut off at"
-                f" {agent.limit} tokens: raise agents.{name}.sampling.max_new_tokens, or ask for"
+                f"{agent.truncated.mean:.0%} of the responses of `{name}` are truncated at"
+                f" {agent.limit} tokens; raise agents.{name}.sampling.max_new_tokens, or ask for"
                 " shorter answers"
             )
 
@@ -95,8 +94,8 @@ def empty(probe: TeamProbe) -> Iterator[str]:
     for name, agent in probe.agents.items():
         if agent.empty.mean > EMPTY:
             yield (
-                f"{agent.empty.mean:.0%} of the answers of `{name}` hold nothing that its parser"
-                " can use: look at its prompt and parser"
+                f"the parser found nothing in {agent.empty.mean:.0%} of the answers of `{name}`;"
+                " check its prompt and parser"
             )
 
 
@@ -111,20 +110,20 @@ def not_crossed(probe: TeamProbe) -> Iterator[str]:
     for name, form in forms.items():
         if form == "alone":
             yield (
-                f"`{name}` cannot be crossed in the protocol '{probe.protocol}': its credit is"
+                f"`{name}` cannot be crossed in the protocol '{probe.protocol}'; its credit is"
                 f" {FORMS['alone']}"
             )
         elif form == "swapped":
             yield (
-                f"`{name}` answers to others in the protocol '{probe.protocol}', so that"
-                f" {FORMS['swapped']}, and not all combinations"
+                f"`{name}` sees teammates' answers in the protocol '{probe.protocol}';"
+                f" {FORMS['swapped']}, not all combinations"
             )
 
 
 def untrainable(probe: TeamProbe) -> Iterator[str]:
     for name, agent in probe.agents.items():
         if agent.untrainable:
-            yield f"`{name}` takes part, and cannot be trained: {agent.untrainable}"
+            yield f"`{name}` takes part but cannot be trained: {agent.untrainable}"
 
 
 def of_games(probe: TeamProbe) -> Iterator[str]:
@@ -133,22 +132,20 @@ def of_games(probe: TeamProbe) -> Iterator[str]:
         return
     if not probe.game.crosses:
         yield (
-            "in a game of several turns what an answer earns depends on the turns before it:"
-            " answers are not crossed, and the best of G^2 does not apply"
+            "answers are not crossed: in a game of several turns, the reward of an answer depends"
+            " on earlier turns"
         )
     if probe.game.zero_sum:
         yield (
-            "the game is zero-sum, so that the joint return is always 0: what each agent earns"
-            " itself is told, and learned from; for self-play let the agents share an adapter"
-            " (trainer.policies: shared_adapter)"
+            "the game is zero-sum, so the joint return is always 0; each agent learns from its own"
+            " return. For self-play, share one adapter (trainer.policies: shared_adapter)"
         )
 
 
 def few_tasks(probe: TeamProbe) -> Iterator[str]:
     if 0 < len(probe.tasks) < FEW_TASKS:
         yield (
-            f"of {counted(len(probe.tasks), 'task')} the intervals are wide; probe more of them"
-            " (--tasks)"
+            f"the intervals are wide with {counted(len(probe.tasks), 'task')}; probe more (--tasks)"
         )
 
 

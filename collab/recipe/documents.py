@@ -54,7 +54,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key '{twice}' stands twice in one object")
+        raise ValueError(f"the key '{twice}' occurs twice in one object")
     return value
 
 
@@ -131,7 +131,7 @@ def parse_yaml(text: str, place: str) -> Any:
     if stands_for > max(MOST_VALUES, len(text)):
         raise RecipeError(
             f"{place}: its aliases expand to {stands_for:.0g} values, more than {MOST_VALUES:,};"
-            " write out what is meant"
+            " write the values out"
         )
     return value
 
@@ -151,7 +151,7 @@ def _size(value: Any, known: dict[int, int]) -> int:
         return 1
     if (size := known.get(id(value))) is not None:
         if size == 0:
-            raise yaml.YAMLError("an alias stands for what it is within")
+            raise yaml.YAMLError("an alias refers to a value that contains it")
         return size
     known[id(value)] = 0
     parts = value.values() if isinstance(value, dict) else value
@@ -176,7 +176,7 @@ class _Strict(SafeConstructor):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, str) and key in keys:
-                raise _refused(f"the key '{key}' stands twice", key_node)
+                raise _refused(f"the key '{key}' occurs twice", key_node)
             if isinstance(key, str):
                 keys.add(key)
         return super().construct_mapping(node, deep)

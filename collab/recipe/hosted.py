@@ -27,8 +27,8 @@ def address(url: str, name: str, form: str, key: str) -> str:
         raise ValueError(f"{name} is not an address; write it as {form}")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError(
-            f"{name} at {parts.hostname} holds more than host, port and path; {key} comes from "
-            "the environment, since a recipe is recorded"
+            f"{name} at {parts.hostname} holds more than host, port and path; {key} comes from the"
+            " environment, because runs record the recipe"
         )
     return url.rstrip("/")
 
@@ -37,7 +37,8 @@ def _variable(key: str) -> str:
     if not re.fullmatch(r"([A-Z_][A-Z0-9_]*_)?API_KEY", key):
         raise ValueError(
             "key is the name of an environment variable that ends in _API_KEY, e.g."
-            " OPENAI_API_KEY; no other is read, since it is sent to the address"
+            " OPENAI_API_KEY; collab reads no other variable, because it sends the value to the"
+            " address"
         )
     return key
 
@@ -103,7 +104,7 @@ class OpenAIModel(HostedModel):
         if not (separator and model):
             raise ValueError("the address names no model; write openai:URL#MODEL")
         if data.get("base_url", url) != url:
-            raise ValueError("base_url is given twice: on its own, and within the name")
+            raise ValueError("base_url is given twice: as a key, and in the name")
         return {**data, "name": model, "base_url": url}
 
     @field_validator("key")

@@ -53,14 +53,14 @@ def told_as(file: str) -> str:
     """Name a file of rows for messages; rows that were given in Python have no file of their
     own."""
     given = _folder.cache_info().currsize and Path(file).is_relative_to(_folder())
-    return "what was given in Python" if given else file
+    return "the task passed in Python" if given else file
 
 
 def _checked(number: int, row: Any) -> dict[str, Any]:
     if not isinstance(row, Mapping):
         raise RecipeError(
-            f"row {number} of the task is a {type(row).__name__}, not a mapping of fields; of a"
-            " DataFrame give frame.to_dict('records')"
+            f"row {number} of the task is a {type(row).__name__}, not a mapping of fields; for a"
+            " DataFrame, give frame.to_dict('records')"
         )
     for field, value in row.items():
         try:
@@ -228,8 +228,8 @@ class GivenObjects:
     def _named(self, function: Function, key: str) -> str:
         if key in _AS_WRITTEN:
             raise RecipeError(
-                f"{key}: the function {plain_name(function)} stands where only what JSON can hold"
-                " may stand; give a function with its options bound (functools.partial)"
+                f"{key}: the function {plain_name(function)} cannot be an option, because options"
+                " must be JSON; bind it to the component with functools.partial"
             )
         name = name_of(function)
         self.words.add(name)
@@ -361,7 +361,7 @@ def _scalar(value: Any, key: str) -> Any:
             return kind(value)
     raise RecipeError(
         f"{key or 'the recipe'}: YAML cannot hold {value!r:.40} of type {type(value).__name__};"
-        f" give text, a number, a list or a mapping (of an array, .tolist())"
+        " give text, a number, a list or a mapping (for an array, .tolist())"
     )
 
 

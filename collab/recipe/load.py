@@ -114,7 +114,9 @@ def read_recipe(
     for setting in overrides.ordered(settings):
         overrides.apply(data, setting)
         data = _expand_recipe(data, files)
-    place = name if isinstance(name, str) else str(data.get("name") or "the recipe given in Python")
+    place = (
+        name if isinstance(name, str) else str(data.get("name") or "the recipe passed in Python")
+    )
     recipe = validate(Recipe, data, place)
     words = {str(value) for value in (task, *top.values()) if value} | objects.words
     settled = settled_in(name) if isinstance(name, Spec) else set()

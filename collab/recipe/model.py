@@ -170,17 +170,17 @@ class VLLMModel(Spec):
         if self.servers:
             for option, flag in _SERVER_FLAGS.items():
                 if getattr(self, option) != type(self).model_fields[option].default:
-                    raise ValueError(f"{option} is for vLLM on this machine; {flag}")
+                    raise ValueError(f"{option} works only with vLLM on this machine; {flag}")
         return self
 
 
 _SERVER_FLAGS = {
-    "server_command": "the servers that it names are started already; leave out one of the two",
+    "server_command": "`servers` are already running; leave out one of the two",
     "tensor_parallel": "start the servers with --tensor-parallel-size, or leave out `servers`",
     "deterministic": "start the servers with VLLM_BATCH_INVARIANT=1, or leave out `servers`",
     "kv_cache_gb": "start the servers with --kv-cache-memory-bytes, or leave out `servers`",
     "memory_share": "start the servers with --gpu-memory-utilization, or leave out `servers`",
-    "sleep": "servers keep their memory; remove it, or leave out `servers`",
+    "sleep": "servers keep their memory; remove the option, or leave out `servers`",
 }
 
 

@@ -45,7 +45,7 @@ class AlarmSpec(Spec):
             says.format(first=0.0, now=0.0, gain=0.0)
         except (LookupError, ValueError, AttributeError) as error:
             raise ValueError(
-                f"{says!r:.80} cannot be filled in ({type(error).__name__}: {error}); it may name"
+                f"{says!r:.80} cannot be formatted ({type(error).__name__}: {error}); it may name"
                 " {first}, {now} and {gain}, and a literal brace is written twice"
             ) from None
         return says
@@ -81,7 +81,7 @@ class PartSpec(Spec):
     def _no_penalty_solves(self) -> PartSpec:
         if self.solves and self.weight < 0:
             raise ValueError(
-                f"'solves' is set and the weight is {self.weight:g}, so to solve the task would"
+                f"'solves' is set and the weight is {self.weight:g}, so solving the task would"
                 " cost points; set the weight to 0 or more"
             )
         return self

@@ -47,7 +47,7 @@ class SandboxSpec(Spec):
         if self.executor == "local" and self.address != "auto":
             raise PydanticCustomError(
                 "address_without_cluster",
-                "address is of a ray cluster, and programs are judged on this machine; set"
-                " executor: ray, or leave address out",
+                "address names a ray cluster, but executor 'local' judges programs on this"
+                " machine; set executor: ray, or leave address out",
             )
         return self

@@ -90,15 +90,15 @@ class SourceSpec(Spec):
             )
         if self.levels and not self.generate:
             raise ValueError(
-                "levels are those of a generator; name one with 'generate', or give the rows of a"
-                " file a field 'level'"
+                "levels work with a generator only; name one with 'generate', or add a field"
+                " 'level' to the rows of your file"
             )
         if self.levels and self.rows < len(self.levels):
             raise ValueError(
                 f"rows {self.rows} are too few for {len(self.levels)} levels; raise rows"
             )
         if self.package and not self.file:
-            raise ValueError("a source by 'package' also takes 'file'")
+            raise ValueError("a source with 'package' also needs 'file'")
         return self
 
 
@@ -156,7 +156,7 @@ class TaskSpec(Spec):
             return self
         if self.environment is not None or self.seats:
             raise ValueError(
-                f"environment and seats go with kind 'environment', and kind is '{self.kind}'"
+                f"environment and seats need kind 'environment', but kind is '{self.kind}'"
             )
         missing = [key for key in ("source", "reward") if key not in self.model_fields_set]
         if missing:

@@ -34,8 +34,8 @@ def check_band(band: tuple[float, float] | None, cap: float | None) -> None:
     low, high = band
     if not 0 <= low < 1 < high:
         raise ValueError(
-            f"importance_band [{low:g}, {high:g}] must hold the ratio 1, that of a sampler that"
-            " agrees; e.g. [0.5, 5]"
+            f"importance_band [{low:g}, {high:g}] must contain 1, the ratio of a sampler that"
+            " agrees with the trainer; e.g. [0.5, 5]"
         )
     if cap is not None:
         raise ValueError(
@@ -130,9 +130,7 @@ class FilterSpec(Spec):
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> FilterSpec:
         if self.low > self.high:
-            raise ValueError(
-                f"low {self.low:g} is above high {self.high:g}, so that no task is left"
-            )
+            raise ValueError(f"low {self.low:g} is above high {self.high:g}, so no task is left")
         return self
 
 
@@ -362,7 +360,7 @@ class TrainerSpec(Spec):
     def _order_has_several_policies(self) -> TrainerSpec:
         if self.update_order != "simultaneous" and self.policies == "shared_adapter":
             raise ValueError(
-                f"update_order '{self.update_order}' is of agents with parameters of their own, and"
+                f"update_order '{self.update_order}' needs agents with their own parameters, but"
                 " with policies 'shared_adapter' they share them; set policies to 'adapters', or"
                 " update_order to 'simultaneous'"
             )
@@ -394,15 +392,15 @@ class TrainerSpec(Spec):
             return self
         if self.algorithm.use != "sft":
             raise ValueError(
-                "episodes that were played before are learned by their likelihood, and algorithm"
-                f" '{self.algorithm.use}' needs those that the team plays now; set algorithm to"
+                "training on recorded episodes maximises their likelihood, but algorithm"
+                f" '{self.algorithm.use}' needs episodes that the team plays now; set algorithm to"
                 " 'sft', or leave out episodes"
             )
         asks = {key: getattr(self, key) for key in ("tokens", "levels", "filter", "max_staleness")}
         for key, value in {**asks, "a correction for the sampler": self.corrects}.items():
             if value:
                 raise ValueError(
-                    f"with episodes nothing is played, so that {key} means nothing; leave it out"
+                    f"with episodes the team plays nothing, so {key} has no effect; leave it out"
                 )
         return self
 
@@ -411,8 +409,8 @@ class TrainerSpec(Spec):
         likelihood = self.algorithm.use == "sft"
         if self.inner_epochs > 1 and self.objective_used == "reinforce" and not likelihood:
             raise ValueError(
-                f"inner_epochs {self.inner_epochs} moves the policy away from the one that"
-                " sampled; set clip_ratio, e.g. 0.2, or inner_epochs to 1"
+                f"inner_epochs {self.inner_epochs} trains on episodes of an older policy; set"
+                " clip_ratio, e.g. 0.2, or inner_epochs to 1"
             )
         if self.team_weight == 0 and not self.local_parts:
             raise ValueError(

@@ -40,7 +40,7 @@ def open_run(folder: Path) -> RunRecord:
     lines, complaints = read_whole_lines(folder / EPISODES if folder.is_dir() else folder, Episode)
     episodes = list(each_once(lines, key_of))
     if repeated := len(lines) - len(episodes):
-        complaints.append(f"{counted(repeated, 'line')} of {EPISODES} repeated, and not counted")
+        complaints.append(f"{counted(repeated, 'line')} of {EPISODES} repeated and not counted")
     about: dict[str, Any] = {}
     if folder.is_dir():
         try:
@@ -64,9 +64,7 @@ def _how_it_ended(about: dict[str, Any]) -> str:
 def _how_far(about: dict[str, Any], episodes: int) -> str:
     takes = [counted(about[key], key[:-1]) for key in ("steps", "tokens") if key in about]
     if takes:
-        return (
-            f"{counted(episodes, 'episode')} finished in training that takes {' or '.join(takes)}"
-        )
+        return f"{counted(episodes, 'episode')} finished; training needs {' or '.join(takes)}"
     planned = len(about.get("tasks", ())) * int(about.get("samples", 1))
     return f"{episodes} of {counted(planned, 'episode')} finished"
 

@@ -156,7 +156,7 @@ class Texts:
 
 
 def pack(data: Any) -> str:
-    """JSON, gzipped, in base64: nothing in it can be read as markup."""
+    """Return the data as gzipped JSON in base64, which cannot contain markup."""
     text = json.dumps(_plain(data), ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
 

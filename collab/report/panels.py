@@ -91,9 +91,7 @@ FAMILIES = (
     MetricFamily("Solved by turn", RETURN, names.SOLVED_IN_TURN, "share", several=True),
     *(MetricFamily(m.title, RETURN, m.metric, "share") for m in MEASURES if m.metric),
     MetricFamily("Reward by turn", RETURN, names.REWARD, several=True, reach="reward"),
-    MetricFamily(
-        "Return of each agent, where they differ", RETURN, names.AGENT_RETURN, several=True
-    ),
+    MetricFamily("Return of each agent, if they differ", RETURN, names.AGENT_RETURN, several=True),
     MetricFamily("Points", PARTS, names.PART, split=True, reach="part"),
     MetricFamily("Values", PARTS, names.VALUE, "share", split=True),
     MetricFamily("How the agents work together", TEAM, names.SCHEME, "share", stacked=True),

@@ -72,7 +72,7 @@ def _run_cell(items: Items) -> TableCell:
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:
-    """Numbers within a name are ordered as numbers."""
+    """Return a sort key that orders numbers within a name as numbers."""
     parts = re.split(r"(\d+)", name)
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 

@@ -54,7 +54,7 @@ class Alarm:
 
 @dataclass(frozen=True)
 class HtmlReport:
-    """The page's contents; the script draws curves and episodes from the data."""
+    """The contents of a report page; its script draws curves and episodes from the data."""
 
     title: str
     lead: str
@@ -170,7 +170,7 @@ def _data(report: HtmlReport, runs: Sequence[Run], texts: Texts) -> dict[str, An
 def _cut_note(texts: Texts) -> str:
     return (
         f"{texts.shortened:,} texts are truncated at {texts.limit:,} characters to keep this file"
-        " small; the run's folder has the full texts."
+        " small; the run's folder has them in full."
     )
 
 

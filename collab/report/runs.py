@@ -30,7 +30,7 @@ Row = dict[str, float]
 
 @dataclass(frozen=True)
 class Run:
-    """One run, from whatever of its files can be read."""
+    """One run, with the contents of all readable files."""
 
     name: str
     path: Path
@@ -61,7 +61,7 @@ class Run:
 
 
 def largest_return(run: Run) -> float | None:
-    """The largest return that an episode of the run could have had; None without a score."""
+    """Return the largest possible return of an episode; None without a score."""
     episodes = [*run.episodes, *(item.episode for item in run.held_out)]
     return max((e.largest_return for e in episodes if e.largest_return is not None), default=None)
 
@@ -90,9 +90,9 @@ def read_run(path: Path) -> Run:
     about, episodes = _read_record(path, complaints)
     steps, evaluations = _read_metrics(path / METRICS, complaints)
     if not (episodes or steps or evaluations):
-        reasons = ["no episode and no step of training can be read", *_first(complaints)]
+        reasons = ["it has no readable episode or training step", *_first(complaints)]
         why = "; ".join(reasons)
-        raise RecordError(f"{path} holds nothing to report: {why}")
+        raise RecordError(f"{path} has nothing to report: {why}")
     recipe, text = _read_recipe(path, complaints)
     held_out = _read_held_out(path / EVALUATION, complaints)
     resolved = path.resolve()
@@ -115,7 +115,7 @@ def read_run(path: Path) -> Run:
 def _first(complaints: Sequence[str]) -> list[str]:
     """The first complaints, and the number of others."""
     more = len(complaints) - MOST_COMPLAINTS
-    rest = [f"{more:,} more of this kind are left out"] if more > 0 else []
+    rest = [f"{more:,} more of this kind not shown"] if more > 0 else []
     return [*complaints[:MOST_COMPLAINTS], *rest]
 
 
@@ -224,7 +224,7 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
             episodes = [episode for episode in run.episodes if record.counts(episode)]
             runs.append(replace(run, name=label, episodes=episodes))
     if not runs:
-        raise RecordError(f"{path} holds nothing to report")
+        raise RecordError(f"{path} has nothing to report")
     reading.runs += runs
     if record.has_numbers:
         reading.entrants |= {run.path for run in runs}

@@ -60,7 +60,7 @@ class Verdicts:
 
     async def _ask(self, trial: MakeTrial) -> Verdict:
         if self._sandbox is None:
-            raise RewardError("the reward needs a verdict, but no sandbox is open")
+            raise RewardError("the reward needs an open sandbox")
         made = trial()
         with self._waiting:
             return await self._sandbox.check(made)

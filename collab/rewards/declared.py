@@ -54,7 +54,7 @@ def best_of(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | No
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """A column in a list of episodes."""
+    """A column that a reward adds to lists of episodes."""
 
     head: str
     cell: Callable[[Score], str]
@@ -134,7 +134,7 @@ def from_trl(
     takes, takes_all = _parameters(function)
     if "completion_ids" in takes and takes["completion_ids"].default is inspect.Parameter.empty:
         raise RecipeError(
-            f"from_trl: {plain_name(function)} takes completion_ids, and a reward sees texts only"
+            f"from_trl: {plain_name(function)} takes completion_ids, but a reward gets texts only"
         )
     scaled = _scale(function, low, high)
 
@@ -215,8 +215,8 @@ def _scale(function: Callable[..., Any], low: float, high: float) -> Callable[[f
             return Part(0.0, "does not apply here", applies=False)
         if not low <= value <= high:
             raise RewardError(
-                f"{plain_name(function)} gave {value:g}, beyond {low:g} to {high:g}; say its range:"
-                " low=..., high=..."
+                f"{plain_name(function)} gave {value:g}, beyond {low:g} to {high:g}; give its"
+                " range: low=..., high=..."
             )
         return Part((value - low) / (high - low), f"{value:g} of {high:g}")
 
@@ -246,7 +246,7 @@ def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
         return lines
     parts, without = recipe.task.reward.parts, _do_not_apply(recipe, roles)
     most = math.fsum(p.weight for name, p in parts.items() if name not in without and p.weight > 0)
-    lines.append(f"reward: at most {most:g} a turn")
+    lines.append(f"reward: at most {most:g} per turn")
     for why in dict.fromkeys(without.values()):
         names = [name for name, reason in without.items() if reason == why]
         lines.append(f"  {_and(names)} {'does' if len(names) == 1 else 'do'} not apply: {why}")

@@ -87,7 +87,7 @@ def utility(
             raise RewardError(f"the table of 'utility' has no moves for {agent}")
         options = {normal(str(name)): value for name, value in entry.items()}
         if move not in options:
-            return 0.0, f"{agent} plays {move!r:.40}, which is none of: {', '.join(options)}"
+            return 0.0, f"{agent} plays {move!r:.40}, which is not one of: {', '.join(options)}"
         entry = options[move]
     if not isinstance(entry, int | float):
         raise RewardError(f"the table of 'utility' gives no number for {', '.join(moves)}")

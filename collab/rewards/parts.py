@@ -103,8 +103,8 @@ class PartFunction:
         finally:
             task.cancel()
         raise RewardError(
-            f"reward part '{self.name}' was not done within {budget.seconds:g} s, the time of"
-            " all parts together; raise the reward's 'seconds' or make the part faster"
+            f"reward part '{self.name}' was not finished within {budget.seconds:g} s, the limit"
+            " for all parts together; raise the reward's 'seconds' or make the part faster"
         )
 
     def _checked(self, returned: Any) -> Part:
@@ -155,7 +155,7 @@ def bind_part(
 def _check_is_not_trl(what: str, function: Callable[..., Any]) -> None:
     if "completions" in signature_of(what, function).parameters:
         raise RecipeError(
-            f"{what} takes completions, like a reward function of TRL, and a part takes a context;"
+            f"{what} takes completions, like a reward function of TRL, but a part takes a context;"
             " wrap it with collab.rewards.from_trl"
         )
 

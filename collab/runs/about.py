@@ -101,7 +101,7 @@ class _About(TypedDict, total=False):
 _ABOUT = TypeAdapter(_About)
 
 
-LISTED = "`collab show` lists your runs, and `collab run TEAM` makes one"
+LISTED = "`collab show` lists your runs, and `collab run TEAM` starts one"
 
 
 def check_holds_run(path: Path) -> None:

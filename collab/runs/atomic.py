@@ -69,8 +69,8 @@ class Lock:
             self._file.acquire()
         except Timeout:
             raise RecordError(
-                f"{folder} is being written by another process; wait for its end, or give another"
-                " folder with --out (in Python: out=)"
+                f"{folder} is being written by another process; wait until it ends, or give"
+                " another folder with --out (in Python: out=)"
             ) from None
         except (OSError, NotImplementedError) as error:  # the latter: no locks on its file system
             why = getattr(error, "strerror", None) or error

@@ -73,16 +73,16 @@ def check_fits(state: State, path: Path, run: Path, steps: int) -> None:
     """
     if state.step > steps:
         raise RecordError(
-            f"{path} is of step {state.step}, and the run has {steps} steps; set trainer.steps to"
-            f" {state.step} or more"
+            f"{path} is from step {state.step}, but the run has {steps} steps; set trainer.steps"
+            f" to {state.step} or more"
         )
     for name, size in state.sizes.items():
         file = run / name
         there = file.stat().st_size if file.is_file() else 0
         if there < size:
             raise RecordError(
-                f"{file} has {there:,} bytes, and {size:,} when {path.name} was written; put the"
-                f" whole file back, or {_remedy(path)}"
+                f"{file} has {there:,} bytes, and {size:,} when {path.name} was written; restore"
+                f" the file, or {_remedy(path)}"
             )
 
 
@@ -92,4 +92,4 @@ def name_of(step: int) -> str:
 
 
 def _remedy(path: Path) -> str:
-    return f"remove {path} to go on from an earlier one"
+    return f"remove {path} to continue from an earlier one"

@@ -98,7 +98,7 @@ Kind = Literal["run", "training", "evaluation", "probe", "study"]
 
 @dataclass(frozen=True)
 class Listed:
-    """A run in a row."""
+    """One row in a list of runs."""
 
     folder: str
     began: datetime

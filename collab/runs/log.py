@@ -61,8 +61,8 @@ class Log:
         """
         if size > self.size():
             raise RecordError(
-                f"{self.path} has {self.size():,} bytes, too few to be cut to {size:,}; put the"
-                " whole file back"
+                f"{self.path} has {self.size():,} bytes, fewer than {size:,}; put the whole file"
+                " back"
             )
         self._stream.truncate(size)
 

@@ -66,5 +66,5 @@ def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T
             if isinstance(error, ValidationError):
                 reason = plain_reason(error.errors()[0]["msg"])
             broken.append(f"{path}, line {number}: {refused}: {reason}")
-    torn = f"{path}: the last line was cut off and is skipped" if is_torn else ""
+    torn = f"{path}: skipped the last line, which is truncated" if is_torn else ""
     return Lines(items, broken, torn)

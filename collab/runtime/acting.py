@@ -170,6 +170,5 @@ class Acting:
         limit = self.context.recipe.budget.tokens
         if limit is not None and self.new_tokens >= limit:
             raise BudgetExceeded(
-                f"the episode has {self.new_tokens} new tokens, its limit is {limit}"
-                " (budget.tokens)"
+                f"the episode has {self.new_tokens} new tokens, limit {limit} (budget.tokens)"
             )

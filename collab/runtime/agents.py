@@ -57,7 +57,7 @@ class RunningAgent:
             return self.templates[name]
         if otherwise is None:
             raise RecipeError(
-                f"agent '{self.name}' has no template '{name}', which its protocol asks for; add it"
+                f"agent '{self.name}' has no template '{name}', which its protocol needs; add it"
                 f" under team.agents.{self.name}.templates (it has: {', '.join(self.templates)})"
             )
         return Template(otherwise, f"team.agents.{self.name}.templates.{name}")

@@ -47,7 +47,7 @@ class BestOf(Record):
     def told(self) -> str:
         """Describe the result in a line for people."""
         made_of = ", ".join(f"{agent} of sample {n}" for agent, n in self.made_of.items())
-        how = "as it was played" if self.played else "which were never played together"
+        how = "as it was played" if self.played else "in a combination that was never played"
         return (
             f"{self.task}: best of {self.scored} combinations of {self.samples} samples: reward"
             f" {self.score.reward:.2f} of {self.score.maximum:.2f} by {made_of}, {how}; the best"
@@ -60,17 +60,18 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
     turn = rehearsed(recipe)
     remedy = "; leave --best-of out, or give the samples with --samples"
     if recipe.task is None:
-        raise RecipeError(f"--best-of needs a suite, whose reward says what is best{remedy}")
+        raise RecipeError(
+            f"--best-of needs a suite, because its reward decides which answer is best{remedy}"
+        )
     if recipe.team.turns > 1:
         raise RecipeError(
-            f"--best-of joins answers to the same prompt, and the team has"
-            f" {recipe.team.turns} turns with different prompts; set"
-            " team.turns=1"
+            f"--best-of combines answers to the same prompt, but the team has {recipe.team.turns}"
+            " turns with different prompts; set team.turns=1"
         )
     if not are_independent(turn):
         raise RecipeError(
-            f"--best-of joins answers that were given side by side, and in '{recipe.team.protocol}'"
-            f" agents answer to each other, or one answer is chosen{remedy}"
+            f"--best-of combines independent answers, but in '{recipe.team.protocol}' agents see"
+            f" each other's answers, or the protocol chooses one{remedy}"
         )
     combinations = samples ** len(turn.joined)
     if combinations > MOST_COMBINATIONS:

@@ -264,7 +264,7 @@ def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
         )
     ]
     return [
-        f"{place} is not used: protocol '{recipe.team.protocol.use}' does not ask for it"
+        f"{place} is not used: protocol '{recipe.team.protocol.use}' does not use it"
         for place in places
         if place not in seen.rendered
     ]
@@ -284,7 +284,8 @@ def _unused_feedback(team: TeamSpec, turn: Rehearsed) -> list[str]:
 def _uncounted(recipe: Recipe) -> list[str]:
     """Warn of MCP tools, whose descriptions the dry run does not count."""
     return [
-        f"agent '{name}': what {tool} tells of its tools is not counted; it is not started"
+        f"agent '{name}': the prompt tokens of {tool}'s tools are not counted, because a dry run"
+        " does not start it"
         for name, agent in recipe.team.agents.items()
         for tool in agent.tools
         if isinstance(tool, MCPServer)
@@ -316,7 +317,7 @@ def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> lis
         for agent, tasks in certain.items()
     ]
     return warnings + [
-        f"agent '{agent}': {_some(tasks)} may not fit once answers are as long as they may be:"
+        f"agent '{agent}': {_some(tasks)} may not fit if answers reach max_new_tokens:"
         f" {next(iter(tasks.values()))}"
         for agent, tasks in possible.items()
     ]

@@ -90,8 +90,8 @@ class Game:
         silent = [agent for agent in self.acting if agent not in artefacts]
         if silent:
             raise EnvironmentFailed(
-                f"it is the turn of {', '.join(self.acting)}, and the team's protocol let"
-                f" {', '.join(silent)} not act; let all of turn.agents act"
+                f"it is the turn of {', '.join(self.acting)}, but the team's protocol skipped"
+                f" {', '.join(silent)}; let all of turn.agents act"
             )
         return {seat: artefacts[self._seats[seat]] for seat in self._now.observations}
 
@@ -126,7 +126,7 @@ class Game:
             return await asyncio.wait_for(in_thread(function, *args), SECONDS)
         except TimeoutError:
             raise EnvironmentFailed(
-                f"{self._what}: {function.__name__} was not done within {SECONDS:g} s; make it"
+                f"{self._what}: {function.__name__} was not finished within {SECONDS:g} s; make it"
                 " faster"
             ) from None
         except CollabError:
@@ -157,8 +157,8 @@ def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
         return None
     if team.feedback and team.turns > 1:
         raise RecipeError(
-            "feedback shows agents the joint artefact, and in an environment that is the whole"
-            " state, of which each observes its part; leave out team.feedback"
+            "feedback would show agents the whole state of the environment, but each may observe"
+            " only its part; leave out team.feedback"
         )
     make = environment_for(spec.environment)
     return lambda problem: kind(spec, make, problem, tuple(team.agents), team.turns)
@@ -172,8 +172,9 @@ async def score_anew(game: Game, artefacts: Mapping[str, str], turns: int) -> Sc
     """
     if turns > 1:
         raise RecipeError(
-            f"what a joint action is worth in an environment of {turns} turns depends on the turns"
-            " before; set trainer.algorithm to one that judges what was played, e.g. rae or marloo"
+            f"the value of a joint action in an environment of {turns} turns depends on earlier"
+            " turns; set trainer.algorithm to one that scores played actions only, e.g. rae or"
+            " marloo"
         )
     await game.begin()
     score, _ = await game.step(artefacts)
@@ -187,8 +188,8 @@ def _seated(
     chosen = dict(named) or dict(zip(seats, agents, strict=False))
     if set(chosen) != set(seats) or sorted(chosen.values()) != sorted(agents):
         raise RecipeError(
-            f"{what} has the seats {', '.join(seats)}, and the team the agents"
-            f" {', '.join(agents)}; give each agent one seat: as many agents as seats, and where"
+            f"{what} has the seats {', '.join(seats)}, but the team has the agents"
+            f" {', '.join(agents)}; give each agent one seat: as many agents as seats, and if"
             f" task.seats is set ({chosen}), every seat and every agent once in it"
         )
     return {seat: chosen[seat] for seat in seats}

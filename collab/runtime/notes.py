@@ -27,8 +27,8 @@ def unused(recipe: Recipe, model: str | None) -> list[str]:
     with_model = [name for name, agent in agents.items() if agent.model is not None]
     if model is not None and with_model:
         notes.append(
-            f"--model {model} is not used for {', '.join(with_model)}: each has a model of its own;"
-            " set agents.NAME.model to change it"
+            f"--model {model} is not used for {', '.join(with_model)}: each has its own model; set"
+            " agents.NAME.model to change it"
         )
     return notes
 

@@ -75,7 +75,7 @@ def _one_suite(
     suites = list(dict.fromkeys(suite for suite, _ in pairs))
     if len(suites) > 1:
         raise RecipeError(
-            f"a run takes problems of one suite, got {', '.join(suites)}; run them one by one"
+            f"a run takes problems of one suite, got {', '.join(suites)}; run each suite separately"
         )
     selections = [selection for _, selection in pairs]
     if recipe.task is not None and _names(suites[0], recipe.task):

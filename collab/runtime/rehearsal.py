@@ -121,6 +121,5 @@ def cut_off(games: Games | None, problems: Iterable[Problem], turns: int) -> lis
     if longest <= turns:
         return []
     return [
-        f"a game may last {longest} turns, and team.turns is {turns}: one that is not over by then"
-        " is cut off"
+        f"a game may last {longest} turns, but team.turns is {turns}; longer games are truncated"
     ]

@@ -72,7 +72,9 @@ class Team:
         if recipe is None:
             recipe = load_recipe(recipe_of_parts(parts), trust=trust)
         elif parts:
-            raise TypeError(f"a team by its recipe takes no {', '.join(parts)}; change the recipe")
+            raise TypeError(
+                f"a team given as a recipe takes no {', '.join(parts)}; change the recipe"
+            )
         self.recipe, self._trust = recipe, trust
         self.rewards, self.hidden = rewards, hidden
         self._kept = Kept()

@@ -162,9 +162,9 @@ class Turn:
         joined = tuple(name for name in self.agents if name in counts and name in writers)
         if not joined:
             raise AgentError(
-                f"the answers that count are those of {', '.join(counts)}, and none of these agents"
-                f" writes the team's answer (who does: {', '.join(writers)}); set"
-                " 'contributes: true' for one"
+                f"the protocol counts the answers of {', '.join(counts)}, but only"
+                f" {', '.join(writers)} may write the team's answer; set 'contributes: true' for"
+                " one"
             )
         return joined
 
@@ -183,10 +183,10 @@ class Turn:
         if not agents:
             raise AgentError("the protocol named no agent to act")
         if len(set(agents)) < len(agents):
-            raise AgentError(f"the protocol names an agent twice at a time: {', '.join(agents)}")
+            raise AgentError(f"the protocol names an agent twice in one round: {', '.join(agents)}")
         for agent in agents:
             if agent not in self.agents:
                 raise AgentError(
-                    f"the protocol names the agent '{agent}', which the team does not have; its"
-                    f" agents: {', '.join(self.agents)}"
+                    f"the protocol names the unknown agent '{agent}'; the team's agents:"
+                    f" {', '.join(self.agents)}"
                 )

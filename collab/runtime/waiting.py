@@ -144,7 +144,9 @@ class Kept:
 
     def _take_pool(self) -> None:
         if self._pool is not None:
-            raise CollabError("the team was entered already; leave it first")
+            raise CollabError(
+                "the team is already in use by a `with` block; leave that block first"
+            )
         self._pool = ModelPool()
 
     async def _close_pool(self, *, clean: bool) -> None:

@@ -75,8 +75,8 @@ class JailClient:
         except (wire.Closed, wire.Malformed) as error:
             self.end()
             raise SandboxError(
-                f"the sandbox's process {self.pid} ended in the middle of a trial "
-                f"(exit status {self._process.returncode}); the next trial starts another"
+                f"the sandbox's process {self.pid} ended during a trial (exit status"
+                f" {self._process.returncode}); the next trial starts a new one"
             ) from error
         if answer.get("lost"):
             self.end()

@@ -72,11 +72,11 @@ def _given_to_no_python() -> dict[str, str]:
 
 def _report(layer: Layer) -> LayerReport:
     if sys.platform != "linux":
-        detail = f"not to be had on {sys.platform}"
+        detail = f"not available on {sys.platform}"
         return LayerReport(name=layer.name, holds=False, detail=detail, remedy="use Linux")
     result = probe(layer.name, on=True)
     if refused := result.get("refused"):
-        detail = f"not to be had: {refused['reason']}"
+        detail = f"not available: {refused['reason']}"
         return LayerReport(name=layer.name, holds=False, detail=detail, remedy=refused["remedy"])
     if result["broke"]:
         detail = f"could {', '.join(result['broke'])}"
@@ -93,7 +93,7 @@ async def _together() -> LayerReport:
     except SandboxError as error:
         return LayerReport(name=name, holds=False, detail=str(error), remedy="see the layer named")
     if not verdict.passed:
-        detail = f"a right program did not pass: {verdict.error} {' '.join(verdict.flags)}".strip()
+        detail = f"a correct program failed: {verdict.error} {' '.join(verdict.flags)}".strip()
         return LayerReport(name=name, holds=False, detail=detail, remedy="report this system")
-    detail = f"a right program passed in {1000 * verdict.seconds:.0f} ms"
+    detail = f"a correct program passed in {1000 * verdict.seconds:.0f} ms"
     return LayerReport(name=name, holds=True, detail=detail, remedy="")

@@ -11,7 +11,7 @@ from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox.executors import Executor, Job, Result, open_executor
 from collab.sandbox.verdict import Trial, Verdict
 
-UNSAFE_HINT = "or run without isolation by choice: --sandbox unsafe"
+UNSAFE_HINT = "or, to run without isolation, give --sandbox unsafe"
 _OF_THE_EXECUTOR = {"isolation", "workers", "executor", "address"}
 """Settings that are not limits of a program."""
 
@@ -78,8 +78,8 @@ class Sandbox:
         if refused := result.get("refused"):
             place = f"on the node {node}" if node else "here"
             raise SandboxUnavailable(
-                f"programs cannot be isolated {place}: the layer `{refused['layer']}` is not to be "
-                f"had ({refused['reason']}); {refused['remedy']}; {UNSAFE_HINT}"
+                f"programs cannot be isolated {place}: the layer `{refused['layer']}` is not"
+                f" available ({refused['reason']}); {refused['remedy']}; {UNSAFE_HINT}"
             )
         if "trouble" in result:
             raise SandboxError(result["trouble"])

@@ -138,7 +138,7 @@ class Application:
         return self._mcp
 
     async def _stored(self, _: Request) -> Response:
-        raise Refused(404, "not_found", "no response is stored here; keep them where you ask")
+        raise Refused(404, "not_found", "the server stores no responses; keep them on the client")
 
     async def _answer(self, request: Request, reader: _Reader, form: type[TeamReply]) -> Any:
         settings = self.settings
@@ -169,7 +169,7 @@ async def _refused(_: Request, refused: Exception) -> Response:
 
 async def _not_found(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    wrong = "no such path here" if error.status_code == 404 else "not by this method"
+    wrong = "no such path" if error.status_code == 404 else "method not allowed"
     response = Refused(error.status_code, "not_found", wrong).response()
     response.headers.update(error.headers or {})
     return response

@@ -94,7 +94,7 @@ class Guard:
         except Exception as error:
             LOG.error("defect %s at %s, request %s", type(error).__name__, _place(error), request)
             if sending.status is None:
-                defect = Refused(500, "internal_error", "a defect of the server", kind=SERVER)
+                defect = Refused(500, "internal_error", "internal error of the server", kind=SERVER)
                 await defect.response()(scope, receive, sending)
         finally:
             seconds = time.monotonic() - began
@@ -105,13 +105,15 @@ class Guard:
         """Raise Refused for a request that is not allowed."""
         settings = self._settings
         if settings.hosts is not None and _name(headers.get("host", "")) not in settings.hosts:
-            raise Refused(421, "wrong_host", "this server goes by another name; use its address")
+            raise Refused(
+                421, "wrong_host", "this server does not have that host name; use its address"
+            )
         origin = headers.get("origin")
         if origin is not None and origin not in settings.origins:
-            raise Refused(403, "wrong_origin", "pages of this origin may not ask here")
+            raise Refused(403, "wrong_origin", "pages of this origin may not use this server")
         if settings.keys and _path(scope) not in _OPEN and not _opens(headers, settings.keys):
             raise Refused(
-                401, "invalid_api_key", "no key, or a wrong one; send 'authorization: Bearer KEY'"
+                401, "invalid_api_key", "missing or wrong key; send 'authorization: Bearer KEY'"
             )
 
 

@@ -21,7 +21,7 @@ Value = str | int | float | bool | list[str]
 
 @dataclass(frozen=True)
 class Spoken:
-    """One message of a conversation."""
+    """One message of the conversation in a request."""
 
     role: str
     text: str
@@ -139,10 +139,14 @@ class Common(Body):
         """List fields, whether a team cannot follow their values, and the remedies."""
         calls = self.tools and self.tool_choice not in (None, "none", "auto")
         return [
-            ("store", self.store, "nothing is stored here; leave it out"),
-            ("background", self.background, "answers are given at once; leave it out"),
+            ("store", self.store, "the server stores nothing; leave it out"),
+            ("background", self.background, "the server answers at once; leave it out"),
             ("previous_response_id", self.previous_response_id, "send the whole conversation"),
-            ("tool_choice", calls, "a team calls no tools of yours; leave it out, or set 'none'"),
+            (
+                "tool_choice",
+                calls,
+                "a team cannot call the client's tools; leave it out, or set 'none'",
+            ),
         ]
 
     def notes(self, *, allow_sampling: bool) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def unknown_model(known: Mapping[str, Any]) -> Refused:
     return Refused(
         404,
         "model_not_found",
-        f"no such model; served here: {', '.join(known)}",
+        f"no such model; this server has: {', '.join(known)}",
         param="model",
     )
 

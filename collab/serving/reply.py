@@ -105,7 +105,7 @@ class Narrator:
         return Words(decision.agent, turn, rest, begins=not sent, ends=decision, differs=differs)
 
 
-PING = ": still at work\n\n"
+PING = ": still working\n\n"
 """A comment, which clients ignore and proxies count as activity."""
 
 DONE = "data: [DONE]\n\n"
@@ -156,7 +156,7 @@ def _agent_details(turn: Turn, decision: Decision) -> dict[str, Any]:
 
 
 class Trimmed:
-    """Text that arrives in pieces, stripped as the whole will be."""
+    """Strips streamed text the same way as the whole text is stripped later."""
 
     def __init__(self) -> None:
         self._kept = ""
@@ -234,4 +234,6 @@ class TeamReply(ABC):
 
 def _warned(whose: str) -> str:
     """Return the warning that a client has received another text than the record's."""
-    return f"the streamed text of {whose} is not that of the record; collab.agents holds that one"
+    return (
+        f"the streamed text of {whose} differs from the record; collab.agents has the recorded text"
+    )

@@ -38,7 +38,7 @@ from collab.telemetry import client_of
 
 
 class Lanes:
-    """Room for some episodes and a queue of some requests, served in order of arrival."""
+    """Limits the number of running episodes; others wait in order of arrival."""
 
     def __init__(self, episodes: int, queue: int) -> None:
         self.running = self.waiting = 0
@@ -73,8 +73,8 @@ class Lanes:
             raise Refused(
                 429,
                 "rate_limit_exceeded",
-                f"{self.running} requests are answered and {self.waiting} wait, which is the limit"
-                " of this server; come again later",
+                f"{self.running} requests are running and {self.waiting} are waiting, the limit of"
+                " this server; try again later",
                 kind=LIMITED,
                 retry_after=self._when(),
             )
@@ -225,7 +225,7 @@ class Service:
     def check_ready(self) -> None:
         """Raise Refused unless requests are accepted."""
         if not self.is_ready:
-            raise unavailable("the server is starting, or is about to stop")
+            raise unavailable("the server is starting or shutting down")
 
     async def finish(
         self, team: str, work: Coroutine[Any, Any, T], left: Coroutine[Any, Any, None] | None = None
@@ -280,7 +280,7 @@ class Service:
 def _why(error: RecordError) -> str:
     """Return the reason of the error, without the file's name."""
     cause = error.__cause__
-    return cause.strerror or "no reason is known" if isinstance(cause, OSError) else "no room"
+    return cause.strerror or "unknown reason" if isinstance(cause, OSError) else "no space left"
 
 
 Hear = Callable[[Event], Awaitable[None]]

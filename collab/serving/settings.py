@@ -83,8 +83,8 @@ def read_keys(given: Sequence[str]) -> tuple[str, ...]:
     keys = [key.strip() for key in keys]
     if any(not (key.isascii() and key.isprintable()) or " " in key for key in keys):
         raise RecipeError(
-            f"a key of --key or {VARIABLE} has spaces, line breaks or characters beyond ASCII;"
-            " make one of letters and digits"
+            f"a key of --key or {VARIABLE} has spaces, line breaks or characters beyond ASCII; use"
+            " letters and digits"
         )
     if any(not key for key in map(str.strip, given)):
         raise RecipeError("--key is empty; give a key, or leave it out to serve this machine only")

@@ -128,8 +128,8 @@ class ServedTeam:
             text = transcript(question.before, text)
         elif question.before:
             raise invalid(
-                "this team takes one message of the user, and no earlier ones; the server can"
-                " put them before it when started with --history join",
+                "this team takes one user message and no earlier ones; start the server with"
+                " --history join to put earlier messages before it",
                 "messages",
                 "unsupported_conversation",
             )

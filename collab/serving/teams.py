@@ -104,8 +104,8 @@ def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
     for name, given in zip(names, chosen or [_plain(name) for name in names], strict=True):
         if not _NAME.fullmatch(given):
             raise RecipeError(
-                f"{given!r:.60} cannot be served as a name: letters, digits, '.', '_', ':' and '-'"
-                " are; give another with --name"
+                f"{given!r:.60} cannot be a served name; use letters, digits, '.', '_', ':' and"
+                " '-', and give it with --name"
             )
         if given in served:
             raise RecipeError(f"two teams are called '{given}'; tell them apart with --name")
@@ -177,7 +177,7 @@ def as_served(recipe: Recipe, settings: Settings) -> Recipe:
     )
     if runs and recipe.sandbox.isolation == "unsafe":
         raise RecipeError(
-            f"the team '{recipe.team.name}' would run what strangers make it write, and"
+            f"the team '{recipe.team.name}' would run code that clients make it write, but"
             " sandbox.isolation is 'unsafe'; set it to 'sealed'"
         )
     team = recipe.team.model_copy(update={"feedback": kept})

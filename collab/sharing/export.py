@@ -40,7 +40,9 @@ def base_of(recipe: Recipe, agent: str) -> TransformersModel:
     """
     spec = local_weights(recipe.model_of(agent))
     if spec is None:
-        raise RecordError(f"agent '{agent}' answers by {recipe.model_of(agent).engine}: no weights")
+        raise RecordError(
+            f"agent '{agent}' uses the engine {recipe.model_of(agent).engine}, which has no weights"
+        )
     return spec
 
 

@@ -161,7 +161,7 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
     card = model_card(run, repository=repository, licence=licence)
     (out / "README.md").write_text(card, encoding="utf-8")
     notes = [
-        f"{key} names {value}, which exists only on this machine"
+        f"{key} names {value}, which is only on this machine"
         for key, value in _places(read_mapping(run / RECIPE), "")
     ]
     if licence is None:

@@ -49,7 +49,7 @@ class StudyFolder:
         """
         self.path = path
         if not resume and path.exists() and any(path.iterdir()):
-            remedy = "go on with --resume, or " if (path / STUDY).exists() else ""
+            remedy = "continue with --resume, or " if (path / STUDY).exists() else ""
             raise RecordError(f"{path} is not empty; {remedy}give another folder with --out")
         self._check_same(spec)
         self._lock = Lock(path)
@@ -132,7 +132,7 @@ class StudyFolder:
         try:
             write_atomically(self.path / STUDY, results.model_dump_json(indent=2))
         except OSError as error:
-            raise RecordError(f"{self.path / STUDY}: {error.strerror}; free some room") from error
+            raise RecordError(f"{self.path / STUDY}: {error.strerror}; free some space") from error
 
     def close(self) -> None:
         self._lock.release()
@@ -153,8 +153,8 @@ class StudyFolder:
             return result.joint_return
         if result.solved is None:
             raise RecordError(
-                "nothing in the reward says whether a task is solved, which this study measures;"
-                " set `solves: true` for a part of the reward, or measure to return"
+                "this study measures whether tasks are solved, but no part of the reward says so;"
+                " set `solves: true` for a part, or measure: return"
             )
         return result.solved
 
@@ -167,8 +167,8 @@ class StudyFolder:
         for key in now:
             if key not in MAY_GROW and before.get(key) != now[key]:
                 raise RecordError(
-                    f"{key} is {before.get(key)!r} in the study {self.path}, and {now[key]!r} would"
-                    " make it another one; leave it as it is, or give another folder with --out"
+                    f"{key} is {before.get(key)!r} in the study {self.path}, and {now[key]!r}"
+                    " would change it; change the value back, or give another folder with --out"
                 )
         for cell in filter(self.is_begun, cells_of(spec)):
             check_same_cell(cell, self.cell(cell))
@@ -202,9 +202,9 @@ def check_same_cell(cell: Cell, run: Path) -> None:
         for key in dict.fromkeys((*was, *now))
         if was.get(key) != now.get(key)
     ]
-    for difference in (*settings, *(f"{file} has other content now" for file in others)):
+    for difference in (*settings, *(f"{file} has changed" for file in others)):
         raise RecordError(
-            f"{run} was begun with another recipe: {difference}; change it back, or give another"
+            f"{run} was started with another recipe: {difference}; change it back, or give another"
             " folder with --out"
         )
 

@@ -51,7 +51,7 @@ def write_page(results: StudyResults, folder: Path) -> Path | None:
     try:
         write_atomically(path, make_page(report, reading.runs))
     except OSError as error:
-        raise RecordError(f"{path} cannot be written: {error.strerror}; free some room") from error
+        raise RecordError(f"{path} cannot be written: {error.strerror}; free some space") from error
     return path
 
 
@@ -91,7 +91,7 @@ def study_tables(results: StudyResults) -> Iterator[ResultTable]:
 
 def _measured(results: StudyResults) -> str:
     if results.measure == "solved":
-        return "Share of held-out episodes that is solved"
+        return "Share of held-out episodes solved"
     return "Held-out return, in points"
 
 
@@ -161,4 +161,4 @@ def _notes(results: StudyResults) -> Iterator[str]:
     for cell in results.cells:
         if cell.status != "done":
             why = f": {cell.message}" if cell.message else ""
-            yield f"{cell.name} is {cell.status}, and no part of the study's numbers{why}."
+            yield f"{cell.name} is {cell.status}, so the study's numbers do not include it{why}."

@@ -147,7 +147,7 @@ _ROUNDING = 1e-9
 def trainer_results(
     cells: Sequence[CellResult], marks: Sequence[int], level: float | None
 ) -> list[TrainerResult]:
-    """Every trainer on every suite that has a cell that is done; `level` is a share."""
+    """Return the results of each trainer and suite with a finished cell; `level` is a share."""
     done = [cell for cell in cells if cell.status == "done" and cell.points]
     results = []
     for task in dict.fromkeys(cell.task for cell in done):

@@ -72,7 +72,7 @@ class StudySpec(Spec):
     @classmethod
     def _no_option(cls, recipe: str) -> str:
         if recipe.startswith("-"):  # its process would take it for one
-            raise ValueError(f"'{recipe}' is no recipe; write a file's path, ./{recipe}")
+            raise ValueError(f"'{recipe}' is not a recipe; write a file's path, ./{recipe}")
         return recipe
 
     @field_validator("seeds", mode="before")
@@ -95,7 +95,7 @@ class StudySpec(Spec):
         ):
             again = sorted({name for name in names if names.count(name) > 1})
             if again:
-                raise ValueError(f"{what}: {again[0]} stands twice; give each one once")
+                raise ValueError(f"{what}: {again[0]} occurs twice; give each one once")
         return self
 
     @model_validator(mode="after")
@@ -104,7 +104,8 @@ class StudySpec(Spec):
             for key in RESERVED:
                 if key in settings:
                     raise ValueError(
-                        f"settings: {key} is the study's own; set tokens and evaluations instead"
+                        f"settings: {key} belongs to the study itself; set tokens and evaluations"
+                        " instead"
                     )
         return self
 
@@ -228,8 +229,7 @@ def cells_of(spec: StudySpec) -> list[Cell]:
         if other is not cell:
             raise RecipeError(
                 f"{other.trainer!r} on {other.task!r} and {cell.trainer!r} on {cell.task!r} would"
-                f" both be trained in the folder {cell.name}; give one trainer another name, or"
-                " one suite"
+                f" use the same folder {cell.name}; rename one trainer or one suite"
             )
     return cells
 

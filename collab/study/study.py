@@ -185,7 +185,7 @@ async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[i
     if status < 0:
         return (
             status,
-            f"killed by {signal.Signals(-status).name}; where memory is short, lower --jobs",
+            f"killed by {signal.Signals(-status).name}; if memory was short, lower --jobs",
         )
     return status, _last_error(log)
 

@@ -43,9 +43,9 @@ def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
 def _check_has_code(known: Sequence[str], source: str) -> None:
     if known and not {"entry_point", "test"} & {*known}:
         raise TaskError(
-            f"{told_as(source)}: no reward is given for rows of text; without 'entry_point' and"
-            f" 'test' they are no code problems (fields: {', '.join(known)}); give a suite file"
-            " with `kind: text` and a reward (in Python: rewards=[...])"
+            f"{told_as(source)}: no reward is given, and without 'entry_point' and 'test' these"
+            f" rows are not code problems (fields: {', '.join(known)}); give a suite file with"
+            " `kind: text` and a reward (in Python: rewards=[...])"
         )
 
 
@@ -60,7 +60,7 @@ def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
             remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(known)}"
             place = told_as(source)
             if place != source:
-                remedy += "; give it, or rewards that need none, with hidden=[]"
+                remedy += "; add the field, or give rewards that need none, with hidden=[]"
             raise TaskError(
                 f"the suite '{spec.name}': `{key}` names '{name}', which no row of {place} has;"
                 f" {remedy}"
@@ -85,7 +85,7 @@ def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None
     if spec.kind == "code" and HELPER_NAME in row.fields:
         texts = (*texts, HELPER_NAME)
     if not row.fields:
-        raise _fault(row, "it has no field at all")
+        raise _fault(row, "the row has no fields")
     for field in (*texts, *needed):
         if field not in row.fields:
             close = nearest(field, [name for name in row.fields if name not in needed])

@@ -52,7 +52,7 @@ def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
     except Exception as error:
         raise TaskError(
             f"{shown(source)} cannot be read ({type(error).__name__}: {error}); set"
-            f" task.source.split, and task.source.config, to ones that it has, {_REMEDY}"
+            f" task.source.split, and task.source.config, to existing ones, {_REMEDY}"
         ) from error
 
 
@@ -70,8 +70,8 @@ def _reader(name: str) -> Callable[..., Any]:
         from datasets import load_dataset  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise TaskError(
-            f"the dataset '{name}' is on the hub, which needs the 'datasets' package;"
-            f" remedy: {install('hub')}, {_REMEDY}"
+            f"the dataset '{name}' is on the hub, which needs the package 'datasets'; remedy:"
+            f" {install('hub')}, {_REMEDY}"
         ) from None
     reader: Callable[..., Any] = load_dataset
     return reader
@@ -123,12 +123,11 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
         return f"the hub has no dataset '{name}' (a private one needs HF_TOKEN); {_REMEDY[3:]}"
     if isinstance(error, errors.RevisionNotFoundError):
         return (
-            f"the dataset '{name}' has no revision '{revision}' on the hub, or no longer; set"
-            " task.source.revision to one that is there, whose rows may be others,"
-            f" {_REMEDY}"
+            f"the dataset '{name}' has no revision '{revision}' on the hub (any more); set"
+            f" task.source.revision to an existing one, whose rows may differ, {_REMEDY}"
         )
     reason = str(error).strip().splitlines() or [type(error).__name__]
     return (
-        f"{_shown(name, revision)} is not cached whole, and the hub cannot be used: {reason[0]};"
-        f" check the network, set HF_ENDPOINT to a mirror, {_REMEDY}"
+        f"{_shown(name, revision)} is not completely cached, and the hub cannot be reached:"
+        f" {reason[0]}; check the network, set HF_ENDPOINT to a mirror, {_REMEDY}"
     )

@@ -59,8 +59,8 @@ def read_file(path: Path) -> list[PlacedRow]:
     ending = Path(path.name.removesuffix(".gz")).suffix
     if ending in TABLES:
         raise TaskError(
-            f"{path}: {ending} is not read; give the rows as JSON, one in a line (.jsonl) or all in"
-            " a list (.json), gzipped (.gz) or not"
+            f"{path}: collab cannot read {ending}; give the rows as JSON lines (.jsonl) or one"
+            " JSON list (.json), optionally gzipped (.gz)"
         )
     try:
         data = _unpacked(path) if path.suffix == ".gz" else path.read_bytes()
@@ -101,8 +101,8 @@ def _unpacked(path: Path) -> bytes:
         data = file.read(most + 1)
     if len(data) > most:
         raise TaskError(
-            f"{path}: its {path.stat().st_size / 1e6:.1f} MB unpack to more than"
-            f" {most / 1e6:.0f} MB, as no problems do; unpack it yourself if it is sound"
+            f"{path}: its {path.stat().st_size / 1e6:.1f} MB unpack to more than {most / 1e6:.0f}"
+            " MB, too much for a file of problems; if you trust it, unpack it yourself"
         )
     return data
 

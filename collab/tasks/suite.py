@@ -145,8 +145,8 @@ class Suite:
             raise TaskError(self._unknown(piece))
         if first > last:
             raise TaskError(
-                f"'{piece}' is empty; write the smaller row first: {last}-{first}"
-                f" (the suite '{self.spec.name}' has rows 0-{len(self.rows) - 1})"
+                f"'{piece}' is an empty range; write the smaller row first: {last}-{first} (the"
+                f" suite '{self.spec.name}' has rows 0-{len(self.rows) - 1})"
             )
         if last >= len(self.rows):
             raise TaskError(

@@ -58,8 +58,8 @@ async def _toolbox(
         for tool in added:
             if tool.spec.name in tools:
                 raise RecipeError(
-                    f"agent '{agent}' has two tools called '{tool.spec.name}'; leave one out (of an"
-                    " MCP server's, by its option only)"
+                    f"agent '{agent}' has two tools called '{tool.spec.name}'; leave one out (for"
+                    " an MCP server, with its option `only`)"
                 )
             tools[tool.spec.name] = tool
     return tools

@@ -81,12 +81,12 @@ def _described(
         checked = validate_call(function)
     except Exception as error:  # pydantic has many, for types and for signatures
         raise RecipeError(
-            f"tool '{reference}' takes what JSON cannot describe: {one_line(error)}"
+            f"tool '{reference}' takes arguments that JSON cannot describe: {one_line(error)}"
         ) from None
     if parameters.get("type") != "object":
         raise RecipeError(
-            f"tool '{reference}' takes arguments without a name, which a model cannot give; make"
-            f" its parameters plain ones: {inspect.signature(function)}"
+            f"tool '{reference}' takes positional-only or variadic arguments, which a model cannot"
+            f" give; use plain parameters: {inspect.signature(function)}"
         )
     return checked, parameters
 

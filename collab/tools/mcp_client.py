@@ -182,7 +182,7 @@ def _http(spec: MCPServer, log: Any) -> Any:
 
     async def note(answer: httpx2.Response) -> None:
         if answer.is_error:
-            remedy = ": is the option `key` right?" if answer.status_code in (401, 403) else ""
+            remedy = ": check the option `key`" if answer.status_code in (401, 403) else ""
             log.write(f"{answer.status_code} {answer.reason_phrase}{remedy}\n")
 
     return httpx2.AsyncClient(

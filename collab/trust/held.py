@@ -56,7 +56,7 @@ def check(name: str, digest: str) -> None:
     """Raise Untrusted for contents that differ from the approved ones."""
     if _agreed.get(name, digest) != digest:
         raise Untrusted(
-            f"{_shown(name)} has changed since you agreed to it; read it again, and give --trust"
+            f"{_shown(name)} has changed since you approved it; read it again, and give --trust"
             " (in Python: trust=True)"
         )
 

@@ -142,8 +142,8 @@ class _Finder(MetaPathFinder):
             return self.loaders[fullname].spec(fullname)
         if fullname.partition(".")[0] in self.loaders:
             raise ModuleNotFoundError(
-                f"there is no module '{fullname}' among the sources that collab has read; compiled"
-                " modules are imported from installed packages alone",
+                f"there is no module '{fullname}' among the sources that collab has read; collab"
+                " imports compiled modules from installed packages only",
                 name=fullname,
             )
         if not any(map(self._is_closed, sys.path if path is None else path)):
@@ -152,8 +152,8 @@ class _Finder(MetaPathFinder):
         for place in _places(spec):
             if self._is_closed(place):
                 raise ModuleNotFoundError(
-                    f"the module '{fullname}' of {place} comes from elsewhere, and you have not"
-                    " agreed to it; have the function's file import it with an import statement",
+                    f"the module '{fullname}' of {place} comes from elsewhere and is not approved;"
+                    " import it in the function's file with an import statement",
                     name=fullname,
                 )
         return spec

@@ -76,7 +76,7 @@ def sources_of_module(name: str) -> list[SourceFile]:
         return _with_imports(first, root)
     raise RecipeError(
         f"the module '{name}' has no source in {root}; collab runs modules that are not installed"
-        " from their source alone: install its package"
+        " from source only; install the package"
     )
 
 

@@ -51,7 +51,7 @@ class Folders:
             NoRun: one is not there, or a link in it leads out of the folders.
         """
         if not names:
-            raise NoRun("no run is named; choose one from the list")
+            raise NoRun("no run given; choose one from the list")
         known = self._runs()
         known |= {_parent(name): folder.parent for name, folder in known.items()
                   if (folder.parent / EVAL).is_file()}  # fmt: skip
@@ -88,7 +88,7 @@ class Folders:
         root = next(root for root in self._roots if folder.is_relative_to(root))
         for path in _read(folder):
             if path.is_symlink() and not _is_within(path, root):
-                raise NoRun(f"{name}: {path.name} is a link that leads out of {root.name}/")
+                raise NoRun(f"{name}: {path.name} is a link to a place outside {root.name}/")
 
 
 def _read(folder: Path) -> Iterator[Path]:

@@ -57,7 +57,7 @@ def test_the_joint_program_knows_whose_file_and_line_it_is() -> None:
 
 def test_two_agents_who_write_one_file_are_told() -> None:
     joint = join({"a": AREA, "b": AREA}, PROBLEM)
-    with pytest.raises(BadFiles, match=r"'area\.py' is written twice, first in line 1") as told:
+    with pytest.raises(BadFiles, match=r"'area\.py' occurs twice, first in line 1") as told:
         split_files(joint.text)
     assert joint.locate(told.value.lineno or 0) == ("b", 1)
 

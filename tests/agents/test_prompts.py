@@ -35,12 +35,12 @@ def test_a_missing_field_names_the_fields_there_are() -> None:
         (
             "{{ others['plannr'] }}",
             {"others": {}},
-            "others has no 'plannr': others is only seen in sequential and discussion",
+            "others has no 'plannr': only sequential and discussion teams see `others`",
         ),
         (
             "{% if task.cases %}{% endif %}",
             {"task": {"prompt": ""}, "_hidden": ("cases",)},
-            "'cases' is hidden: no agent sees it; the task's fields: prompt",
+            "'cases' is a hidden field; no agent sees it; the task's fields: prompt",
         ),
         ("{{ tsk.prompt }}", {"task": {}, "turn": 0}, "'tsk' is undefined; known: task, turn"),
     ],

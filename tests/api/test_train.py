@@ -122,7 +122,7 @@ def test_mistakes_are_told_before_any_work(
 
 
 def test_resume_takes_no_other_run(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="resume continues a run as it is"):
+    with pytest.raises(RecipeError, match="resume continues a run with its own recipe"):
         collab.train("coding", resume=tmp_path)
     with pytest.raises(RecipeError, match="give a team"):
         collab.train()
@@ -140,9 +140,9 @@ def test_settings_are_scalars_of_numpy_or_named_in_the_refusal(
 
 def test_a_folder_without_runs_has_none(tmp_path: Path) -> None:
     assert collab.list_runs(tmp_path) == []
-    with pytest.raises(RecordError, match="no folder"):
+    with pytest.raises(RecordError, match="is not a folder"):
         collab.list_runs(tmp_path / "none")
-    with pytest.raises(RecordError, match="no training run"):
+    with pytest.raises(RecordError, match="not a training run"):
         collab.read_metrics(tmp_path)
 
 

@@ -18,7 +18,7 @@ CASES = {
     "data file": (("run", "pair", "--task", "no.jsonl/1"), "no.jsonl: cannot be read"),
     "table": (
         ("run", "pair", "--task", "data/no.csv/1"),
-        ".csv is not read; give the rows as JSON",
+        "cannot read .csv; give the rows as JSON",
     ),
     "recipe file": (("run", "no.yaml"), "no.yaml: cannot be read: No such file"),
     "key": ((*RUN, "--set", "team.turnz=2"), "unknown key 'turnz'; did you mean 'turns'?"),
@@ -55,7 +55,7 @@ CASES = {
     "folder without a run": (("show", "tasks"), "tasks is not a run's folder: it has no run.json"),
     "folder to replay": (
         ("replay", "tasks"),
-        "and `collab run TEAM` makes one",
+        "and `collab run TEAM` starts one",
     ),
     "folder to compare": (("diff", "tasks", "tasks"), "tasks is not a run's folder"),
     "folder to resume": (("train", "--resume", "tasks"), "tasks is not a run's folder"),

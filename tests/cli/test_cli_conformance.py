@@ -57,8 +57,8 @@ def test_no_secret_is_told(project, collab, monkeypatch: pytest.MonkeyPatch) -> 
     [
         (("--check", "ecco"), "unknown model 'ecco'"),
         (("--check", "echo", "--set", "nmae=x"), "did you mean 'name'?"),
-        (("--adapter", "a"), "are for --check"),
-        (("--set", "a=b"), "are for --check"),
+        (("--adapter", "a"), "need --check"),
+        (("--set", "a=b"), "need --check"),
     ],
 )
 def test_bad_usage(project, collab, arguments: tuple[str, ...], words: str) -> None:

@@ -53,7 +53,7 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["transformers"].needed
     assert found["openai"].remedy == "pip install httpx"
     assert found["vllm"].detail == (
-        "not installed, tested with >=0.28,<0.33; servers elsewhere can be used"
+        "not installed, tested with >=0.28,<0.33; you can still use servers on other machines"
     )
     assert found["vllm"].remedy == "pip install 'collab-agents[vllm]'"
 
@@ -96,7 +96,7 @@ def test_a_line_is_shown_before_the_next_finding_is_made(
         ["ok", "a", "here"],
         ["no", "b", "broken;", "mend", "it"],
     ]
-    assert "the main job cannot run here" in capsys.readouterr().out
+    assert "no team can run here" in capsys.readouterr().out
 
 
 def test_every_group_is_examined_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,7 @@ def test_failed_episodes_count_for_nothing_and_are_tried_again(collab, project: 
     line = ("eval", "pair", "-t", "words/0-1", "--model", "scripted:script.yaml", "--out", "out")
     result = collab(*line)
     assert result.status == 0, result.err
-    assert "pair: 1 of 2 episodes failed (ModelError 1) and count for nothing" in result.out
+    assert "pair: 1 of 2 episodes failed (ModelError 1) and do not count" in result.out
     assert row(result.out, "failed") == ["1 of 2"]
     assert read_results(Path("out")).teams[0].metrics["return"].mean == 1.0
 
@@ -229,22 +229,22 @@ BAD = {
     "empty": (("pair", "-t", "empty.jsonl"), "the suite 'empty' is empty"),
     "no task": (("pair",), "names no task"),
     "split": (("pair", "-t", "words", "--split", "frist"), "did you mean 'first'?"),
-    "no splits": (("pair", "-t", "bare.jsonl", "--split", "test"), "names no splits"),
-    "two selections": (("pair", "-t", "words/1", "--split", "first"), "takes a whole suite"),
+    "no splits": (("pair", "-t", "bare.jsonl", "--split", "test"), "has no splits"),
+    "two selections": (("pair", "-t", "words/1", "--split", "first"), "needs a whole suite"),
     "k": (
         ("pair", "-t", "words/0", "-n", "4", "--k", "1,10"),
         "give --samples 10 (in Python: samples=), or leave 10 out",
     ),
     "k below 1": (("pair", "-t", "words/0", "--k", "0"), "k must be at least 1, got 0"),
     "no number": (("pair", "-t", "words/0", "--k", "one"), "--k takes numbers"),
-    "greedy": (("pair", "-t", "words/0", "--greedy", "-n", "2"), "all the same"),
+    "greedy": (("pair", "-t", "words/0", "--greedy", "-n", "2"), "samples are all equal"),
     "greedy samples": (
         ("pair", "-t", "words/0", "--greedy", "--set", "samples=3"),
         "so 3 samples add nothing",
     ),
     "rewards": (("pair", "other.yaml"), "the rewards of their suites"),
     "template": (("pair", "wrong", "-t", "words/0"), "team.agents.a.prompt"),
-    "not ours": (("pair", "-t", "words/0", "--out", "tasks"), "tasks holds something else"),
+    "not ours": (("pair", "-t", "words/0", "--out", "tasks"), "tasks has other contents"),
 }
 
 

@@ -92,7 +92,7 @@ def test_an_interrupted_evaluation_shows_what_is_there(held: Path, number: int) 
     assert (last["type"], last["results"]["status"]) == ("eval.finished", "interrupted")
     (team,) = last["results"]["teams"]
     assert (team["label"], team["episodes"], team["planned"]) == ("pair", 1, 4)
-    assert err.splitlines()[-1] == "interrupted; go on with the same command and --out out"
+    assert err.splitlines()[-1] == "interrupted; continue with the same command and --out out"
     results = read_results(Path("out"))
     assert results.status == "interrupted"
     assert results.notes[-1] == "pair: 1 of 4 episodes finished"

@@ -43,7 +43,7 @@ def test_a_cut_off_run_is_shown_with_a_note(collab, run: Path) -> None:
     (run / "episodes.jsonl").write_bytes(data[:-30])
     result = collab("report", str(run))
     assert result.status == 0
-    assert "warning: out/episodes.jsonl: the last line was cut off" in result.err
+    assert "warning: out/episodes.jsonl: skipped the last line" in result.err
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_a_script_that_is_not_used_up_fails_the_run(collab, project: Path) -> No
     arguments = ("--task", "words/0", "--model", "scripted:script.yaml", "--json", "--out", "out")
     result = collab("run", "pair", *arguments)
     assert result.status == 1
-    assert "were not asked for" in result.err
+    assert "unused answers of" in result.err
     assert result.events[-1]["status"] == "failed"
     assert json.loads(Path("out/run.json").read_text())["status"] == "failed"
 

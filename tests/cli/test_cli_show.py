@@ -106,7 +106,7 @@ def test_a_cut_off_run_is_shown_as_far_as_it_came(collab, run: Path) -> None:
     assert result.status == 0
     assert result.out.count("words/") == 2
     assert "line 3: not an episode" in result.err
-    assert "the last line was cut off" in result.err
+    assert "skipped the last line" in result.err
     assert "is still running, or was killed: 2 of 6 episodes finished" in result.err
 
 

@@ -57,7 +57,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "told"),
     [
         (["--gpus", "2"], "--gpus 2 is more than the 0 of this machine"),
-        (["--set", "model.device=cuda"], "model.device is 'cuda', and this machine has no GPU"),
+        (["--set", "model.device=cuda"], "model.device is 'cuda', but this machine has no GPU"),
         (["--set", "model.device=cuda:1"], "model.device is 'cuda:1'"),
     ],
 )
@@ -77,7 +77,7 @@ def test_so_many_gpus_of_a_card_are_planned_for(folder: Path) -> None:
     found = dry(folder, "--gpus", "4", "--card", "rtx4090")
     assert "on 4 x rtx4090: fits" in found.stdout
     assert " GB for each of 4 ranks\n" in found.stdout
-    assert "  4 ranks; micro-batches a step: about" in found.stdout
+    assert "  4 ranks; micro-batches per step: about" in found.stdout
 
 
 def test_a_base_that_is_shared_out_is_counted_so(folder: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_base_that_is_shared_out_is_counted_so(folder: Path) -> None:
 
     assert weights("--gpus", "8") < weights("--gpus", "4")
     alone = dry(folder, recipe="sharded.yaml")
-    assert "warning: trainer.ranks.shard shares a base out over ranks" in alone.stdout
+    assert "warning: trainer.ranks.shard spreads the base over ranks" in alone.stdout
 
 
 def test_processes_without_a_gpu_are_counted(folder: Path) -> None:
@@ -104,7 +104,7 @@ def test_the_gpus_of_this_machine_are_planned_for_as_they_are_taken(
     """All of them, and as much as the smallest one holds."""
     found = dry(folder, "--set", "model.device=auto")
     assert "on 2 x l4: fits" in found.stdout
-    assert "of 24.0 GB a GPU" in found.stdout
+    assert "of 24.0 GB per GPU" in found.stdout
     assert "on h100: fits" in dry(folder, "--set", "model.device=auto", "--gpus", "1").stdout
     found = dry(folder, "--set", "model.device=auto", "--gpus", "3")
     assert "--gpus 3 is more than the 2 of this machine" in found.stderr
@@ -146,7 +146,7 @@ def test_a_gpu_that_does_not_multiply_bfloat16_holds_numbers_of_four_bytes(
 def test_what_a_gpu_alone_has_is_refused_as_training_refuses_it(folder: Path) -> None:
     found = dry(folder, "--set", "trainer.compile_layers=true")
     assert found.exit_code == 2
-    assert "compile_layers is true, which is for a GPU" in found.stderr
+    assert "compile_layers needs a GPU" in found.stderr
     assert dry(folder, "--set", "trainer.compile_layers=true", "--card", "l4").exit_code == 0
 
 

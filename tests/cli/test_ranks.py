@@ -50,8 +50,8 @@ def test_every_gpu_is_used_unless_said_otherwise(
     ("given", "told"),
     [
         ({"gpus": 9}, "--gpus 9 is more than the 8 that the recipe's models can use"),
-        ({"ranks": 2}, "the models take one of 8 GPUs; give --gpus, or set model.device=cpu"),
-        ({"ranks": 2, "gpus": 2}, "give one of them"),
+        ({"ranks": 2}, "models use one of 8 GPUs; give --gpus, or set model.device=cpu"),
+        ({"ranks": 2, "gpus": 2}, "give only one of them"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_remedy(
@@ -87,7 +87,7 @@ def test_torchrun_is_told_to_start_collab_on_this_machine() -> None:
 def test_one_line_says_what_is_started_and_how_to_stop_it() -> None:
     told = Wanted(8, on_gpus=True).text(Path("run"))
     assert told == (
-        "learning in 8 ranks, each on a GPU of its own; the others' logs are in run/logs; Ctrl-C"
+        "learning in 8 ranks, each on its own GPU; logs of the other ranks are in run/logs; Ctrl-C"
         " ends all; --gpus 1 takes one"
     )
 
@@ -121,11 +121,11 @@ def test_the_first_ranks_status_stands_and_another_ones_end_is_told(tmp_path: Pa
     (tmp_path / "training.yaml").touch()
     with pytest.raises(TrainingError) as raised:
         _tell({1: -9}, tmp_path)
-    going_on = f"; go on with: collab train --resume {tmp_path}"
+    going_on = f"; continue with: collab train --resume {tmp_path}"
     assert str(raised.value) == f"rank 1 ended: signal 9{going_on}"
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/rank-2.log").touch()
     with pytest.raises(TrainingError) as raised:
         _tell({2: 1}, tmp_path)
-    told = f"; what it said is in {tmp_path / 'logs/rank-2.log'}"
+    told = f"; its log is {tmp_path / 'logs/rank-2.log'}"
     assert str(raised.value) == f"rank 2 ended: exit status 1{told}{going_on}"

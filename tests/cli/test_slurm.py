@@ -108,9 +108,9 @@ def test_a_template_of_ones_own(tmp_path: Path) -> None:
     [
         ("nodes=2;gpus=8", "nodes is '2;gpus=8'; give a whole number"),
         ("nodes=0", "nodes is '0'; give a whole number of 1 or more"),
-        ("hosts=2", "'hosts=2' is no setting; write nodes=2,gpus=8"),
-        ("nodes=2,", "'' is no setting"),
-        ("account=a b", "account has white space"),
+        ("hosts=2", "'hosts=2' is not a setting; write nodes=2,gpus=8"),
+        ("nodes=2,", "'' is not a setting"),
+        ("account=a b", "account contains white space"),
         ("template=/nowhere.j2", "template /nowhere.j2 cannot be read"),
     ],
 )
@@ -131,7 +131,7 @@ def test_a_dry_run_shows_ranks_memory_and_the_file(folder: Path) -> None:
     assert found.exit_code == 0, found.stderr
     assert "--set sandbox.workers=5" in found.stdout
     assert "on 16 x h100: fits" in found.stdout
-    assert "16 ranks; micro-batches a step: about" in found.stdout
+    assert "16 ranks; micro-batches per step: about" in found.stdout
     assert "ranks would have nothing to learn from" in found.stdout
     check(found.stdout[found.stdout.index("#!/bin/bash") :])
     told = json.loads(train(folder, "--slurm", "gpus=2", "--dry-run", "--json").stdout)
@@ -144,7 +144,7 @@ def test_a_job_is_submitted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PATH", str(folder / "tools"))
     found = train(folder, "--slurm", "nodes=2,gpus=8", "--out", "run")
     assert found.exit_code == 2
-    assert "sbatch is not on this machine" in found.stderr
+    assert "sbatch is not installed here" in found.stderr
     assert not (folder / "run").exists()
     (folder / "tools").mkdir()
     sbatch = folder / "tools" / "sbatch"

@@ -129,7 +129,7 @@ def test_what_the_team_can_earn_is_told_beforehand(folder: Path) -> None:
     """As docs/teams.md shows it."""
     lines = outlook(load_recipe("trio", task="humaneval"))
     assert lines == blocks("teams.md", "text")[0].splitlines()
-    assert outlook(load_recipe("coding", task="humaneval")) == ["reward: at most 4 a turn"]
+    assert outlook(load_recipe("coding", task="humaneval")) == ["reward: at most 4 per turn"]
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def match() -> type[Environment]:
 
 FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
     "did not end": lambda game: {"step": lambda self, actions: Step(self._observed())},
-    "says 0 to 0.5": lambda game: {"returns": (0.0, 0.5)},
+    "allows 0 to 0.5": lambda game: {"returns": (0.0, 0.5)},
     "`zero_sum` is set": lambda game: {"zero_sum": True},
     "two different games": lambda game: {"reset": drawn_outside(game)},
     r"test_games_conform\.py:\d+: ZeroDivisionError": lambda game: {
@@ -65,7 +65,7 @@ FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
     "went on differently|its deep copy": lambda game: {"__deepcopy__": lambda self, memo: self},
     "after the end": lambda game: {"moves": lambda self: {"left": ["x"]}},
     "a int, not text": lambda game: {"render": lambda self: 3},
-    "'nobody', which is none": lambda game: {"step": lambda self, a: Step({"nobody": ""})},
+    "'nobody', which is not one of": lambda game: {"step": lambda self, a: Step({"nobody": ""})},
     "not a finite number": lambda game: {"step": lambda self, a: Step(rewards=float("inf"))},
 }
 

@@ -95,7 +95,8 @@ def test_problems_with_too_few_whole_episodes_for_k_are_told(
     )
     assert {k: found.teams[0].metrics[f"pass@{k}"].tasks for k in (1, 2)} == {1: 2, 2: 1}
     told = (
-        "coding-single: pass@2 and the like are of 1 of 2 problems, those with 2 finished episodes"
+        "coding-single: pass@2 and other values at 2 cover 1 of 2 problems: those with 2 finished"
+        " episodes"
     )
     assert [note for note in found.notes if "pass@" in note] == [told]
 

@@ -168,7 +168,7 @@ def test_errors_name_options_as_python_gives_them() -> None:
 
 def test_rows_of_text_without_a_reward_are_told_so() -> None:
     made = collab.Team(agents={"a": collab.Agent()}, model="echo")
-    told = r"^what was given in Python: no reward is given for rows of text;.*rewards=\[\.\.\.\]"
+    told = r"^the task passed in Python: no reward is given, and without.*rewards=\[\.\.\.\]"
     with pytest.raises(TaskError, match=told):
         collab.evaluate(made, task=ROWS)
     with pytest.raises(TaskError, match=told):

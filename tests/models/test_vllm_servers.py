@@ -155,7 +155,7 @@ def test_a_missing_adapter_is_reported(tiny: Path) -> None:
                 [base, missing] = await engine.generate([request(), request(adapter="nowhere")])
         assert base.text == "base:0"
         assert "ModelError" in failure(missing)
-        assert "no adapter that was given to the engine" in failure(missing)
+        assert "not an adapter that was given to the engine" in failure(missing)
         assert all(body["model"] == "base" for body in server.bodies)
 
     asyncio.run(ask())
@@ -277,7 +277,7 @@ def test_a_server_that_says_nothing_is_named(tiny: Path) -> None:
             url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
             spec = VLLMModel(name=str(tiny), servers=(url,), ready_seconds=0.5)
             engine = open_model(spec)
-            with pytest.raises(ModelTimeout, match=f"within 0.5 s .{url}: it has not said a word"):
+            with pytest.raises(ModelTimeout, match=f"within 0.5 s .{url}: it has not answered yet"):
                 await engine.generate([request()])
             await engine.aclose()
 

@@ -116,9 +116,9 @@ def test_answers_that_meet_only_when_crossed(project: Path) -> None:
     assert found.agents["b"].truncated.mean == 1.0
     assert found.agents["a"].empty.mean == 0.5
     told = "\n".join(found.advice)
-    assert "judging all combinations leaves 0 of 6 groups dead instead of 6" in told
-    assert "100% of the responses of `b` are cut off at" in told
-    assert "nothing is solved" not in told
+    assert "scoring all combinations leaves 0 of 6 groups dead instead of 6" in told
+    assert "100% of the responses of `b` are truncated at" in told
+    assert "solves none of" not in told
 
 
 def test_shares_are_those_of_the_table(project: Path) -> None:
@@ -135,9 +135,9 @@ def test_nothing_is_solved_by_any_pair(project: Path) -> None:
     found = probed(project, "never", "--tasks", "2")
     assert len(found.tasks) == 2
     told = "\n".join(found.advice)
-    assert "nothing is solved, even by the best of 16 combinations, on any of 2 tasks" in told
+    assert "the best of 16 combinations solves none of 2 tasks" in told
     assert "2 of 2 groups are dead" in told
-    assert "of 2 tasks the intervals are wide" in told
+    assert "the intervals are wide with 2 tasks" in told
 
 
 def test_a_sequential_team_says_what_cannot_be_crossed(project: Path) -> None:
@@ -148,12 +148,12 @@ def test_a_sequential_team_says_what_cannot_be_crossed(project: Path) -> None:
     assert found.best.combinations is None
     told = "\n".join(found.advice)
     assert "`a` cannot be crossed in the protocol 'sequential'" in told
-    assert "`b` answers to others" in told
+    assert "`b` sees teammates' answers" in told
 
 
 def test_models_without_weights_take_part_and_are_named(project: Path) -> None:
     told = probed(project, "one").advice
-    assert "`a` takes part, and cannot be trained: its engine 'models.py:one' has no weights" in (
+    assert "`a` takes part but cannot be trained: its engine 'models.py:one' has no weights" in (
         "\n".join(told)
     )
 
@@ -239,7 +239,7 @@ def healthy(**changed: Any) -> TeamProbe:
 
 def test_where_nothing_is_wrong_it_says_so() -> None:
     assert list(advice_on(healthy())) == [
-        "nothing that was measured speaks against training this team so"
+        "no problem found: this team can be trained with these settings"
     ]
 
 
@@ -247,13 +247,13 @@ def test_where_nothing_is_wrong_it_says_so() -> None:
     ("changed", "told"),
     [
         ({"failed": 5, "failure": "ModelError: gone"}, "5 of 40 episodes failed"),
-        ({"mean": share(3.7)}, "is 92% of the largest"),
+        ({"mean": share(3.7)}, "already 92% of the maximum"),
         ({"dead": 9}, "9 of 10 groups are dead"),
         ({"tasks": ("0",), "dead": 1}, "1 of 1 group is dead"),
         ({"dead": 5}, "instead of 5"),
-        ({"tasks": ("0",), "dead": 0}, "of 1 task the intervals"),
+        ({"tasks": ("0",), "dead": 0}, "the intervals are wide with 1 task"),
         ({"best": Best(samples=4, combinations=None, reward=share(0), solved=share(0))},
-         "by the best of 4 samples"),
+         "the best of 4 samples solves none of"),
     ],
 )  # fmt: skip
 def test_each_sentence_has_its_threshold(changed: dict[str, Any], told: str) -> None:
@@ -267,7 +267,7 @@ def test_who_decides_is_told_once() -> None:
         update={"own": {"a": 0.95, "b": 0.02}, "influence": {"a": 0.98, "b": 0.05}}
     )
     [text] = advice_on(healthy(crossed=rides))
-    assert text.startswith("`a` decides 95% of the reward by itself")
+    assert text.startswith("`a` alone decides 95% of the reward")
     none = rides.model_copy(update={"influence": {"a": 1.0, "b": 0.0}})
     [text] = advice_on(healthy(crossed=none))
     assert text.startswith("`b` has no influence")

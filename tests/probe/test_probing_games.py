@@ -99,7 +99,7 @@ def test_games_of_several_turns_are_not_crossed_and_say_so() -> None:
     assert found.best.reward.mean > found.mean.mean
     assert "best of 2 games, return" in text
     assert "in turn 1" not in text
-    assert "answers are not crossed, and the best of G^2 does not apply" in text
+    assert "answers are not crossed: in a game of several turns" in text
     assert "near, at the end" in text
 
 

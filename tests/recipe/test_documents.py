@@ -29,7 +29,7 @@ ODD = {
     "b: !!bool perhaps": "not a value",
     "b: !!binary é": "line 1",
     "t: \"\\ud800\"": "half a character",
-    "a: &a [*a]": "an alias stands for what it is within",
+    "a: &a [*a]": "an alias refers to a value that contains it",
     "[" * 100_000: "nested too deep",
     "? [a]\n: b": "line 1",
     "a: !!python/object:os.system {}": "line 1",

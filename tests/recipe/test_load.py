@@ -161,7 +161,7 @@ def test_unknown_team_names_the_nearest() -> None:
     ("text", "said"),
     [
         ("team: [coding\ntask: x", "line 2, column 5"),
-        ("team: coding\nteam: coding\n", "line 2, column 1: the key 'team' stands twice"),
+        ("team: coding\nteam: coding\n", "line 2, column 1: the key 'team' occurs twice"),
         ("- a\n", "expected a mapping, got list"),
         ("team: nothere\n", "unknown team 'nothere'"),
         ("team: {extends: coding}\ntsak: humaneval\n", "did you mean 'task'?"),

@@ -60,7 +60,7 @@ def test_a_function_with_options_bound_is_one_of_its_own() -> None:
 
 def test_what_no_process_has_given_is_refused_with_the_reason() -> None:
     gone = {"parts": {"right": {"use": "python.00000000:right"}}}
-    with pytest.raises(RecipeError, match=r"given in Python.*name it FILE\.py:right"):
+    with pytest.raises(RecipeError, match=r"passed in Python.*name it FILE\.py:right"):
         load_recipe(TEAM, task=ROWS, rewards=gone)
     assert given("python.00000000:right") is None
 

@@ -213,7 +213,7 @@ def test_alarms_are_shown(tmp_path: Path) -> None:
     metrics = path / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace('"groups/dead": 0.0', '"groups/dead": 1.0'))
     alarms = make_report(read_all([path])).alarms
-    assert [alarm.step for alarm in alarms if "every return is equal" in alarm.text] == [10]
+    assert [alarm.step for alarm in alarms if "of the groups are dead" in alarm.text] == [10]
 
 
 @pytest.mark.parametrize(

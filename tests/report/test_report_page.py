@@ -162,7 +162,7 @@ def test_what_could_not_be_read_is_visible(played: Path, tmp_path: Path) -> None
     with (played / "episodes.jsonl").open("a") as stream:
         stream.write('{"id": "half')
     page = page_of(played, out=tmp_path / "report.html")
-    assert "the last line was cut off and is skipped</li>" in page
+    assert "skipped the last line, which is truncated</li>" in page
 
 
 def test_the_same_runs_give_the_same_page(played: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_half_a_line_is_passed_over(trained: Path, name: str) -> None:
     assert len(run.episodes) == 32 - (name == "episodes.jsonl")
     assert len(run.evaluations) == 2 - (name == "metrics.jsonl")
     [complaint] = run.complaints
-    assert f"{name}: the last line was cut off" in complaint
+    assert f"{name}: skipped the last line" in complaint
 
 
 def test_lines_that_are_no_metrics(trained: Path) -> None:
@@ -71,7 +71,7 @@ def test_many_broken_lines_are_counted(played: Path) -> None:
         stream.write("nonsense\n" * 500)
     complaints = read_run(played).complaints
     assert len(complaints) == 11
-    assert complaints[-1] == "490 more of this kind are left out"
+    assert complaints[-1] == "490 more of this kind not shown"
 
 
 def test_numbers_that_are_none_are_left_out(trained: Path) -> None:
@@ -108,8 +108,8 @@ def test_without_run_json(played: Path) -> None:
     [
         (lambda folder: None, "does not exist"),
         (lambda folder: folder.mkdir(), "is not a run's folder"),
-        (lambda folder: folder.write_text("hello\n"), "holds nothing to report"),
-        (lambda folder: folder.write_text(""), "no episode and no step of training"),
+        (lambda folder: folder.write_text("hello\n"), "has nothing to report"),
+        (lambda folder: folder.write_text(""), "no readable episode or training step"),
     ],
 )
 def test_nothing_to_show(tmp_path: Path, make, message: str) -> None:

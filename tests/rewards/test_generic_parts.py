@@ -63,7 +63,7 @@ def test_a_move_outside_the_game_earns_nothing(score: Score_) -> None:
         {"parts": {"it": GAME}}, {"row": "defect", "column": "sulk"}, problem=PROBLEM, join="text"
     )
     assert result.reward == 0.0
-    assert "column plays 'sulk', which is none of: cooperate, defect" in result.parts[0].reason
+    assert "column plays 'sulk', which is not one of: cooperate, defect" in result.parts[0].reason
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_the_time_limit_holds_even_when_a_part_blocks(
     score: Score_, use: Use, function: str
 ) -> None:
     started = time.perf_counter()
-    with pytest.raises(RewardError, match=r"'it' was not done within 0\.1 s"):
+    with pytest.raises(RewardError, match=r"'it' was not finished within 0\.1 s"):
         score({"parts": {"it": use(function)}, "seconds": 0.1}, {"main": GOOD})
     assert time.perf_counter() - started < 0.6
 
@@ -96,7 +96,7 @@ def test_a_part_cannot_hide_the_judges_trouble(score: Score_, use: Use, problem:
 def test_tests_need_a_judge_and_a_test(problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "tests"}}})
     scorer = Scorer(spec, None)
-    with pytest.raises(RewardError, match="no sandbox is open"):
+    with pytest.raises(RewardError, match="needs an open sandbox"):
         asyncio.run(joined_score(scorer, problem, {"main": GOOD}, ["main"]))
 
 
@@ -179,7 +179,7 @@ def test_a_part_of_ours_that_is_stuck_fails_its_episode_and_holds_up_no_other(
             started = time.perf_counter()
             await asyncio.sleep(0.01)
             slowest = max(slowest, time.perf_counter() - started)
-        with pytest.raises(RewardError, match="not done within"):
+        with pytest.raises(RewardError, match="not finished within"):
             await scoring
         return slowest
 

@@ -85,7 +85,7 @@ def test_cut_forgets_what_came_later(open_log: Open) -> None:
 def test_a_file_is_not_cut_beyond_its_end(open_log: Open) -> None:
     log = open_log()
     log.append("kept")
-    with pytest.raises(RecordError, match="log has 5 bytes, too few to be cut to 1,000"):
+    with pytest.raises(RecordError, match="log has 5 bytes, fewer than 1,000"):
         log.cut(1000)
     assert log.path.read_text() == "kept\n"
 
@@ -115,7 +115,7 @@ def test_lines_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path) -> N
     assert lines.complaints == [*lines.broken, lines.torn]
     assert [c.removeprefix(str(path)).partition(": inv")[0] for c in lines.complaints] == [
         ", line 2: not a number",
-        ": the last line was cut off and is skipped",
+        ": skipped the last line, which is truncated",
     ]
 
 

@@ -35,7 +35,7 @@ from collab.trainers.training.data import recorded_episodes
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n  b: {prompt: "Say {{ task.word }}."}\n'
 LINE = ("pair", "-t", "words/0-3", "--model", "held.py:held")
 ROOT = Path(__file__).resolve().parents[2]
-REFUSED = "r is being written by another process; wait for its end, or give another folder"
+REFUSED = "r is being written by another process; wait until it ends, or give another folder"
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_an_episode_that_stands_twice_counts_once(project: Path) -> None:
     file.write_text(file.read_text() * 2)
     record = open_run(Path("r"))
     assert [e.task for e in record.episodes] == [f"words/{n}" for n in range(4)]
-    assert record.complaints == ["4 lines of episodes.jsonl repeated, and not counted"]
+    assert record.complaints == ["4 lines of episodes.jsonl repeated and not counted"]
     assert len(list(read_episodes("r"))) == 4
     assert len(recorded_episodes("r", "trainer.episodes")) == 4
     assert len(read_run(Path("r")).episodes) == 4

@@ -115,7 +115,7 @@ def test_functions_of_the_users_are_not_called(project: Path) -> None:
 @pytest.mark.parametrize("source", ["static", "execution"])
 def test_feedback_that_can_tell_nothing_is_refused(project: Path, source: str) -> None:
     recipe = make(turns=2, feedback=[source])
-    told = rf"feedback '{source}' reads programs, and words/0 asks for none.*self, expert"
+    told = rf"feedback '{source}' reads programs, but words/0 is not a code problem.*self, expert"
     with pytest.raises(RecipeError, match=told):
         played(recipe)
     with pytest.raises(RecipeError, match=told):
@@ -171,4 +171,4 @@ def test_more_new_tokens_than_the_context_holds(project: Path, tmp_path: Path) -
         played(recipe)
     later = make(agents=agents, sampling={"max_new_tokens": 200}, turns=2)
     [told] = played(later).warnings
-    assert "may not fit once answers are as long as they may be" in told
+    assert "may not fit if answers reach max_new_tokens" in told

@@ -47,7 +47,7 @@ def test_without_the_right_key_the_run_does_not_begin(
     with pytest.raises(RecipeError, match="NUMBERS_API_KEY is not set"):
         play(project, address, key="NUMBERS_API_KEY")
     monkeypatch.setenv("NUMBERS_API_KEY", "wrong")
-    refused = rf"(?s)mcp {address} does not start: .*401 Unauthorized: is the option `key` right"
+    refused = rf"(?s)mcp {address} does not start: .*401 Unauthorized: check the option `key`"
     with pytest.raises(ToolUnavailable, match=refused) as raised:
         play(project, address, key="NUMBERS_API_KEY")
     assert "wrong" not in str(raised.value)

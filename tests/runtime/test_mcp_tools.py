@@ -143,7 +143,7 @@ def test_a_dry_run_starts_nothing(folder: Path) -> None:
     settings = [f"agents.a.tools={json.dumps([SERVER])}"]
     recipe = load_recipe("pair", task="words", model="echo", settings=settings)
     found = dry_run(*find_problems(recipe, ["words/0"]))
-    assert "what mcp python server.py tells of its tools is not counted" in found.warnings[0]
+    assert "the prompt tokens of mcp python server.py's tools are not counted" in found.warnings[0]
     assert not (folder / "starts").exists()
 
 

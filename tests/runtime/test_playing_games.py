@@ -180,7 +180,7 @@ def test_a_fault_of_ones_own_game_is_told(project: Path, fault: str) -> None:
         (["agents.c={prompt: 'x'}"], "as many agents as seats"),
         (["agents.a.prompt='{{ observation.lats }}'"], "did you mean 'last'"),
         (["task.reward={parts: {x: {use: length}}}"], "pays the reward itself"),
-        (["task.kind=text", "task.source={generate: seeds}"], "go with kind 'environment'"),
+        (["task.kind=text", "task.source={generate: seeds}"], "need kind 'environment'"),
     ],
 )
 def test_what_does_not_fit_is_told_before_any_work(
@@ -197,7 +197,7 @@ def test_a_dry_run_plays_the_game_long(project: Path) -> None:
     assert not played.warnings
     recipe = collab.load("nim", task="nim", model="echo", settings=["team.turns=2"]).recipe
     (warning,) = dry_run(*find_problems(recipe, ["nim/0"])).warnings
-    assert "a game may last 15 turns, and team.turns is 2" in warning
+    assert "a game may last 15 turns, but team.turns is 2" in warning
 
 
 def test_the_folder_of_a_run_carries_the_game(project: Path, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_pipeline_hands_documents_on(trio: Path) -> None:
     [
         ({"reads": {"a": ["b"], "b": ["a"]}}, "a, b wait for each other's documents"),
         ({"reads": {"a": ["plan"]}}, "'a' reads 'plan', which no agent writes; kinds: a, b, c"),
-        ({"reads": {"d": []}}, "names the agent 'd'"),
+        ({"reads": {"d": []}}, "names the unknown agent 'd'"),
         ({"reads": {}, "writes": {"a": "x", "b": "x"}}, "two agents write the same kind"),
         ({}, "needs the option 'reads'"),
     ],
@@ -153,14 +153,14 @@ def test_a_protocol_of_ones_own(trio: Path) -> None:
     ("protocol", "said"),
     [
         ("paralel", "did you mean 'parallel'"),
-        ("single", "takes 1 agent, the team has 3"),
+        ("single", "needs 1 agent, the team has 3"),
         ({"use": "debate", "options": {"rebutals": 2}}, "rebuttals"),
         ({"use": "debate", "options": {"rebuttals": -1}}, "it must be 0 or more"),
-        ({"use": "critic_loop", "options": {"critic": "a"}}, "has 'a' twice"),
+        ({"use": "critic_loop", "options": {"critic": "a"}}, "got 'a' twice"),
         ({"use": "speaker.py:endless", "options": {}}, "give its loop a limit"),
-        ({"use": "speaker.py:twice", "options": {}}, "twice at a time: a, a"),
+        ({"use": "speaker.py:twice", "options": {}}, "twice in one round: a, a"),
         ({"use": "speaker.py:silent", "options": {}}, "without letting any agent act"),
-        ({"use": "speaker.py:stranger", "options": {}}, "which the team does not have"),
+        ({"use": "speaker.py:stranger", "options": {}}, "names the unknown agent"),
         ({"use": "speaker.py:broken", "options": {}}, "ZeroDivisionError"),
     ],
 )

@@ -183,7 +183,7 @@ def test_a_collector_without_the_exporter_is_noted() -> None:
     code = blocked + "from collab.cli.options import send_spans; send_spans()"
     done = told(code, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
     assert done.stderr == (
-        "note: OTEL_EXPORTER_OTLP_ENDPOINT is set, and no spans are sent: run"
+        "note: OTEL_EXPORTER_OTLP_ENDPOINT is set, but no spans are sent; run"
         " pip install 'collab-agents[otel]'\n"
     )
     assert told(code, OTEL_EXPORTER_OTLP_ENDPOINT="").stderr == ""

@@ -194,7 +194,7 @@ def test_a_reward_that_raises_is_a_failure_not_a_zero(project: Path) -> None:
 def test_the_token_budget_ends_an_episode(project: Path) -> None:
     episode = run("team.turns=4", "budget.tokens=20", "team.feedback=[self]")
     assert episode.failure.type == "BudgetExceeded"
-    assert "its limit is 20" in episode.failure.message
+    assert "limit 20" in episode.failure.message
     assert len(episode.turns) < 4
 
 

@@ -106,7 +106,7 @@ def test_the_same_in_a_loop(opened: list[str]) -> None:
 
 
 def test_a_team_is_entered_once_at_a_time() -> None:
-    with make() as team, pytest.raises(CollabError, match="entered already"), team:
+    with make() as team, pytest.raises(CollabError, match="already in use"), team:
         pass
 
 
@@ -162,7 +162,7 @@ def test_the_record_is_read_where_its_functions_are_gone(
     make().run(ROWS, out=run)
     assert rewards(collab.load(run).run()) == [1.0, 0.0], "here the functions are known"
     monkeypatch.setattr("collab.given._GIVEN", {})
-    with pytest.raises(RecipeError, match="given in Python"):
+    with pytest.raises(RecipeError, match="passed in Python"):
         collab.load(run)
     again = collab.load(
         run, rewards=[lambda context: 0.5], settings=["team.agents.high.parser=text"]
@@ -172,7 +172,7 @@ def test_the_record_is_read_where_its_functions_are_gone(
     assert runner.invoke(app, ["show", run]).exit_code == 0
     assert runner.invoke(app, ["report", run]).exit_code == 0
     replayed = runner.invoke(app, ["replay", run])
-    assert (replayed.exit_code, "are in no file" in replayed.output) == (0, True)
+    assert (replayed.exit_code, "are not in a file" in replayed.output) == (0, True)
 
 
 def test_parts_beside_a_recipe_are_refused() -> None:
@@ -218,7 +218,7 @@ def test_a_run_of_ones_own_is_not_asked_about_again(
 def test_a_question_without_its_answer_is_asked_by_another_reward(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     make().run(ROWS, out=run)
-    with pytest.raises(TaskError, match=r"no row of what was given in Python.*hidden=\[\]"):
+    with pytest.raises(TaskError, match=r"no row of the task passed in Python.*hidden=\[\]"):
         collab.load(run).run({"prompt": "green"})
     other = collab.load(run, rewards=[lambda context: 0.5], hidden=[])
     assert rewards(other.run({"prompt": "green"})) == [0.5]

@@ -139,7 +139,7 @@ def test_a_call_is_no_answer(tools: Path, last: str) -> None:
     before = last.partition("```")[0].strip()
     assert episode.turns[0].artefacts["a"] == before
     show_episode(PlainPage(out := io.StringIO()), episode)
-    assert ("a call of a tool, and no answer" in out.getvalue()) == (not before)
+    assert ("a tool call and no answer" in out.getvalue()) == (not before)
 
 
 def test_after_the_last_call_the_agent_is_asked_for_its_answer(tools: Path) -> None:

@@ -49,5 +49,5 @@ async def plan_of(project: Path) -> list[str]:
 def test_the_plan_says_how_tools_are_told(project: Path) -> None:
     import asyncio
 
-    told = "tools: a calls them in text: its model has no chat template that knows them"
+    told = "tools: a calls them as text, because its model's chat template has no tools"
     assert told in asyncio.run(plan_of(project))

@@ -48,8 +48,8 @@ def test_files_import_each_other(sandbox: Sandbox, program: str) -> None:
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        (HELPER + HELPER + MAIN, "'shapes/area.py' is written twice"),
-        ("# file: ../a.py\n" + MAIN, "no name of a file"),
+        (HELPER + HELPER + MAIN, "'shapes/area.py' occurs twice"),
+        ("# file: ../a.py\n" + MAIN, "not a file name"),
         ("# file: os.py\n" + MAIN, "standard module"),
         (HELPER + "x = (\n" + MAIN, r"\(shapes/area.py, line 3"),
         (HELPER + MAIN + "1 / 0\n", r"ZeroDivisionError: division by zero \(main.py, line 5\)"),

@@ -74,7 +74,7 @@ def test_a_streamed_text_that_is_not_the_records_is_warned_of(
     events = [line.removeprefix("data: ") for line in text.splitlines() if "warnings" in line]
     told = json.loads(events[-1])
     warnings = (told.get("collab") or told["response"]["collab"])["warnings"]
-    assert any(f"streamed text of {agent} is not that" in warning for warning in warnings)
+    assert any(f"streamed text of {agent} differs from" in warning for warning in warnings)
 
 
 def test_a_stream_that_had_begun_ends_with_an_error() -> None:

@@ -110,7 +110,7 @@ def test_a_silent_stream_says_that_it_lives() -> None:
         talker.go()
         rest = list(lines)
     assert json.loads(heard[0].removeprefix("data: "))["choices"][0]["delta"]["role"]
-    assert heard[2] == heard[4] == ": still at work"
+    assert heard[2] == heard[4] == ": still working"
     assert rest[-2:] == ["data: [DONE]", ""]
 
 
@@ -187,7 +187,7 @@ def test_the_first_chunk_is_timed_once_with_the_wait_and_whatever_came_before_it
         until(lambda: lanes.waiting == 1)
         time.sleep(0.4)
         talker.go()
-        assert ": still at work" in first.result().text
+        assert ": still working" in first.result().text
         assert second.result().status_code == 200
         told = samples_of(server)
         assert told[FIRST % "count"] == 2, "a ping is no chunk"

@@ -150,7 +150,7 @@ def test_what_cannot_be_followed(server: Server, body: dict[str, Any], param: st
 
 
 def test_nothing_is_stored(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.NotFoundError, match="no response is stored here"):
+    with pytest.raises(openai.NotFoundError, match="the server stores no responses"):
         client.responses.retrieve("resp_1")
 
 

@@ -147,7 +147,7 @@ def test_the_mounted_application_of_the_page_answers() -> None:
         (["tldr", "--key", ""], "--key is empty"),
         (["tldr", "tldr"], "--name"),
         (["tldr", "--name", "a", "--name", "b"], "once for each"),
-        (["tldr", "--name", "../a"], "cannot be served as a name"),
+        (["tldr", "--name", "../a"], "cannot be a served name"),
         (["no-such-team"], "no-such-team"),
         (["tldr", "coding", "--name", "a:b", "--name", "a_b", "--mcp", "stdio"], "the tool 'a_b'"),
         (["tldr", "--history", "keep"], "--history"),

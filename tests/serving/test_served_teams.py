@@ -69,7 +69,7 @@ def test_what_only_the_reward_names_is_not_needed(
     made = collab.Team(agents=agents, model="echo", rewards=[lambda context: 1.0])
     made.run([{"prompt": "red"}], out=run)
     monkeypatch.setattr("collab.given._GIVEN", {})
-    with pytest.raises(RecipeError, match=r"given in Python.*collab\.load\(RUN, rewards="):
+    with pytest.raises(RecipeError, match=r"passed in Python.*collab\.load\(RUN, rewards="):
         load_recipe(run)
     served = read_teams({"run": run})["run"]
     assert (served.task, list(served.team.agents)) == (None, ["one"])
@@ -77,7 +77,7 @@ def test_what_only_the_reward_names_is_not_needed(
     made = collab.Team(agents=shouting, model="echo", rewards=[lambda context: 1.0])
     made.run([{"prompt": "red"}], out=tmp_path / "parsed")
     monkeypatch.setattr("collab.given._GIVEN", {})
-    with pytest.raises(RecipeError, match=r"parser.*given in Python"):
+    with pytest.raises(RecipeError, match=r"parser.*passed in Python"):
         read_teams({"parsed": str(tmp_path / "parsed")})
 
 

@@ -8,8 +8,8 @@ from support.studies import STUDY, collab
 
 CHANGES = {
     "game.yaml": ("turns: 1", "turns: 2", "team.turns was 1 and is 2 now"),
-    "mine.py": ("1.0", "2.0", "functions/mine.py has other content now"),
-    "game.jsonl": ("say", "go", "data/game.jsonl has other content now"),
+    "mine.py": ("1.0", "2.0", "functions/mine.py has changed"),
+    "game.jsonl": ("say", "go", "data/game.jsonl has changed"),
 }
 
 

@@ -77,7 +77,7 @@ def test_what_is_done_stays_and_what_was_begun_goes_on(
     seen.clear()
     seen.append([])
     seen.append([])
-    assert "not empty; go on with --resume" in collab("s.yaml", status=2).stderr
+    assert "not empty; continue with --resume" in collab("s.yaml", status=2).stderr
     collab("s.yaml", "--resume", "--jobs", "1")
     assert [call[0] for call in seen[2:]] == ["--resume"], "only what was not done"
     assert results(project).status == "done"
@@ -113,7 +113,7 @@ def test_more_seeds_are_more_cells_but_another_budget_is_another_study(project: 
     assert [cell.seed for cell in results(project).cells] == [0, 1]
     (project / "s.yaml").write_text(one.replace("tokens: 100", "tokens: 200"))
     told = collab("s.yaml", "--resume", status=2).stderr
-    assert "tokens is 100 in the study studies/s, and 200 would make it another one" in told
+    assert "tokens is 100 in the study studies/s, and 200 would change it" in told
 
 
 def test_a_dry_run_trains_nothing_and_tells_every_cell(project: Path) -> None:
@@ -140,9 +140,12 @@ def test_a_study_of_ones_own_rule_is_one_line(project: Path) -> None:
     ("change", "told"),
     [
         (("tokens: 100", "tokens: 0"), "tokens"),
-        (("trainers: [magrpo,", "trainers: [cross,"), "trainers: cross stands twice"),
+        (("trainers: [magrpo,", "trainers: [cross,"), "trainers: cross occurs twice"),
         (("evaluations: 2", "evaluatons: 2"), "did you mean 'evaluations'?"),
-        (("  trainer.group_size: 4", "  trainer.steps: 4"), "trainer.steps is the study's own"),
+        (
+            ("  trainer.group_size: 4", "  trainer.steps: 4"),
+            "trainer.steps belongs to the study itself",
+        ),
         (("[magrpo,", "[magrop,"), "did you mean 'magrpo'?"),
         (('"8-9"', '"0-1"'), "both trained on and held out"),
     ],
@@ -196,7 +199,7 @@ def test_the_share_solved_is_compared_where_it_is_asked_for(project: Path, solve
     (project / "s.yaml").write_text(text)
     found = collab("s.yaml", "--jobs", "1", status=0 if solves else 2)
     if not solves:
-        assert "set `solves: true` for a part of the reward" in found.stderr
+        assert "set `solves: true` for a part" in found.stderr
         return
     cells = results(project).cells
     for cell in cells:
@@ -205,7 +208,7 @@ def test_the_share_solved_is_compared_where_it_is_asked_for(project: Path, solve
         shares = [task["solved"] for task in first["sampled"].values()]
         assert cell.maximum == 1.0
         assert cell.points[0].value == sum(shares) / len(shares)
-    assert "Share of held-out episodes that is solved" in found.stdout
+    assert "Share of held-out episodes solved" in found.stdout
 
 
 def test_suites_that_end_alike_are_told_apart_by_their_whole_addresses() -> None:
@@ -237,5 +240,5 @@ def test_cells_that_would_be_one_folder_are_refused(trainers: list[str], tasks: 
         seeds=(0,),
         tokens=10,
     )
-    with pytest.raises(RecipeError, match="would both be trained in the folder"):
+    with pytest.raises(RecipeError, match="would use the same folder"):
         cells_of(spec)

@@ -167,7 +167,7 @@ class Hostile:
         (packed(b"{}"), "holds a dict, no list"),
         (packed(b" " * (MOST_UNPACKED + 1)), "unpack to more than"),
         ({**SHIFT, "private_test_cases": "nonsense"}, "cannot be unpacked"),
-        ({**SHIFT, "private_test_cases": "eJwDAAAA"}, "private_test_cases.*are cut off"),
+        ({**SHIFT, "private_test_cases": "eJwDAAAA"}, "private_test_cases.*are truncated"),
         ({**SHIFT, "public_test_cases": "[{}]"}, "'input' is missing"),
         ({**SHIFT, "public_test_cases": "[" * 100_000}, "is not JSON"),
     ],

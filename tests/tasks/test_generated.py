@@ -58,7 +58,7 @@ def test_every_generator_with_a_level_makes_several(use: str) -> None:
 
 
 def test_levels_of_a_file_are_its_own() -> None:
-    with pytest.raises(ValidationError, match="give the rows of a file a field 'level'"):
+    with pytest.raises(ValidationError, match="add a field 'level' to the rows"):
         SourceSpec.model_validate({"path": "mine.jsonl", "levels": [1, 2]})
     with pytest.raises(ValidationError, match="rows 1 are too few for 2 levels"):
         SourceSpec.model_validate({"generate": "pocket_code", "levels": [1, 2], "rows": 1})
@@ -68,7 +68,7 @@ def test_levels_of_a_file_are_its_own() -> None:
     ("source", "error", "said"),
     [
         ({"generate": "pocket_code", "levels": [1, 3], "rows": 120}, TaskError,
-         r"gives 50 rows, and 60 were asked for; set task.source.rows to 100 or less"),
+         r"returned 50 rows, but 60 are needed; set task.source.rows to 100 or less"),
         ({"generate": "duet", "levels": [1, 2]}, RecipeError, "'level' of generator 'duet'"),
         ({"generate": "pocket_cod"}, RecipeError, "did you mean 'pocket_code'"),
         ({"generate": {"use": "pocket_code", "options": {"level": 9}}}, RecipeError, "level"),

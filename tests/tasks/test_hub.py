@@ -89,7 +89,7 @@ def test_without_the_hub_the_commit_that_is_cached_is_read_and_named(
     for revision in (None, COMMIT):
         found = suite(revision=revision)
         assert (found.spec.source.revision, words_of(found)) == (COMMIT, ["one", "two"])
-    with pytest.raises(TaskError, match=r"at revision 'f+' is not cached whole.*HF_ENDPOINT"):
+    with pytest.raises(TaskError, match=r"at revision 'f+' is not completely cached.*HF_ENDPOINT"):
         suite(revision=LATER)
 
 
@@ -101,7 +101,9 @@ def test_a_part_of_a_dataset_in_the_cache_is_not_taken_for_the_whole(
     file.unlink()
     read_datasets_from(NOBODY, tmp_path / "cache", monkeypatch)
     for revision in (None, COMMIT):
-        with pytest.raises(TaskError, match="is not cached whole, and the hub cannot be used"):
+        with pytest.raises(
+            TaskError, match="is not completely cached, and the hub cannot be reached"
+        ):
             suite(revision=revision)
     assert hub.requests
 
@@ -116,7 +118,7 @@ def test_a_commit_in_the_cache_asks_nothing_of_the_hub(hub: HubServer) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ({"revision": "v9"}, "'me/words' has no revision 'v9' on the hub, or no longer; set"),
+        ({"revision": "v9"}, r"'me/words' has no revision 'v9' on the hub \(any more\); set"),
         ({"revision": LATER}, f"no revision '{LATER}' .*task.source.revision .* or give the path"),
         ({"hub": "me/other"}, r"the hub has no dataset 'me/other' \(a private one needs HF_TOKEN"),
         ({"split": "dev"}, f"'me/words' at revision '{COMMIT}' cannot be read .*task.source.split"),

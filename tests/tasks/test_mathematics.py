@@ -95,7 +95,7 @@ def test_a_level_is_a_number_or_is_left_out(
 @pytest.mark.parametrize(
     ("name", "row", "said"),
     [
-        ("gsm8k", {"question": "?", "answer": "7"}, "line 1: .*no number behind ####"),
+        ("gsm8k", {"question": "?", "answer": "7"}, "line 1: .*no number after ####"),
         ("gsm8k", {"question": "?"}, "'answer' is missing"),
         ("math-500", {"problem": "?", "solution": "no box"}, "no answer"),
         ("math-500", {"problem": "?", "solution": r"\boxed{{{"}, "no answer"),

@@ -126,7 +126,7 @@ def test_code_that_is_not_whole_is_named_by_its_line(tmp_path: Path, missing: st
         ({"answer": "x"}, "line 2: the field 'prompt' is missing; fields: answer"),
         ({**TEXT, "prompt": " "}, "line 2: the field 'prompt' is empty"),
         ({**TEXT, "prompt": None}, "line 2: the field 'prompt' is empty"),
-        ({}, "line 2: it has no field at all"),
+        ({}, "line 2: the row has no fields"),
     ],
 )
 def test_a_text_without_a_prompt_among_texts_with_one(
@@ -150,8 +150,8 @@ def test_texts_may_have_fields_of_their_own(tmp_path: Path) -> None:
         ('{"prompt": NaN}', "NaN is not a JSON value; write null"),
         ('{"prompt": [-Infinity]}', "-Infinity is not a JSON value"),
         ('{"prompt": 1e999}', "the number 1e999 is beyond the range of a float"),
-        ('{"prompt": "a", "prompt": "b"}', "the key 'prompt' stands twice"),
-        ('{"prompt": {"a": 1, "a": 1}}', "the key 'a' stands twice"),
+        ('{"prompt": "a", "prompt": "b"}', "the key 'prompt' occurs twice"),
+        ('{"prompt": {"a": 1, "a": 1}}', "the key 'a' occurs twice"),
         ('{"prompt": "a",}', "not JSON"),
         ('{"prompt": "a"},', "not JSON"),
         ('{"prompt": "a"} {"prompt": "b"}', "not JSON: Extra data at column 17"),

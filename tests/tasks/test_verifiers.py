@@ -192,7 +192,7 @@ RUNTIME = """
     [
         (TOOLS, "needs tools"),
         (SETUP, "a machine that is set up"),
-        (RUNTIME, "rewards of what was done on a machine"),
+        (RUNTIME, "rewards for actions on a machine"),
         ("    NEEDS_CONTAINER = True\n", "needs a container"),
     ],
 )

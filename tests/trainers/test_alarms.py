@@ -32,16 +32,16 @@ GOOD = {
 
 TROUBLE = [
     ({"credit/a/influence": 0.001, "credit/b/own": 0.99}, "`a` has no influence"),
-    ({"credit/a/influence": 0.1, "credit/b/own": 0.95}, "`b` decides 95% of the reward"),
-    ({"groups/dead": 0.9}, "every return is equal"),
-    ({"agent/b/empty": 0.9}, "most answers of b hold nothing"),
+    ({"credit/a/influence": 0.1, "credit/b/own": 0.95}, "`b` alone decides 95% of the reward"),
+    ({"groups/dead": 0.9}, "of the groups are dead"),
+    ({"agent/b/empty": 0.9}, "the parser found nothing in most answers of b"),
     ({"agent/a/entropy": 0.05}, "the entropy of a fell from 1.00 to 0.05"),
-    ({"agent/a/truncated": 0.8}, "of the responses of a are cut off"),
+    ({"agent/a/truncated": 0.8}, "of the responses of a are truncated"),
     ({"return/mean": 2.0}, "while the share of hidden tests passed did not"),
     ({"reward/turn_2": 0.5}, "the second turn earns less than the first"),
     ({"part/syntax": 0.1}, "one agent's syntax error"),
-    ({"part/calls": 0.0, "solved": 0.9}, "without the helper being called"),
-    ({"hack_suspects": 0.2}, "signs of an attack on their sandbox"),
+    ({"part/calls": 0.0, "solved": 0.9}, "without calling the helper"),
+    ({"hack_suspects": 0.2}, "signs of an attack on the sandbox"),
 ]
 
 

@@ -38,7 +38,7 @@ def blocks(context): time.sleep(1); return 1.0
     [
         ("raises", r"rewards.py:2: ValueError: broken"),
         ("nan", "gave nan"),
-        ("blocks", "was not done within 0.2 s"),
+        ("blocks", "was not finished within 0.2 s"),
     ],
 )
 def test_a_reward_that_fails_ends_training_with_its_reason(
@@ -179,7 +179,7 @@ def test_a_full_disk_loses_nothing(
     with full_disk(150_000):
         found = CliRunner().invoke(app, ["train", "r.yaml", "--out", "run"])
     assert found.exit_code == 2
-    assert "free some room, then go on with --resume" in found.stderr
+    assert "free some space, then continue with --resume" in found.stderr
     assert len(list(read_episodes(tmp_path / "run"))) > 50
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
     assert list((tmp_path / "run" / "checkpoints").glob("step-*"))

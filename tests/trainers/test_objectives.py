@@ -101,7 +101,7 @@ def test_what_is_left_out_is_told() -> None:
         ({"objective": "cispo", "clip_ratio": 0.2}, "set clip_ratio_high, e.g. 4.0"),
         ({"objective": "reinforce", "clip_ratio": 0.2}, "has no ratio to clip"),
         ({"clip_ratio_high": 0.2}, "has no ratio to clip"),
-        ({"importance_band": (1.5, 5.0)}, "must hold the ratio 1"),
+        ({"importance_band": (1.5, 5.0)}, "must contain 1, the ratio"),
         ({"importance_band": (0.5, 5.0), "importance_cap": 2.0}, "set one"),
     ],
 )

@@ -173,7 +173,7 @@ def test_a_model_that_samples_by_what_is_learned_is_refused(
         {"a": {"model": VLLMModel(name=str(tiny_words), dtype="float32", trainer_device="cpu")}}
     )
     beside = beside.with_agents({"b": {"trainable": False}})
-    with pytest.raises(RecipeError, match=r"agent 'b' samples by the very weights"):
+    with pytest.raises(RecipeError, match=r"agent 'b' samples with the weights"):
         check_recipe(beside)
     asleep = VLLMModel(name=str(tiny_words), sleep=True)
     with pytest.raises(RecipeError, match=r"remove model.sleep"):

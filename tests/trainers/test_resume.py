@@ -202,7 +202,7 @@ def test_an_interruption_is_status_130_and_can_be_resumed(
     process.send_signal(signal.SIGINT)
     status, errors = process.end()
     assert status == 130
-    assert "go on with: collab train --resume run" in errors
+    assert "continue with: collab train --resume run" in errors
     assert json.loads((tmp_path / "run/run.json").read_text())["status"] == "interrupted"
 
 

@@ -73,14 +73,14 @@ def test_a_run_that_cannot_be_gone_on_with_stays_as_it_is(
 
 
 def test_a_folder_that_holds_no_training_run(recipe: Recipe, tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="no training run"):
+    with pytest.raises(RecordError, match="not a training run"):
         asyncio.run(TrainingRun(recipe, tmp_path, resume=True).run())
 
 
 def test_a_second_run_does_not_write_over_the_first(recipe: Recipe, tmp_path: Path) -> None:
     short = one_step(recipe)
     asyncio.run(TrainingRun(short, tmp_path / "run").run())
-    with pytest.raises(RecordError, match="go on with --resume"):
+    with pytest.raises(RecordError, match="continue with --resume"):
         asyncio.run(TrainingRun(short, tmp_path / "run").run())
 
 
@@ -135,7 +135,7 @@ def test_a_state_that_no_checkpoint_has_is_refused(
     message = refusal(recipe, run)
     assert told in message
     assert message.startswith(f"{state}: ")
-    assert f"; remove {state.parent} to go on from an earlier one" in message
+    assert f"; remove {state.parent} to continue from an earlier one" in message
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"\xff"])
@@ -150,7 +150,7 @@ def test_a_state_that_is_no_json_is_refused(
 def test_a_checkpoint_of_a_later_step_than_the_last_one(recipe: Recipe, tmp_path: Path) -> None:
     run = tmp_path / "run"
     asyncio.run(TrainingRun(recipe, run).run())
-    told = "step-000004 is of step 4, and the run has 1 steps; set trainer.steps to 4 or more"
+    told = "step-000004 is from step 4, but the run has 1 steps; set trainer.steps to 4 or more"
     assert told in refusal(one_step(recipe), run)
 
 
@@ -163,5 +163,5 @@ def test_files_that_are_shorter_than_the_checkpoint_says(
     file = run / name
     size = file.stat().st_size
     file.unlink() if kept is None else os.truncate(file, kept)
-    told = f"{file} has {kept or 0} bytes, and {size:,} when step-000001 was written; put the whole"
+    told = f"{file} has {kept or 0} bytes, and {size:,} when step-000001 was written; restore the"
     assert told in refusal(recipe, run)

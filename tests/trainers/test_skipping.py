@@ -88,7 +88,7 @@ def test_a_group_that_is_too_long_leaves_the_others_of_its_step(
     assert sorted(row["groups/skipped"] for row in rows) == [0.0, 0.0, 0.0, 0.5]
     assert all("loss/a" in row and "skipped/step" not in row for row in rows)
     [told] = [event.warnings for event in events if event.warnings]
-    assert told[0].startswith("game/2 was not learned from: 4 of 4 episodes failed")
+    assert told[0].startswith("game/2 was skipped: 4 of 4 episodes failed")
 
 
 def test_what_lasts_ends_the_training_and_resuming_goes_past_it(
@@ -108,7 +108,7 @@ def test_what_lasts_ends_the_training_and_resuming_goes_past_it(
 
 def test_a_run_that_learned_from_no_step_has_failed(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_broken(tiny_words, tmp_path, tasks_per_step=1, steps=2)
-    with pytest.raises(TrainingError, match="no step could be learned from; the last: 4 of 4"):
+    with pytest.raises(TrainingError, match="training skipped every step; the last: 4 of 4"):
         train(recipe, tmp_path / "run")
 
 

@@ -57,7 +57,7 @@ NOTHING = "def nothing(group):\n    return {}\n"
                 *("task.reward.parts.a_left.weight=0", "task.reward.parts.b_left.weight=0"),
                 "sampling.max_new_tokens=1",
             ],
-            "in each group all returns are equal; ",
+            "all returns of each group are equal; ",
         ),
     ],
 )
@@ -70,7 +70,7 @@ def test_steps_without_anything_to_learn_are_named(
     assert found.exit_code == 0, found.stderr
     assert f"warning: nothing was learned: {told}" in found.stdout
     assert ("responses are truncated" in found.stdout) == told.endswith("; ")
-    assert "warning: nothing was learned in 2 of 2 steps" in found.stdout
+    assert "warning: training skipped 2 of 2 steps" in found.stdout
     assert json.loads((folder / "run" / "run.json").read_text())["summary"]["unlearned"] == 2
 
 

@@ -208,7 +208,7 @@ def test_a_server_that_answers_by_the_base_model_is_noticed(game: Recipe, tmp_pa
 
     with Forgetful(Path(game.model.name)) as server:
         recipe = on_servers(game, server, mismatch_tolerance=0.01)
-        with pytest.raises(TrainingError, match="the model that sampled is not the one"):
+        with pytest.raises(TrainingError, match="Sampler and trainer use different weights"):
             train(recipe, tmp_path / "run")
 
 

@@ -23,7 +23,7 @@ def test_a_record_is_read_without_a_yes(
     assert status == 0, said
     assert not marker.exists()
     if command == "replay":
-        assert "nothing of it was run" in said
+        assert "so collab ran nothing" in said
 
 
 def test_replay_adds_up_what_it_may_not_run(project: Path, theirs: Path) -> None:
@@ -40,7 +40,7 @@ def test_replay_runs_again_after_a_yes(project: Path, theirs: Path, marker: Path
     status, said = run("replay", str(theirs), "--trust")
     assert status == 0, said
     assert marker.exists()
-    assert "nothing of it was run" not in said
+    assert "so collab ran nothing" not in said
 
 
 def test_replay_of_forbidden_functions_reads_the_record(project: Path, theirs: Path) -> None:

@@ -121,7 +121,7 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
     assert [row["name"] for row in folders.rows()] == ["run"]
     (run / "recipe.yaml").unlink()
     (run / "recipe.yaml").symlink_to(tmp_path / "outside" / "run" / "recipe.yaml")
-    with pytest.raises(NoRun, match=r"run: recipe\.yaml is a link that leads out of runs/"):
+    with pytest.raises(NoRun, match=r"run: recipe\.yaml is a link to a place outside runs/"):
         folders.find(["run"])
 
 

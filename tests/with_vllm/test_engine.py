@@ -153,7 +153,7 @@ def test_a_missing_adapter_is_not_answered_by_the_base(engine: VLLMEngine) -> No
     )
     assert base.failure is None
     assert missing.failure is not None
-    assert "no adapter that was given to the engine" in missing.failure.message
+    assert "not an adapter that was given to the engine" in missing.failure.message
 
 
 def test_sleep_is_refused_without_a_gpu(engine: VLLMEngine) -> None:

@@ -44,7 +44,7 @@ class Finding:
     remedy: str = ""
     """The remedy for a failed check."""
     needed: bool = False
-    """The main job needs it."""
+    """Whether `collab run coding` needs it."""
 
 
 def command(
@@ -53,8 +53,8 @@ def command(
     """Check this machine: packages, devices, engines, sandbox, data.
 
     The command attacks every layer of the sandbox. It shows whether keys are
-    set, never their values. The exit status is 1 if the main job,
-    collab run coding --task humaneval/12, cannot run here.
+    set, never their values. The exit status is 1 if
+    collab run coding --task humaneval/12 cannot run here.
 
     Examples:
       collab doctor
@@ -75,9 +75,9 @@ def command(
     if page is None:
         print(dumps({"works": works, "checks": [asdict(finding) for finding in findings]}))
     elif works:
-        page.line(("the main job can run", "bold green"), ": collab run coding --task humaneval/12")
+        page.line(("a team can run here", "bold green"), ": collab run coding --task humaneval/12")
     else:
-        page.line(("the main job cannot run here", "bold red"), ": see the lines marked no")
+        page.line(("no team can run here", "bold red"), ": see the lines marked no")
     raise typer.Exit(0 if works else 1)
 
 
@@ -165,7 +165,7 @@ def _models() -> Iterator[Finding]:
             yield Finding("data", alias, False, detail, "pip install gguf", needed=True)
         else:
             size = f"{model.size / 1e6:.0f} MB"
-            detail = f"not cached in {cache_root()}; its first run fetches {size}"
+            detail = f"not cached in {cache_root()}; the first run downloads {size}"
             yield Finding("data", alias, True, f"{detail} from {model.source}")
 
 
@@ -187,7 +187,7 @@ def _sandbox() -> Iterator[Finding]:
     try:
         layers = asyncio.run(attack())
     except CollabError as error:
-        remedy = "generated programs can be run without isolation by choice: --sandbox unsafe"
+        remedy = "to run generated programs without isolation, give --sandbox unsafe"
         yield Finding("sandbox", "isolation", False, str(error), remedy, needed=True)
         return
     for layer in layers:
@@ -213,7 +213,7 @@ def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
     yield _vllm(ranges.get("vllm", ""))
     for point in entry_points(group="collab.models"):
         package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-        yield _engine(point.name, f"registered by {package}; check it by collab models --check")
+        yield _engine(point.name, f"registered by {package}; test it with collab models --check")
 
 
 def _lacking(name: str, missing: list[str]) -> Finding:
@@ -231,7 +231,7 @@ def _vllm(tested: str) -> Finding:
     package = next((name for name in VLLM if version_of(name)), None)
     range_text = f", tested with {tested}" if tested else ""
     if package is None:
-        detail = f"not installed{range_text}; servers elsewhere can be used"
+        detail = f"not installed{range_text}; you can still use servers on other machines"
         return _engine("vllm", detail, install("vllm"))
     detail = f"{_versions((package,))}{range_text}"
     if not is_within(version_of(package) or "", tested):

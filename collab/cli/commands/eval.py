@@ -251,7 +251,7 @@ def _follow(evaluation: EvaluationRun, view: View) -> None:
         view.close()
 
     def tell_interrupted() -> None:
-        remedy = f"go on with the same command and --out {evaluation.out}"
+        remedy = f"continue with the same command and --out {evaluation.out}"
         print(f"interrupted; {remedy}", file=sys.stderr)
 
     def give_up() -> None:

@@ -66,7 +66,7 @@ def command(
     if check is not None:
         _check(check, settings or (), adapter or (), json=json)
     elif adapter or settings:
-        raise typer.BadParameter("--adapter and --set are for --check: name the model with it")
+        raise typer.BadParameter("--adapter and --set need --check MODEL")
     elif json:
         _print_json()
     else:

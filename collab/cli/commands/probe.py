@@ -196,7 +196,7 @@ def _row(name: str, value: Estimate, most: float | None = None) -> list[Piece]:
 
 
 def _agents(probe: TeamProbe) -> tuple[list[Column], list[list[Piece]]]:
-    names = ("agent", "tokens", "limit", "cut off", "empty", "own", "influence")
+    names = ("agent", "tokens", "limit", "truncated", "empty", "own", "influence")
     columns = [Column(name, right=position > 0) for position, name in enumerate(names)]
     crossed = probe.crossed
     owns, influence = (crossed.own, crossed.influence) if crossed else ({}, {})

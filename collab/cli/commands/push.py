@@ -52,12 +52,12 @@ def command(
     if dry_run:
         folder = out or Path("push") / to.replace("/", "-")
         _print(stage(run, folder, repository=to, licence=licence))
-        print(f"{folder}: this is what would be sent to {to}")
+        print(f"{folder}: these files would be uploaded to {to}")
         return
     with tempfile.TemporaryDirectory() as place:
         _print(stage(run, Path(place), repository=to, licence=licence))
         name = push(Path(place), to, private=not public)
-    print(f"sent; use it as: collab run {name}")
+    print(f"uploaded; use it with: collab run {name}")
 
 
 def _print(notes: list[str]) -> None:

@@ -52,7 +52,7 @@ def command(
         print(f"warning: {complaint}", file=sys.stderr)
     recipe, question = read_recipe(str(run))
     if gone := [name for name in of_python_in(recipe) if given(name) is None]:
-        why = f"functions that were given in Python are in no file: {', '.join(gone)}"
+        why = f"functions passed in Python are not in a file: {', '.join(gone)}"
         raise typer.Exit(_add_up(record.episodes, why))
     functions = question.only("function", "command")
     if functions.open and not (trust or out):
@@ -86,8 +86,8 @@ def _add_up(episodes: list[Episode], why: str, remedy: str = "") -> int:
     for difference in wrong:
         print(f"differs: {difference}", file=sys.stderr)
     print(
-        f"{why}\nso nothing of it was run: rewards were added up from the record of"
-        f" {len(episodes)} episodes{remedy}",
+        f"{why}\nso collab ran nothing; it added up the recorded rewards of {len(episodes)}"
+        f" episodes{remedy}",
         file=sys.stderr,
     )
     return 1 if wrong else 0
@@ -114,7 +114,7 @@ def compare(recorded: list[Episode], played: list[Episode]) -> list[str]:
     for episode in recorded:
         again = by_id.get(episode.id)
         if again is None:
-            differences.append(f"{episode.id}: was not played")
+            differences.append(f"{episode.id}: not played this time")
         elif _tokens(episode) != _tokens(again):
             differences.append(f"{episode.id}: token ids")
         elif _rewards(episode) != _rewards(again):

@@ -64,7 +64,7 @@ def command(
     from collab.trainers import make_plan
 
     if retry and not resume:
-        raise RecipeError("--retry goes with --resume: it says what to do with runs that failed")
+        raise RecipeError("--retry needs --resume; it continues runs that failed")
     spec = load_study(study, consent(trust))
     plans = {cell.name: make_plan(cell.read()[0]) for cell in cells_of(spec)}
     many = jobs or jobs_for(list(plans.values()), cores(), free_memory())
@@ -124,5 +124,5 @@ def _run(
     finally:
         view.close()
     if not is_done:
-        print(f"interrupted; go on with --resume (in {folder})", file=sys.stderr)
+        print(f"interrupted; continue with --resume (in {folder})", file=sys.stderr)
     return status if is_done else 130

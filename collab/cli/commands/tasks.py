@@ -41,7 +41,7 @@ def command(
     """
     if check:
         if suite is None:
-            raise typer.BadParameter("--check plays the games of a suite: name one")
+            raise typer.BadParameter("--check plays the games of a suite; name the suite")
         _check(suite, consent(trust))
     elif suite is None:
         _suites()

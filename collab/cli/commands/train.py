@@ -197,7 +197,7 @@ def _training_recipe(run: Path) -> Path:
     path = run / TRAINING
     if not path.is_file():
         raise RecordError(
-            f"{run} holds no training: it has no {TRAINING}; `collab show` lists your runs"
+            f"{run} is not a training run: it has no {TRAINING}; `collab show` lists your runs"
         )
     return path
 
@@ -229,7 +229,7 @@ def _show_finished(run: Path, summary: dict[str, Any], *, json: bool) -> None:
     from collab.cli.live.view import JsonView, Report
     from collab.runtime.events import RunFinished
 
-    print(f"{run} is finished; train on with --set trainer.steps=N", file=sys.stderr)
+    print(f"{run} is finished; to train longer, give --set trainer.steps=N", file=sys.stderr)
     view = JsonView() if json else Report(open_page(), folder=str(run))
     view.see(RunFinished(run=run.name, status="done", summary=summary))
 
@@ -286,6 +286,6 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
         view.close()
     if not is_done:
         begun = (folder / TRAINING).is_file()
-        going_on = f"; go on with: collab train --resume {folder}" if begun else ""
+        going_on = f"; continue with: collab train --resume {folder}" if begun else ""
         print(f"interrupted at step {training.step}{going_on}", file=sys.stderr)
     return 0 if is_done else 130

@@ -46,7 +46,9 @@ def command(run: Watched, *, json: Json = False) -> None:
         view.close()
     status = how_it_ended(run)
     if status == KILLED:
-        remedy = f"; go on with collab train --resume {run}" if (run / TRAINING).is_file() else ""
+        remedy = (
+            f"; continue with collab train --resume {run}" if (run / TRAINING).is_file() else ""
+        )
         print(f"{run} was killed: its process is gone{remedy}", file=sys.stderr)
     elif status != "done":
         print(f"{run}: {status}", file=sys.stderr)

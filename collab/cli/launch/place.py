@@ -30,9 +30,9 @@ class Wanted(NamedTuple):
         """The ranks, their logs, and how to stop them."""
         from collab.runs.layout import LOGS
 
-        where = "each on a GPU of its own" if self.on_gpus else "on processors"
+        where = "each on its own GPU" if self.on_gpus else "on processors"
         fewer = "; --gpus 1 takes one" if self.on_gpus else ""
-        logs = f"; the others' logs are in {folder / LOGS}" if self.ranks > 1 else ""
+        logs = f"; logs of the other ranks are in {folder / LOGS}" if self.ranks > 1 else ""
         return f"learning in {counted(self.ranks, 'rank')}, {where}{logs}; Ctrl-C ends all{fewer}"
 
 
@@ -47,19 +47,22 @@ def ranks_wanted(
     from collab.errors import RecipeError
 
     if ranks is not None and gpus is not None:
-        raise RecipeError("--gpus counts GPUs and --ranks processes without one; give one of them")
+        raise RecipeError(
+            "--gpus sets the number of GPUs, --ranks the number of processes"
+            " without a GPU; give only one of them"
+        )
     visible = _visible_gpus() if _takes_gpus(recipe) else 0
     if ranks is not None:
         if visible:
             raise RecipeError(
-                f"--ranks {ranks} is for processors, and the models take one of"
+                f"--ranks {ranks} runs on processors, but the recipe's models use one of"
                 f" {counted(visible, 'GPU')}; give --gpus, or set model.device=cpu"
             )
         return Wanted(ranks, on_gpus=False)
     if gpus is not None and gpus > visible:
         raise RecipeError(
             f"--gpus {gpus} is more than the {visible} that the recipe's models can use; lower it,"
-            " see CUDA_VISIBLE_DEVICES and model.device, or give --ranks to learn on processors"
+            " check CUDA_VISIBLE_DEVICES and model.device, or give --ranks to train on processors"
         )
     if visible:
         wanted = gpus or visible
@@ -147,13 +150,13 @@ def check_options(machine: MachineOptions) -> None:
     for name in (name for name, value in given.items() if value is not None):
         if machine.slurm is not None:
             raise RecipeError(
-                f"--slurm says how many nodes and GPUs a job has, and {name} how many are taken"
-                f" here; leave out {name}, and write --slurm nodes=N,gpus=N"
+                f"--slurm sets the nodes and GPUs of a job, {name} those of this machine; leave"
+                f" out {name}, and write --slurm nodes=N,gpus=N"
             )
         if machine.card is not None and name == "--ranks":
             raise RecipeError(
-                f"--ranks {machine.ranks} is for processors, and --card {machine.card} for GPUs;"
-                " give --gpus, or leave out --card"
+                f"--ranks {machine.ranks} runs on processors, but --card {machine.card} plans for"
+                " GPUs; give --gpus, or leave out --card"
             )
 
 
@@ -168,7 +171,7 @@ def _here(recipe: Recipe, machine: MachineOptions) -> tuple[Card | None, int]:
             f" models can use; {REMEDY}, or lower it"
         )
     if not gpus and (device := _missing_gpu(recipe)):
-        raise RecipeError(f"model.device is {device!r}, and this machine has no GPU; {REMEDY}")
+        raise RecipeError(f"model.device is {device!r}, but this machine has no GPU; {REMEDY}")
     wanted = ranks_wanted(recipe, machine.gpus, machine.ranks, machine.resume)
     taken = wanted.ranks if wanted else 1
     # Each rank has to fit, so plan for the card with the least memory.

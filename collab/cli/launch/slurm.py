@@ -44,11 +44,11 @@ def parse_slurm(text: str) -> Slurm:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not value or key not in known:
             raise RecipeError(
-                f"--slurm: {part!r} is no setting; write nodes=2,gpus=8, and any of"
+                f"--slurm: {part!r} is not a setting; write nodes=2,gpus=8, and any of"
                 f" {', '.join(sorted(known - {'nodes', 'gpus'}))}"
             )
         if any(character.isspace() for character in value):
-            raise RecipeError(f"--slurm: {key} has white space in it: {value!r}")
+            raise RecipeError(f"--slurm: {key} contains white space: {value!r}")
         given[key] = value
     nodes, gpus = (_count(key, given.pop(key, "1")) for key in ("nodes", "gpus"))
     return Slurm(nodes, gpus, **given)
@@ -103,8 +103,8 @@ def submit(text: str, run: Path) -> str:
     sbatch = shutil.which("sbatch")
     if sbatch is None:
         raise RecipeError(
-            "sbatch is not on this machine: run this on a login node of the cluster, or look at the"
-            " file with --dry-run"
+            "sbatch is not installed here; run this on a login node of the cluster, or print the"
+            " job file with --dry-run"
         )
     logs = run / "logs"
     logs.mkdir(parents=True, exist_ok=True)

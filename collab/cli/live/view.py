@@ -220,7 +220,7 @@ def show_training(page: Page, event: RunFinished, folder: str) -> None:
     steps = counted(summary["steps"], "step")
     page.line(f"{steps} in {summary['seconds']:.0f} s")
     if summary.get("unlearned"):
-        text = f"nothing was learned in {summary['unlearned']} of {steps}"
+        text = f"training skipped {summary['unlearned']} of {steps}"
         page.line(("warning: ", f"bold {WARN}"), text)
     if summary["gains"]:
         page.line()
@@ -229,7 +229,7 @@ def show_training(page: Page, event: RunFinished, folder: str) -> None:
 
 
 def stage_text(stage: str, done: int, total: int) -> str:
-    """A model's stage with its size in MB, if that is known."""
+    """Return a model's stage with its size in MB, if known."""
     size = f" {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total and done else ""
     size = size or (f" {total / 1e6:.0f} MB" if total else "")
     return stage + size

@@ -39,7 +39,7 @@ def show_episode(page: Page, episode: Episode) -> None:
 
 
 def show_calls(page: Page, turn: Turn) -> None:
-    """Every tool call of the turn with its result, in the order of the record."""
+    """Print every tool call of the turn with its result, in the order of the record."""
     for block in _calls_of(turn):
         page.blocks([block])
 
@@ -75,7 +75,7 @@ def _work_of(turn: Turn, agent: str) -> Block:
     seconds = sum(action.seconds for action in actions)
     title = f"{agent}, {counted(tokens, 'token')}, {seconds:.1f} s"
     if actions[-1].finish_reason == "length":
-        title += ", cut off at its limit"
+        title += ", truncated at its limit"
     artefact = turn.artefacts.get(agent, "")
     if artefact.strip() or actions[-1].failure:
         return Block(title, artefact, _language(turn))
@@ -86,7 +86,7 @@ def _lack(action: Action) -> str:
     """The reason for a response without an artefact."""
     text = action.text.strip()
     if action.tool_calls or before_calls(text) != text:
-        return "a call of a tool, and no answer"
+        return "a tool call and no answer"
     return "no artefact in the response" if text else "empty"
 
 
@@ -158,7 +158,7 @@ def show_feedback(page: Page, turn: Turn) -> None:
     )
     for failure in turn.failures:
         page.line(
-            (f"went on without: {failure.type} ({failure.boundary}): {failure.message}", WARN)
+            (f"continued without it: {failure.type} ({failure.boundary}): {failure.message}", WARN)
         )
 
 

@@ -213,7 +213,7 @@ class Cleaned:
 
 
 class CleanHook:
-    """Cleans all that is printed on the console."""
+    """Removes terminal control codes from everything that the console prints."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
         return [Cleaned(renderable) for renderable in renderables]

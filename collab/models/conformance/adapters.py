@@ -17,7 +17,7 @@ async def mixed(bench: Bench) -> str:
     if not bench.capabilities.adapters:
         raise NotApplicable("it does not serve adapters")
     if len(bench.adapters) < 2:
-        raise NotApplicable("two adapters that fit the model are needed")
+        raise NotApplicable("give two adapters that fit the model")
     one, two = bench.adapters[:2]
     rows = (None, one, two, None, two, one)
     batch = [request_of(number=n, adapter=adapter) for n, adapter in enumerate(rows)]
@@ -28,17 +28,17 @@ async def mixed(bench: Bench) -> str:
     others = dict(zip(("the base", two, one), mirrored, strict=True))
     for name, action in {"the base": base, one: first, two: second}.items():
         same = action.text == others[name].text
-        demand(same, f"{name} gave two answers to one question within a batch")
+        demand(same, f"{name} gave different answers to the same request in one batch")
     _differ("the base", base, one, first)
     _differ("the base", base, two, second)
     _differ(one, first, two, second)
-    return "the base and two adapters answered side by side, each in its own way"
+    return "the base and two adapters gave different answers in one batch"
 
 
 def _differ(left: str, one: Action, right: str, other: Action) -> None:
     gaps = [abs(p - q) for p, q in zip(one.logprobs, other.logprobs, strict=False)]
     differ = one.text != other.text or max(gaps, default=0.0) > NOISE
-    demand(differ, f"{left} and {right} gave one and the same answer")
+    demand(differ, f"{left} and {right} gave the same answer")
 
 
 async def missing(bench: Bench) -> str:

@@ -34,7 +34,7 @@ async def batching(bench: Bench) -> str:
         for request, action in zip(requests, actions, strict=True):
             most = request.sampling.max_new_tokens
             counted = action.usage.new_tokens
-            demand(counted <= most, f"{counted} new tokens where max_new_tokens is {most}")
+            demand(counted <= most, f"{counted} new tokens although max_new_tokens is {most}")
         prompts = [action.usage.prompt_tokens for action in actions]
         demand(prompts == sorted(prompts), f"out of order: growing prompts counted as {prompts}")
     return f"{WIDTH} requests with their own settings, {WIDTH} actions in order"
@@ -50,7 +50,9 @@ async def streaming(bench: Bench) -> str:
     [action] = await bench.ask(request_of(), progress=progress)
     counts, text = [count for count, _ in reports], "".join(text for _, text in reports)
     demand(counts == sorted(counts), f"progress counts tokens backwards: {counts}")
-    demand(text in ("", action.text), f"progress told {text!r}, and the answer is {action.text!r}")
+    demand(
+        text in ("", action.text), f"progress reported {text!r}, and the answer is {action.text!r}"
+    )
     return f"{len(reports)} reports, {len(text)} of {len(action.text)} characters"
 
 
@@ -63,7 +65,7 @@ async def lengths(bench: Bench) -> str:
     demand(len(short.text) < len(longer.text), "12 tokens gave no more text than 4")
     for action, most in ((short, 4), (longer, 12)):
         counted = action.usage.new_tokens
-        demand(counted <= most, f"{counted} new tokens where max_new_tokens is {most}")
+        demand(counted <= most, f"{counted} new tokens although max_new_tokens is {most}")
     return "cut at 4 and 12 tokens, finish_reason length"
 
 

@@ -35,7 +35,7 @@ class Bench:
     def needs_generation(self) -> None:
         """Raise NotApplicable for an engine whose answers no setting changes, such as a replay."""
         if not self.capabilities.generates:
-            raise NotApplicable("its answers are prepared beforehand")
+            raise NotApplicable("its answers are fixed in advance")
 
     async def ask(self, *requests: Request, progress: Progress | None = None) -> list[Action]:
         """Return the answers of one batch, requiring that every one is there."""

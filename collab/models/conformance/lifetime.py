@@ -24,8 +24,8 @@ async def context(bench: Bench) -> str:
             "context a failure (ContextOverflow)"
         )
     demand(bad.failure.boundary == "model", f"it failed as {bad.failure.type}, no ModelError")
-    demand(good.failure is None, f"it took another request along: {good.failure}")
-    return f"{bad.failure.type}; the request beside it was answered"
+    demand(good.failure is None, f"another request of the batch failed with it: {good.failure}")
+    return f"{bad.failure.type}; the other request was answered"
 
 
 async def cancellation(bench: Bench) -> str:
@@ -42,8 +42,8 @@ async def cancellation(bench: Bench) -> str:
     seconds = time.monotonic() - started
     await bench.ask(request_of(max_new_tokens=4))
     if not call.cancelled():
-        return "it had answered before it could be cancelled, and answers again"
-    return f"returned after {seconds:.2f} s, and answers again"
+        return "it answered before the cancellation, and still answers"
+    return f"returned after {seconds:.2f} s, and still answers"
 
 
 async def closing(bench: Bench) -> str:

@@ -65,9 +65,9 @@ class Spending:
         amount = max(self.cost(prompt, new), self.cost(0, new, written=prompt))
         if self._limit is not None and self._spent + self._reserved + amount > self._limit:
             raise BudgetExceeded(
-                f"{model} may spend ${self._limit:g}: ${self._spent:.4f} is spent, "
-                f"${self._reserved:.4f} is promised, and this request may cost ${amount:.4f}; "
-                "raise cost_limit, or lower sampling.max_new_tokens"
+                f"{model} may spend ${self._limit:g}: ${self._spent:.4f} is spent,"
+                f" ${self._reserved:.4f} is reserved, and this request may cost ${amount:.4f};"
+                " raise cost_limit, or lower sampling.max_new_tokens"
             )
         self._reserved += amount
         return amount
@@ -105,8 +105,8 @@ async def retrying(
         if last.retry_after is not None:
             if last.retry_after > patience:
                 raise type(last.error)(
-                    f"{last.error}; it asks to wait {last.retry_after:g} s, "
-                    f"longer than the limit of {patience:g} s"
+                    f"{last.error}; it asks to wait {last.retry_after:g} s, more than the limit of"
+                    f" {patience:g} s"
                 ) from None
             wait = max(wait, last.retry_after)
         await asyncio.sleep(wait)
@@ -253,7 +253,7 @@ class HostedEngine(ABC):
         try:
             self.check(request.sampling, request.adapter)
             if not request.messages:
-                raise ModelError(f"{self.name} reads messages, and this request has none")
+                raise ModelError(f"{self.name} takes messages only, and this request has none")
             async with self._slots:
                 reply = await self._ask(request, progress)
             return self._action(reply, time.monotonic() - started)
@@ -322,7 +322,7 @@ class HostedEngine(ABC):
         if reply.calls and reply.stop_reason == self.calls_tools:
             finish_reason = "stop"
         if finish_reason is None:
-            raise ModelError(f"{self.peer} stopped for a reason unknown here: {reply.stop_reason}")
+            raise ModelError(f"{self.peer} stopped for an unknown reason: {reply.stop_reason}")
         calls, unread = self._calls(reply)
         return Action(
             text=unkeyed(reply.text, self._key) + unread,

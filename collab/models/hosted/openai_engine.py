@@ -325,7 +325,7 @@ class OpenAIEngine(HostedEngine):
             reason = f"{self.peer} cut the connection: {self._reason(error)}"
             raise Transient(ModelUnavailable(reason)) from None
         except ValueError as error:
-            reason = f"{self.peer} sent no chat completion: {self._reason(error)}"
+            reason = f"{self.peer} did not send a chat completion: {self._reason(error)}"
             raise Transient(ModelError(reason)) from None
 
     async def _converse(self, request: Request, reply: Reply, progress: Progress | None) -> None:
@@ -349,8 +349,8 @@ class OpenAIEngine(HostedEngine):
         ids, logprobs = len(reply.token_ids), len(reply.logprobs)
         if ids != logprobs or ids == 0:
             raise ModelError(
-                f"{self.peer} gave {ids} token ids and {logprobs} log-probabilities; set tokens: "
-                "false for a server that does not tell both"
+                f"{self.peer} gave {ids} token ids and {logprobs} log-probabilities; set tokens:"
+                " false for a server that does not send both"
             )
 
     async def _served(self) -> str:
@@ -365,7 +365,7 @@ class OpenAIEngine(HostedEngine):
         if self.spec.name not in names:
             return served
         name, url = self.spec.name, self._url
-        return f"the server says 404 although it lists {name}: {served}; is the URL right ({url})?"
+        return f"the server returns 404 although it lists {name}: {served}; check the URL ({url})"
 
     def _reason(self, error: Exception) -> str:
         return without_key(str(error) or type(error).__name__, self._key)

@@ -25,7 +25,9 @@ def check_harmless(folder: Path) -> None:
         raise ValueError(f"it has no {ADAPTER_WEIGHTS}, and other formats are not read")
     config = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     if config.get("megatron_config"):
-        raise ValueError("its megatron_config names a module to import, which is not done")
+        raise ValueError(
+            "its megatron_config names a module to import, which collab does not allow"
+        )
 
 
 class Adapters:
@@ -68,8 +70,8 @@ class Adapters:
         if not (folder / ADAPTER_CONFIG).is_file():
             held = ", ".join(sorted(self.names)) or "none"
             raise ModelError(
-                f"adapter {folder} is no folder with an {ADAPTER_CONFIG}, and no adapter that "
-                f"model {self._model!r} holds ({held})"
+                f"adapter {folder} is not a folder with an {ADAPTER_CONFIG}, and not an adapter of"
+                f" model {self._model!r} holds ({held})"
             )
         try:
             check_harmless(folder)
@@ -78,7 +80,7 @@ class Adapters:
             self._discard(name)
             if isinstance(error, RuntimeError) and is_out_of_memory(error):
                 raise ModelError(
-                    f"no memory is left for adapter {folder}; take one of a smaller rank, or fewer"
+                    f"no memory is left for adapter {folder}; use a smaller rank, or fewer adapters"
                 ) from error
             raise ModelError(
                 f"adapter {folder} does not fit model {self._model!r}: {error}"
@@ -93,7 +95,7 @@ class Adapters:
         with quiet_transformers():
             config = PeftConfig.from_pretrained(str(folder))
             if config.peft_type != "LORA":
-                raise ValueError(f"its type is {config.peft_type}, and LORA is served")
+                raise ValueError(f"its type is {config.peft_type}, but only LORA is supported")
             config.inference_mode = True
             module: Any = self._loaded.module
             if hasattr(module, "peft_config"):
@@ -103,7 +105,7 @@ class Adapters:
             result = module.load_adapter(str(folder), name, torch_device=str(self._loaded.device))
         astray = [*result.unexpected_keys, *(k for k in result.missing_keys if f".{name}." in k)]
         if astray:
-            raise ValueError(f"{len(astray)} tensors have no counterpart, e.g. {astray[0]}")
+            raise ValueError(f"{len(astray)} tensors match nothing in the model, e.g. {astray[0]}")
         module.eval()
 
     def _discard(self, name: str) -> None:

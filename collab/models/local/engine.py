@@ -168,8 +168,8 @@ class TransformersEngine:
         loaded, adapters = self._load(progress)
         if loaded.sharded:
             raise ModelError(
-                f"model {self.name!r} is sharded over the ranks, so that none of them can sample"
-                " from it; have it sampled by vllm, or set trainer.ranks.shard=false"
+                f"model {self.name!r} is sharded over the ranks, so no rank can sample from it;"
+                " set model.engine=vllm, or set trainer.ranks.shard=false"
             )
         from collab.models.local.generation import Generation
 
@@ -191,9 +191,7 @@ class TransformersEngine:
         self._loaded = self._adapters = None
 
     def _closed(self) -> ModelUnavailable:
-        return ModelUnavailable(
-            f"model {self.name!r} was closed, and answers nothing more; open it anew"
-        )
+        return ModelUnavailable(f"model {self.name!r} is closed; open it again")
 
 
 def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Report:

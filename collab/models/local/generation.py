@@ -288,8 +288,8 @@ class Generation:
         except FloatingPointError as error:
             dtype = str(loaded.module.dtype).removeprefix("torch.")
             raise ModelError(
-                f"model {self._model!r} produced NaN or infinite logits in {dtype}; set its"
-                " dtype to float32, or check its weights for NaN"
+                f"model {self._model!r} produced NaN or infinite logits in {dtype}; set"
+                " model.dtype=float32, or check its weights for NaN"
             ) from error
         except RuntimeError as error:
             if not is_out_of_memory(error):

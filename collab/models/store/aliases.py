@@ -1,4 +1,4 @@
-"""Models known by an alias: one GGUF file each, identified by its hash, whatever the source."""
+"""Models known by an alias; each is one GGUF file, identified by its hash, from any source."""
 
 from __future__ import annotations
 

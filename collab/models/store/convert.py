@@ -92,7 +92,7 @@ def _write_weights(reader: Any, gguf: Path, model: Any, file: Path) -> None:
         for name, parameter in parameters.items():
             tensor = packed[names.get_name(name, try_suffixes=(".weight", ".bias"))]
             if tuple(reversed(tensor.shape.tolist())) != tuple(parameter.shape):
-                raise ValueError(f"{tensor.name} has shape {tensor.shape}, {name} another")
+                raise ValueError(f"{tensor.name} has shape {tensor.shape}, but {name} has another")
             for block in _dequantised(_rows(gguf, tensor, model.config, kind), tensor.tensor_type):
                 sink.write(block)
 

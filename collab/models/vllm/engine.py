@@ -100,7 +100,7 @@ class EngineThread:
             await self._loop.shutdown_default_executor()
 
     def _closed(self) -> ModelUnavailable:
-        return ModelUnavailable(f"{self._name} was closed, and answers nothing more; open it anew")
+        return ModelUnavailable(f"{self._name} is closed; open it again")
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ class OwnServer:
         installed."""
         if not spec.server_command and find_spec("vllm") is None:
             raise ModelUnavailable(
-                f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')}, or say"
-                " what starts it as the model's server_command, or give `servers` that run it"
+                f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')}, set"
+                " the model's server_command, or give `servers` that run it"
             )
         folder = store.resolve(spec.name, spec.revision)
         options = engine_options(spec, folder, capacity, sleep=False)
@@ -67,8 +67,8 @@ class OwnServer:
         while time.monotonic() < until:
             if (status := self._process.poll()) is not None:
                 raise ModelUnavailable(
-                    f"vLLM's server ended while it started, exit status {status}; what it said is"
-                    f" in {self._log}"
+                    f"vLLM's server ended while it started, exit status {status}; its log is"
+                    f" {self._log}"
                 )
             try:
                 # A proxy of the environment's cannot reach this machine's own address.
@@ -78,8 +78,8 @@ class OwnServer:
                 pass  # not yet
             time.sleep(LOOK_SECONDS)
         raise ModelTimeout(
-            f"vLLM's server did not start within {self._seconds:g} s; what it says is in"
-            f" {self._log}; raise the model's ready_seconds"
+            f"vLLM's server did not start within {self._seconds:g} s; its log is {self._log};"
+            " raise the model's ready_seconds"
         )
 
     def stop(self) -> None:

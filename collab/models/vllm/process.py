@@ -125,7 +125,7 @@ class Process:
             async for output in outputs:
                 take(completion, output, request)
         if completion.finish_reason == "failed":
-            raise ModelError(f"{self._peer} gave a response up")
+            raise ModelError(f"{self._peer} dropped a response")
         return completion
 
     async def load(self, version: Version) -> None:
@@ -169,8 +169,8 @@ class Process:
 
         if self._spec.sleep and not torch.cuda.is_available():
             raise ModelUnavailable(
-                f"{self._peer} cannot sleep: vLLM gives back the memory of CUDA devices only;"
-                " remove the model's option sleep"
+                f"{self._peer} cannot sleep: vLLM releases memory on CUDA devices only; remove the"
+                " model's option sleep"
             )
         return bool(self._spec.sleep) and capacity.training
 
@@ -229,7 +229,7 @@ class Process:
         async with self._changing:
             llm = self._llm
             if llm is None:
-                raise Died(f"{self._peer} is not there")
+                raise Died(f"{self._peer} is not running")
             self._in_flight += 1
             self._idle.clear()
         try:

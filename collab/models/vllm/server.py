@@ -85,7 +85,7 @@ class ServerConnection:
         reason = self._reason((await response.aread()).decode(errors="replace"))
         status = response.status_code
         if status in (401, 403):
-            raise ModelUnavailable(f"{self.url} wants a key: set VLLM_API_KEY to its --api-key")
+            raise ModelUnavailable(f"{self.url} needs a key: set VLLM_API_KEY to its --api-key")
         if status == 404:
             raise ModelUnavailable(f"{self.url} has no {response.url.path}: {reason}; {START}")
         if status > 500 or (status == 500 and "lora" not in response.url.path):
@@ -119,7 +119,7 @@ class ServerConnection:
         except ValueError:
             why = f"; {page_at(self.url)}" if is_page(text) else ""
             raise ModelError(
-                f"{self.url} sent no JSON: {without_key(text, self._key)[:80]!r}{why}"
+                f"{self.url} did not send JSON: {without_key(text, self._key)[:80]!r}{why}"
             ) from None
         if not isinstance(answer, dict) or "error" in answer:
             raise ServerLost(f"it failed: {self._reason(text)}")
@@ -180,7 +180,7 @@ class Server:
                 base = next(card for card in listed["data"] if not card.get("parent"))
                 self._model, self.context = str(base["id"]), int(base["max_model_len"])
             except ODD_SHAPE as error:
-                raise ModelUnavailable(f"{self.url} is no vLLM server: {error!r}") from error
+                raise ModelUnavailable(f"{self.url} is not a vLLM server: {error!r}") from error
             await self._check_logprobs()
 
     async def complete(self, request: GenerationRequest) -> Completion:
@@ -253,7 +253,7 @@ class Server:
             async for answer in self._http.answers(response):
                 self._take(completion, answer, request)
         if completion.finish_reason == "failed":
-            raise ServerLost("it broke an answer off")
+            raise ServerLost("it broke off an answer")
         return completion
 
     def _body(self, request: GenerationRequest) -> dict[str, Any]:
@@ -287,7 +287,7 @@ class Server:
         try:
             text = _added(completion, answer)
         except ODD_SHAPE as error:
-            raise ModelError(f"{self.url} sent an answer of another shape: {error!r}") from error
+            raise ModelError(f"{self.url} sent an answer of an unknown shape: {error!r}") from error
         if request.report:
             request.report(len(completion.token_ids), text)
 
@@ -299,8 +299,8 @@ class Server:
         cold, hot = [await self._likeliest(heat) for heat in (1.0, PROBE_HEAT)]
         if abs(cold - hot) < PROBE_NOISE:
             raise ModelUnavailable(
-                f"{self.url} gives log-probabilities from before the temperature, as"
-                f" --logprobs-mode raw_logprobs says; {START}"
+                f"{self.url} returns log-probabilities before the temperature (--logprobs-mode"
+                f" raw_logprobs); {START}"
             )
 
     async def _likeliest(self, temperature: float) -> float:
@@ -318,7 +318,7 @@ class Server:
         try:
             return float(max(answer["choices"][0]["logprobs"]["top_logprobs"][0].values()))
         except ODD_SHAPE as error:
-            raise ModelUnavailable(f"{self.url} gives no log-probabilities: {error!r}") from error
+            raise ModelUnavailable(f"{self.url} returns no log-probabilities: {error!r}") from error
 
 
 def _added(completion: Completion, answer: Mapping[str, Any]) -> str:
@@ -340,5 +340,5 @@ def _added(completion: Completion, answer: Mapping[str, Any]) -> str:
 
 def _token(value: Any) -> int:
     if type(value) is not int or not 0 <= value < LARGEST_TOKEN:
-        raise ValueError(f"{value!r:.40} is no token id")
+        raise ValueError(f"{value!r:.40} is not a token id")
     return value

@@ -257,7 +257,7 @@ class Servers:
 
     async def _meet_all(self, servers: list[Server]) -> None:
         """Meet servers that may still be starting."""
-        self._trouble = dict.fromkeys(servers, "it has not said a word")
+        self._trouble = dict.fromkeys(servers, "it has not answered yet")
         try:
             async with asyncio.timeout(self._spec.ready_seconds):
                 for server in servers:
@@ -290,8 +290,8 @@ class Servers:
         if server not in self._trouble:
             self._trouble[server] = str(lost)
             self._loads.lost.append(
-                f"vLLM server {server.url} was lost ({lost}); what it was asked is asked again,"
-                " of the others where there are some, and it is used again once it is back"
+                f"vLLM server {server.url} was lost ({lost}); the other servers get its requests,"
+                " and collab uses it again when it is back"
             )
             watcher = asyncio.create_task(self._watch(server))
             self._watchers.add(watcher)

@@ -135,7 +135,7 @@ def exact_answer(
     expected = context.field(field)
     answer = final_answer(context.artefacts[agent] if agent else context.joint.text)
     if answer is None:
-        return 0.0, r"no final answer: none stands in \boxed{} or behind ####"
+        return 0.0, r"no final answer in \boxed{} or after ####"
     same = same_number if form == "number" else same_latex
     right = same(answer, expected)
     shown = answer if len(answer) <= SHOWN else answer[:SHOWN] + "..."

@@ -36,7 +36,7 @@ def refused(name: str, answer: str) -> str:
     if len(answer) > LONGEST:
         return f"the answer has more than {LONGEST:,} characters"
     plain = _EVALUATED.get(name)
-    return "" if plain is None or plain(answer) else "the answer is no plain formula or list"
+    return "" if plain is None or plain(answer) else "the answer is not a plain formula or list"
 
 
 def _is_arithmetic(answer: str) -> bool:
@@ -154,7 +154,7 @@ def environment_score(
     if not (math.isfinite(total) and minimum <= total <= most and minimum < most):
         raise RewardError(
             f"the environment gives {total:g}, which is not between {minimum:g} and {most:g}; set"
-            " task.reward.parts.NAME.options.minimum and maximum to what it gives at most"
+            " task.reward.parts.NAME.options.minimum and maximum to its real range"
         )
     scores = ", ".join(f"{name} {reward.score:g}" for name, reward in given.items())
     return (total - minimum) / (most - minimum), f"{total:g} of {most:g}: {scores}"

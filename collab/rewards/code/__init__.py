@@ -41,7 +41,7 @@ TESTS = Measure(
     alarm=AlarmSpec(
         behind_return=True,
         says="the return rose by {gain:.2f} while the share of hidden tests passed did not"
-        " ({first:.0%} to {now:.0%}): the reward may be met without solving the task",
+        " ({first:.0%} to {now:.0%}); the team may earn reward without solving the task",
     ),
 )
 
@@ -61,8 +61,8 @@ FAMILY = Family(
     alarms={
         "parses": AlarmSpec(
             below_best=0.5,
-            says="most joint programs do not parse, although they did before: one agent's syntax"
-            " error takes everybody's work down",
+            says="most joint programs no longer parse; one agent's syntax error breaks the whole"
+            " program",
         ),
         "part_tests": AlarmSpec(
             below_best=0.5,
@@ -73,7 +73,7 @@ FAMILY = Family(
         "calls": AlarmSpec(
             below=0.2,
             while_solved=0.5,
-            says="the tasks are solved without the helper being called: they may not be worth"
+            says="the team solves tasks without calling the helper; these tasks may not be worth"
             " splitting",
         ),
     },

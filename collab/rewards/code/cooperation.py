@@ -70,11 +70,11 @@ class _Runs:
         answers = _answers(plain)
         self._steady = {i: answers[i] for i in _held(control) & _held(plain) & {*answers}}
         if not self._steady:
-            return self._nothing("no test holds by what is answered, in one run as in the next")
+            return self._nothing("no test passes in every run because of the program's answers")
         without = await self._missing("none") or await self._missing("opaque")
         if not without:
             return self._nothing(
-                f"replacing '{self._helper}' loses no test: it contributed nothing"
+                f"replacing '{self._helper}' loses no test, so it contributed nothing"
             )
         treatment = await self._treatment_that_counts()
         if treatment is None:
@@ -82,7 +82,7 @@ class _Runs:
                 "other values of it lose no test by an answer that follows them: none contributed"
             )
         if not await self._happens_again(treatment):
-            return self._nothing("what is lost differs from run to run")
+            return self._nothing("different runs lose different tests")
         return Contribution(True, f"without it {without} of {len(self._steady)} tests are lost")
 
     async def _treatment_that_counts(self) -> Treatment | None:
@@ -213,7 +213,7 @@ def not_wrapper(
     if not use.used:
         return 0.0, use.reason
     if use.wrapper:
-        return 0.0, f"all it returns is the value of '{name}', unchanged"
+        return 0.0, f"it returns the value of '{name}' unchanged"
     return 1.0, f"it does more than forward the value of '{name}'"
 
 

@@ -38,7 +38,9 @@ async def critic_loop(
     """
     proposer, critic = proposer or turn.agents[0], critic or turn.agents[-1]
     if proposer == critic:
-        raise RecipeError(f"protocol 'critic_loop' takes 2 agents, and has '{proposer}' twice")
+        raise RecipeError(
+            f"protocol 'critic_loop' needs 2 different agents, got '{proposer}' twice"
+        )
     await turn.act(proposer)
     for _ in range(revisions):
         template = "criticise" if turn.acted(critic) else "prompt"

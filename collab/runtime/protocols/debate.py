@@ -37,7 +37,7 @@ async def debate(
     """
     debaters = [agent for agent in turn.agents if agent != moderator]
     if len(debaters) < 2:
-        raise RecipeError(f"protocol 'debate' takes 2 debaters or more, not {len(debaters)}")
+        raise RecipeError(f"protocol 'debate' needs at least 2 debaters, not {len(debaters)}")
     if rebuttals < 0:
         raise RecipeError(f"protocol 'debate': rebuttals is {rebuttals}; it must be 0 or more")
     await turn.together(debaters)

@@ -12,7 +12,7 @@ async def discussion(turn: Turn) -> None:
     Templates also see `previous`: the others' answers in the previous turn.
     """
     if len(turn.agents) < 2:
-        raise RecipeError("protocol 'discussion' takes 2 agents or more, the team has 1")
+        raise RecipeError("protocol 'discussion' needs at least 2 agents, the team has 1")
     fields = {agent: {"previous": turn.previous_of_others(agent)} for agent in turn.agents}
     await turn.together(fields=fields)
     await turn.together(template="discuss", sees="all", fields=fields)

@@ -51,8 +51,8 @@ def _check(
     for agent in [*reads, *writes]:
         if agent not in turn.agents:
             raise RecipeError(
-                f"protocol 'pipeline' names the agent '{agent}', which the team does not have;"
-                f" its agents: {', '.join(turn.agents)}"
+                f"protocol 'pipeline' names the unknown agent '{agent}'; the team's agents:"
+                f" {', '.join(turn.agents)}"
             )
     if len(authors) < len(turn.agents):
         raise RecipeError("protocol 'pipeline': two agents write the same kind of document")

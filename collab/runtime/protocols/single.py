@@ -9,5 +9,5 @@ from collab.runtime.turn import Turn
 async def single(turn: Turn) -> None:
     """One agent acts once."""
     if len(turn.agents) != 1:
-        raise RecipeError(f"protocol 'single' takes 1 agent, the team has {len(turn.agents)}")
+        raise RecipeError(f"protocol 'single' needs 1 agent, the team has {len(turn.agents)}")
     await turn.act(turn.agents[0])

@@ -25,6 +25,6 @@ def open_executor(spec: SandboxSpec) -> Executor:
 def judging(spec: SandboxSpec) -> str:
     """Describe how many programs are judged at the same time, and where."""
     if spec.executor == "ray":
-        many = counted(spec.workers, "program") if spec.workers else "a program for each processor"
+        many = counted(spec.workers, "program") if spec.workers else "one program per processor"
         return f"{many} at a time, on the ray cluster {spec.address}"
     return f"{counted(spec.workers or processors(), 'program')} at a time, on this machine"

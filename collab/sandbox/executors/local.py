@@ -135,7 +135,9 @@ async def _ended(waiting: Future[Result], ending: asyncio.Future[Result]) -> Non
 
 
 def _closed() -> SandboxError:
-    return SandboxError("the sandbox was closed before the trial began; its next trial opens it")
+    return SandboxError(
+        "the sandbox was closed before the trial started; the next trial opens it again"
+    )
 
 
 def processors() -> int:

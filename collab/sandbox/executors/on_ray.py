@@ -70,7 +70,7 @@ class RayExecutor:
         with self._lock:
             if self._times_closed != times_closed:  # nobody would end what starts now
                 raise SandboxError(
-                    "the sandbox was closed before the trial began; its next trial opens it"
+                    "the sandbox was closed before the trial started; the next trial opens it again"
                 )
             if self._driver is None or not self._driver.alive:
                 if self._driver is not None:
@@ -157,8 +157,8 @@ class _Driver:
             else:
                 waiting.set_exception(
                     SandboxError(
-                        "the process that speaks to the ray cluster (sandbox.executor) ended in the"
-                        " middle of a trial; is the cluster still there? The next trial starts"
-                        " another"
+                        "the process that talks to the ray cluster (sandbox.executor) ended"
+                        " during a trial; check that the cluster still runs. The next trial"
+                        " starts a new process"
                     )
                 )

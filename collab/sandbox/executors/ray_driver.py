@@ -62,7 +62,7 @@ def main(caller: int, address: str, isolation: str, workers: int) -> None:
 
 def _give_up(refuse: Callable[[str], None]) -> None:
     """End a process that still waits for its cluster; ray itself would wait forever."""
-    refuse(f"it has not answered within {CONNECT_SECONDS:g} s")
+    refuse(f"no answer within {CONNECT_SECONDS:g} s")
     os._exit(1)
 
 
@@ -82,8 +82,8 @@ def _connect(address: str) -> None:
 
 def _unreachable(address: str, why: str) -> str:
     return (
-        f"the ray cluster at {address!r} (sandbox.address) cannot be reached: {why}; start"
-        " one with `ray start --head`, or give the address of one that runs"
+        f"the ray cluster at {address!r} (sandbox.address) cannot be reached: {why}; start a"
+        " cluster with `ray start --head`, or give the address of a running one"
     )
 
 
@@ -145,7 +145,7 @@ class Driver:
             if "lost" not in result:
                 return result
             lost.append(f"on {result['node']}: {result['lost']}")
-        return {"trouble": f"the trial was lost {TRIES} times, lastly: {lost[-1]}"}
+        return {"trouble": f"the trial was lost {TRIES} times, last error: {lost[-1]}"}
 
     async def _on_a_node(self, job: Job) -> Result:
         waiting = self._judge.remote(job, self._isolation, sandbox_code())
@@ -164,8 +164,8 @@ class Driver:
 
 def _failed(error: RayTaskError) -> str:
     return (
-        f"a node cannot judge: {_first_line(error.cause or error)}; is the same collab-agents"
-        " installed on every node of the ray cluster?"
+        f"a node cannot judge: {_first_line(error.cause or error)}; install the same version of"
+        " collab-agents on every node of the ray cluster"
     )
 
 

@@ -73,12 +73,12 @@ def entry_file(files: tuple[File, ...]) -> File:
 def _check(file: File, files: dict[str, File], line: int) -> None:
     if len(file.name) > MAX_NAME or not _NAME.fullmatch(file.name):
         raise BadFiles(
-            f"{file.name[:MAX_NAME]!r} is no name of a file; give a relative path of letters,"
-            " digits and '_' that ends in .py, such as shapes/area.py",
+            f"{file.name[:MAX_NAME]!r} is not a file name; give a relative path of letters, digits"
+            " and '_' that ends in .py, such as shapes/area.py",
             line,
         )
     if file.module in files:
         first = files[file.module].line - 1
-        raise BadFiles(f"'{file.name}' is written twice, first in line {first}", line)
+        raise BadFiles(f"'{file.name}' occurs twice, first in line {first}", line)
     if file.module.partition(".")[0] in sys.stdlib_module_names:
         raise BadFiles(f"'{file.name}' has the name of a standard module; choose another", line)

@@ -53,7 +53,9 @@ def adapted(form: Component) -> Callable[[str, Row], Row]:
         except TaskError as error:
             raise TaskError(_placed(what, str(error))) from error
         if not isinstance(made, dict):
-            raise TaskError(f"{what} gave a {type(made).__name__}; a format gives a row, a mapping")
+            raise TaskError(
+                f"{what} gave a {type(made).__name__}; a format returns a row, a mapping"
+            )
         return made
 
     return adapt

@@ -92,7 +92,7 @@ def _check_fit(test: ast.Module, *others: ast.Module) -> None:
         raise Unfit(f"needs {', '.join(lacking)}, which the sandbox does not have")
     names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
     if names & _OF_FILES:
-        raise Unfit("its test reads or writes files, and the sandbox shares none with a program")
+        raise Unfit("its test reads or writes files, but the sandbox gives a program none")
 
 
 def _modules(tree: ast.Module) -> Iterator[str]:

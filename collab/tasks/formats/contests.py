@@ -113,14 +113,14 @@ def _inflated(data: bytes) -> bytes:
     if unpacking.unconsumed_tail:
         raise TaskError(f"they unpack to more than {MOST_UNPACKED:,} bytes; {REMEDY}")
     if not unpacking.eof:
-        raise TaskError(f"they are cut off; {REMEDY}")
+        raise TaskError(f"they are truncated; {REMEDY}")
     return inflated
 
 
 def _pickled_text(data: bytes) -> str:
     texts = list(_texts(data))
     if len(texts) != 1:
-        raise TaskError(f"they are a pickle of {len(texts)} texts, not of one; {REMEDY}")
+        raise TaskError(f"they are a pickle of {len(texts)} texts, expected one; {REMEDY}")
     return texts[0]
 
 
@@ -130,8 +130,8 @@ def _texts(data: bytes) -> Iterator[str]:
             yield str(argument)
         elif instruction.name not in _EMPTY:
             raise TaskError(
-                f"they are a pickle of more than a text ({instruction.name}), which is never run;"
-                f" {REMEDY}"
+                f"they are a pickle of more than a text ({instruction.name}), which collab never"
+                f" loads; {REMEDY}"
             )
 
 

@@ -69,6 +69,6 @@ def _check(test: str, entry_point: str) -> str:
     """Return MBPP+'s test, a script that calls the function by its name, as a function `check`."""
     before, begins, script = test.rpartition("\ninputs = ")
     if not begins:
-        raise TaskError("the field 'test' has no line 'inputs = [...]'; MBPP+'s tests have one")
+        raise TaskError("the field 'test' has no line 'inputs = [...]'; tests of MBPP+ need one")
     lines = [f"{entry_point} = candidate", *f"inputs = {script}".strip().split("\n")]
     return "\n    ".join([f"{before}\n\n\ndef check(candidate):", *lines]) + "\n"

@@ -25,7 +25,7 @@ def gsm8k(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     solution, mark, answer = field(row, str, "answer").rpartition(MARK)
     if not mark or not answer.strip():
-        raise TaskError(f"the answer has no number behind {MARK}")
+        raise TaskError(f"the answer has no number after {MARK}")
     return {
         "prompt": field(row, str, "question"),
         "answer": answer.strip().replace(",", ""),

@@ -61,8 +61,8 @@ def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[A
     rows: list[Any] = call(what, TaskError, first, Random(source.seed))
     if len(rows) < source.rows:
         raise TaskError(
-            f"{what} gives {len(rows)} rows, and {source.rows} were asked for; set task.source.rows"
-            f" to {len(rows) * levels} or less, or options that leave more to choose from"
+            f"{what} returned {len(rows)} rows, but {source.rows} are needed; set task.source.rows"
+            f" to {len(rows) * levels} or less, or choose options that allow more rows"
         )
     return rows
 

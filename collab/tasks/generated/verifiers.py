@@ -44,7 +44,7 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
             raise _refused(environment, needs)
         data = task.data.model_dump(mode="json")
         if type(task).data_type().model_validate(data) != task.data:
-            raise _refused(environment, "tasks that live on beside their data")
+            raise _refused(environment, "tasks with state of their own")
         yield {
             "prompt": "\n\n".join(filter(None, [task.data.system_prompt, task.data.prompt_text])),
             "environment": environment,
@@ -67,7 +67,7 @@ def _package(environment: str) -> Any:
 def _check_taskset(vf: Any, environment: str, taskset: Any) -> None:
     kind = vf.environment_class(environment)
     if kind is not vf.SingleAgentEnv:
-        raise _refused(environment, f"turns or agents that its own {kind.__name__} plays")
+        raise _refused(environment, f"its own turns or agents, which {kind.__name__} plays")
     if type(taskset).toolsets(taskset.config):
         raise _refused(environment, "tools")
 
@@ -79,7 +79,7 @@ def _needs(vf: Any, task: Any) -> str:
     needed = {
         "a container": kind.NEEDS_CONTAINER,
         "a machine that is set up for each task": kind.setup is not vf.Task.setup,
-        "rewards of what was done on a machine": kind.finalize is not vf.Task.finalize
+        "rewards for actions on a machine": kind.finalize is not vf.Task.finalize
         or any(map(_runs, task.hooks("reward"))),
         "tools": kind.toolsets(task.config),
         "models that judge": task.config.judges,
@@ -98,6 +98,6 @@ def _runs(reward: Any) -> bool:
 
 def _refused(environment: str, needs: str) -> TaskError:
     return TaskError(
-        f"the environment '{environment}' of verifiers needs {needs}; only those that score one"
-        " answer in text can be a suite here"
+        f"the environment '{environment}' of verifiers needs {needs}; a suite can only use"
+        " environments that score one text answer"
     )

@@ -14,8 +14,8 @@ def check_one_reward(name: str, recipe: Recipe, spec: TrainerSpec) -> None:
     """Raise RecipeError if agents have rewards of their own."""
     if spec.local_parts:
         raise RecipeError(
-            f"algorithm '{name}' learns one reward of the team, and local_parts gives the agents"
-            f" returns of their own; leave local_parts out, or {REMEDY}"
+            f"algorithm '{name}' learns one reward for the whole team, but local_parts gives each"
+            f" agent its own return; leave out local_parts, or {REMEDY}"
         )
     check_no_opponents(name, recipe)
 
@@ -25,8 +25,8 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
     environment = recipe.task.environment if recipe.task else None
     if environment is not None and class_of(environment).zero_sum:
         raise RecipeError(
-            f"algorithm '{name}' learns one reward of the team, and in the zero-sum game"
-            f" '{environment.use}' one agent loses what another one wins; {REMEDY}"
+            f"algorithm '{name}' learns one reward for the whole team, but in the zero-sum game"
+            f" '{environment.use}' agents earn opposite rewards; {REMEDY}"
         )
 
 
@@ -38,9 +38,9 @@ def check_normalise(spec: TrainerSpec) -> None:
     """
     if spec.normalise == "group":
         raise RecipeError(
-            f"algorithm '{spec.algorithm.use}' has a baseline from other steps, and normalise"
-            " 'group' divides by how much the group's own rewards differ, so that the more they"
-            " are alike the larger its weights; set normalise to 'none' or 'step'"
+            f"algorithm '{spec.algorithm.use}' has a baseline from other steps, so normalise"
+            " 'group' would give the largest weights to groups whose rewards hardly differ; set"
+            " normalise to 'none' or 'step'"
         )
 
 
@@ -57,7 +57,7 @@ def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
     if len(set(earned.values())) > 1:
         rewards_text = ", ".join(f"{agent} {value:g}" for agent, value in earned.items())
         raise TrainingError(
-            f"the algorithm learns one reward of the team, and in {group.task}"
-            f" the agents earned different ones ({rewards_text}); {REMEDY}"
+            f"the algorithm learns one reward for the whole team, but in {group.task} the agents"
+            f" earned different ones ({rewards_text}); {REMEDY}"
         )
     return next(iter(earned.values()))

@@ -79,7 +79,7 @@ class Critics:
         """Return the critic of that name, which reads the base model of `agent`."""
         if name not in self._made:
             if self._models is None:
-                raise TrainingError("a critic was asked before its algorithm was opened")
+                raise TrainingError("a critic was used before its algorithm was opened")
             model = self._models.other(self._model) if self._model else self._models.base(agent)
             made = Critic(model, rate=self._rate, width=self._width, steps=self._steps)
             if name in self._saved:

@@ -96,7 +96,7 @@ class Group:
             TrainingError: nothing can score them, as for a group read from a record.
         """
         if self.ask is None:
-            raise TrainingError("this group's joint actions cannot be scored again: it has no task")
+            raise TrainingError("further joint actions cannot be scored: the group has no task")
         return await self.ask(nodes, choices)
 
     def compared(self, nodes: Sequence[Node], agent: str) -> list[float]:

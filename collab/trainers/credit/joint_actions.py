@@ -52,8 +52,8 @@ class JointActions:
         teams = [list(joined(self._turn(node))) for node in nodes]
         if any(team != teams[0] for team in teams):
             raise TrainingError(
-                "responses can be joined anew only where the same agents' answers make every joint"
-                f" artefact, and the team's protocol chose others in {self._problem.address}; set"
+                "responses can be recombined only if the same agents contribute to every joint"
+                f" artefact, but the protocol chose others in {self._problem.address}; set"
                 " trainer.algorithm to 'marloo'"
             )
         return teams[0]

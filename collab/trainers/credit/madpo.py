@@ -220,7 +220,7 @@ class MADPO(Algorithm):
     ) -> dict[Response, float]:
         """Return log pi - log reference of all responses in pairs, in nats."""
         if self._models is None:
-            raise TrainingError("madpo was asked for weights before it was opened")
+            raise TrainingError("madpo was used before it was opened")
         needed = dict.fromkeys(
             (item.number, node, name)
             for item in items
@@ -260,21 +260,31 @@ def _check_turns(recipe: Recipe, spec: TrainerSpec) -> None:
     turns = max([recipe.team.turns, *(phase.turns for phase in spec.curriculum)])
     if turns > 1:
         raise RecipeError(
-            f"algorithm 'madpo' compares responses to one prompt, and this team plays {turns}"
-            " turns, whose prompts differ; set team.turns to 1, or algorithm to 'marlhf' or 'cross'"
+            f"algorithm 'madpo' compares responses to one prompt, but this team plays {turns}"
+            " turns with different prompts; set team.turns to 1, or algorithm to 'marlhf' or"
+            " 'cross'"
         )
 
 
 def _check_options(spec: TrainerSpec) -> None:
     wrong = {
-        "group_size": (spec.group_size == 1, "2 or more, as a pair is of two samples"),
-        "inner_epochs": (spec.inner_epochs > 1, "1: the weights hold for the first step only"),
-        "normalise": (spec.normalise != "none", "'none': the weights are a loss's gradient"),
-        "token_weighting": (spec.token_weighting != "sum", "'sum': log pi is a response's"),
+        "group_size": (spec.group_size == 1, "2 or more, because a pair needs two samples"),
+        "inner_epochs": (
+            spec.inner_epochs > 1,
+            "1, because the weights hold for the first step only",
+        ),
+        "normalise": (
+            spec.normalise != "none",
+            "'none', because the weights are the gradient of a loss",
+        ),
+        "token_weighting": (
+            spec.token_weighting != "sum",
+            "'sum', because log pi is that of a whole response",
+        ),
     }
     for name, (is_wrong, remedy) in wrong.items():
         if is_wrong:
             raise RecipeError(
-                f"{name} {getattr(spec, name)!r} does not go with algorithm 'madpo'; set {name} to"
-                f" {remedy}"
+                f"{name} {getattr(spec, name)!r} does not work with algorithm 'madpo'; set {name}"
+                f" to {remedy}"
             )

@@ -168,21 +168,21 @@ class MARLHF(Algorithm):
         """Raise RecipeError if there are no pairs, or no single reward to learn."""
         if recipe.team.when_solved == "stop" and recipe.team.turns > 1:
             raise RecipeError(
-                "algorithm 'marlhf' learns rewards up to a constant, so that episodes of unequal"
-                " length cannot be compared; set team.when_solved to 'absorb' or 'continue'"
+                "algorithm 'marlhf' learns rewards up to a constant, so it cannot compare"
+                " episodes of different length; set team.when_solved to 'absorb' or 'continue'"
             )
         check_one_reward("marlhf", recipe, spec)
         wrong = {
-            "group_size": (spec.group_size == 1, "2 or more, as a pair is of two samples"),
+            "group_size": (spec.group_size == 1, "2 or more, because a pair needs two samples"),
             "turn_structure": (
                 spec.turn_structure not in ("chains", "tree"),
-                "'chains' or 'tree': the others go by the reward itself",
+                "'chains' or 'tree', because the others compare the true reward",
             ),
         }
         for name, (is_wrong, remedy) in wrong.items():
             if is_wrong:
                 raise RecipeError(
-                    f"{name} {getattr(spec, name)!r} does not go with algorithm 'marlhf'; set"
+                    f"{name} {getattr(spec, name)!r} does not work with algorithm 'marlhf'; set"
                     f" {name} to {remedy}"
                 )
 

@@ -49,8 +49,8 @@ def _numbers(weights: Weights, how: Normalise) -> Numbers:
     for key, weight in weights.items():
         if isinstance(weight, Sequence):
             raise TrainingError(
-                f"trainer.normalise '{how}' divides one number a response, and the algorithm gives"
-                f" one a token (agent '{key[2]}'); set trainer.normalise to 'none'"
+                f"trainer.normalise '{how}' needs one weight per response, but the algorithm"
+                f" returns one per token (agent '{key[2]}'); set trainer.normalise to 'none'"
             )
         numbers[key] = weight
     return numbers

@@ -52,9 +52,9 @@ class Sft(Algorithm):
             return largest > 0 and (episode.joint_return or 0.0) > self._above * largest
         if episode.score is None or episode.score.solved is None:
             raise TrainingError(
-                f"algorithm 'sft' learns from solved episodes, and the reward of {episode.task}"
-                " does not say what is solved; set its option above, e.g. 0.8 of the largest"
-                " return, or solves: true on a part of the reward"
+                f"algorithm 'sft' learns from solved episodes, but the reward of {episode.task}"
+                " does not define solved; set its option above, e.g. 0.8, or `solves: true` for a"
+                " part of the reward"
             )
         return episode.solved
 
@@ -74,8 +74,8 @@ class Sft(Algorithm):
         """Raise RecipeError if the objective would not be the likelihood of the kept episodes."""
         check_no_opponents("sft", recipe)
         plain = {
-            "turn_structure": ("chains", "whole episodes are kept or not"),
-            "normalise": ("none", "its weights are 1 and 0, and no advantages"),
+            "turn_structure": ("chains", "it keeps or drops whole episodes"),
+            "normalise": ("none", "its weights are 1 and 0, not advantages"),
             "objective_used": ("reinforce", "a likelihood has no ratio to clip"),
         }
         for key, (right, reason) in plain.items():

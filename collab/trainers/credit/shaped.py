@@ -44,8 +44,8 @@ class Shaped(Algorithm):
         self._rule = make_algorithm(Component(use=rule, options=options or {}), RULES)
         if not self._rule.goes_by_rewards or self._rule.scores_more:
             raise RecipeError(
-                f"algorithm 'shaped' cannot shape '{rule}', whose weights are made of more than the"
-                " rewards that were played; set its option rule to e.g. 'marloo', 'rae' or 'maac'"
+                f"algorithm 'shaped' cannot shape '{rule}', whose weights need more than the"
+                " rewards of played turns; set its option rule to e.g. 'marloo', 'rae' or 'maac'"
             )
         self._name, self._weight = rule, weight
         for hook in ("open", "measures", "spreads", "state", "restore"):
@@ -60,20 +60,20 @@ class Shaped(Algorithm):
         self._rule.check(recipe, spec)
         if spec.turn_structure == "greedy":
             raise RecipeError(
-                "algorithm 'shaped' does nothing in turn_structure 'greedy', where answers to one"
-                " state are compared by the reward of their turn alone; set turn_structure to"
-                f" 'chains' or 'tree', or algorithm to '{self._name}'"
+                "algorithm 'shaped' has no effect with turn_structure 'greedy', which compares"
+                " answers by the reward of one turn; set turn_structure to 'chains' or 'tree', or"
+                f" algorithm to '{self._name}'"
             )
         if recipe.team.when_solved == "stop":
             raise RecipeError(
-                "algorithm 'shaped' pays for what an artefact will earn in the turns that are left,"
-                " and with team.when_solved 'stop' one that solves the task earns nothing more; set"
-                f" team.when_solved to 'absorb', or algorithm to '{self._name}'"
+                "algorithm 'shaped' uses the reward of the remaining turns, but with"
+                " team.when_solved 'stop' a solved task earns none; set team.when_solved to"
+                f" 'absorb', or algorithm to '{self._name}'"
             )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
         """Return lines about the shaping, followed by those of the rule."""
-        turns = "; of one turn nothing is" if recipe.team.turns == 1 else ""
+        turns = "; a team of one turn has none" if recipe.team.turns == 1 else ""
         return [
             f"credit: '{self._name}' of shaped rewards, from turn 2 on{turns}",
             *self._rule.describe(recipe, spec),
@@ -112,6 +112,6 @@ async def _refuse(
     _nodes: Sequence[Node], _choices: Sequence[Choice]
 ) -> list[Mapping[str, float] | None]:
     raise TrainingError(
-        "algorithm 'shaped' shapes the rewards of what was played, and its rule asks for those of"
+        "algorithm 'shaped' shapes the rewards of played turns, but its rule needs rewards of"
         " other joint actions; set its option rule to one that does not, e.g. 'marloo'"
     )

@@ -39,7 +39,7 @@ def group_of(
     rewards: dict[Node, dict[str, float]] = {}
     for node in tree.nodes:
         score = episodes[node[0]].turns[node[1]].score
-        assert score is not None, "episodes without a score are not whole"
+        assert score is not None, "an episode without a score has no reward"
         rewards[node] = {agent: reward_of(score, agent, spec) for agent in agents}
     return make_group(episodes, agents, rewards, tree, spec.discount, ask=joint.score)
 

@@ -92,7 +92,7 @@ class FitQuality:
 
     @property
     def share(self) -> float:
-        """R^2, clipped at 0; 0 as long as nothing is known."""
+        """R^2, clipped at 0; 0 without data."""
         return max(0.0, 1 - self._errors / self._spread) if self._spread > 0 else 0.0
 
     def begin(self) -> None:
@@ -120,9 +120,9 @@ def _check_independence(recipe: Recipe) -> None:
     for agent in trained:
         if seen := depends.ancestors(agent).intersection(trained):
             raise RecipeError(
-                f"algorithm 'vdn' cannot tell the part of '{agent}' from that of"
-                f" '{min(seen)}', whose answer of the turn it is shown; set algorithm to 'marloo',"
-                " 'coma' or 'maac', or team.protocol to 'parallel'"
+                f"algorithm 'vdn' cannot separate the part of '{agent}' from that of"
+                f" '{min(seen)}', because it sees that agent's answer in the same turn; set"
+                " algorithm to 'marloo', 'coma' or 'maac', or team.protocol to 'parallel'"
             )
 
 

@@ -41,7 +41,7 @@ def explain_memory(sizes_of: Callable[[], DeviceSizes], policy: str) -> Iterator
         )
         where = f" on rank {rank}" if (rank := getattr(error, "rank", None)) is not None else ""
         raise OutOfMemory(
-            f"no memory is left{where} for learning with policy '{policy}'; lower"
+            f"out of memory{where} while learning with policy '{policy}'; lower"
             f" trainer.micro_batch_tokens, now {sizes.micro_batch_tokens}{other}"
         ) from error
 
@@ -50,8 +50,9 @@ def smaller_batches(policy: str, before: int, now: int) -> str:
     """Warn that micro-batches were made smaller, and name the setting that starts with this
     size."""
     return (
-        f"no memory was left for learning with policy '{policy}' in micro-batches of {before:,}"
-        f" tokens; it goes on with {now:,}, as trainer.micro_batch_tokens={now} does from the start"
+        f"out of memory while learning with policy '{policy}' in micro-batches of {before:,}"
+        f" tokens; collab continues with {now:,}. To start with this size, set"
+        f" trainer.micro_batch_tokens={now}"
     )
 
 

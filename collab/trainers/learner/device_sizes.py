@@ -44,7 +44,7 @@ def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> i
 
 
 def backward_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> int:
-    """Bytes of the backward pass through a layer; with `checkpointing` it keeps its own anew."""
+    """Bytes of one layer's backward pass, with its recomputation if `checkpointing`."""
     layer = _layer_bytes(dimensions, tokens)
     return int(GRADIENTS * layer) + (layer if checkpointing else 0)
 
@@ -123,14 +123,14 @@ def check_device(spec: TrainerSpec, kind: str) -> None:
     """Raise RecipeError for options that only a GPU supports; `kind` is the device's type: `cuda`,
     …"""
     options = {
-        "trainer.compile_layers is true": spec.compile_layers,
-        "trainer.tree_attention is 'varlen'": spec.tree_attention == "varlen",
+        "trainer.compile_layers": spec.compile_layers,
+        "trainer.tree_attention 'varlen'": spec.tree_attention == "varlen",
     }
     for option, is_asked in options.items():
         if is_asked and kind != "cuda":
             raise RecipeError(
-                f"{option}, which is for a GPU, and the model is on {kind}; leave the option out,"
-                " or set model.device to cuda"
+                f"{option} needs a GPU, but the model is on {kind}; leave the option out, or set"
+                " model.device to cuda"
             )
 
 

@@ -29,8 +29,8 @@ from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
 
 STALE_HINT = (
-    ". With max_staleness 1 what a step learns is a part of it: lower trainer.learning_rate, or set"
-    " max_staleness to 0"
+    ". With max_staleness 1, one step of learning is part of the difference: lower"
+    " trainer.learning_rate, or set max_staleness to 0"
 )
 
 Fingerprint = list[tuple[float, float]]
@@ -46,14 +46,13 @@ def check_mismatch(
         if not mismatch <= spec.tolerance_used:
             raise TrainingError(
                 f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
-                f" {mismatch:.3g} nats a token, more than"
-                f" trainer.mismatch_tolerance {spec.tolerance_used:g}"
-                f"{most_on(passes, agent) if world > 1 else ''}: the model that"
-                " sampled is not the one that is trained, or rounding is too coarse for it."
-                " float32 agrees to 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32,"
-                " or raise trainer.mismatch_tolerance and set trainer.importance_cap; if it is"
-                " as large in float32, check that both hold the same adapter"
-                f"{STALE_HINT if spec.max_staleness else ''}"
+                f" {mismatch:.3g} nats per token, more than trainer.mismatch_tolerance"
+                f" {spec.tolerance_used:g}{most_on(passes, agent) if world > 1 else ''}. Sampler"
+                " and trainer use different weights, or rounding is too coarse. float32 agrees to"
+                " 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32, or raise"
+                " trainer.mismatch_tolerance and set trainer.importance_cap; if float32 shows the"
+                " same difference, check that both hold the same"
+                f" adapter{STALE_HINT if spec.max_staleness else ''}"
             )
 
 
@@ -63,8 +62,8 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
         norm = update.gradient_norms[policy.name]
         raise TrainingError(
             f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
-            f" learning rate {update.rate:g}): the optimiser does not hold the parameters that"
-            " act, or the rate is below their rounding; raise trainer.learning_rate"
+            f" learning rate {update.rate:g}): the learning rate is below their rounding, or the"
+            " optimiser holds other parameters; raise trainer.learning_rate"
         )
 
 
@@ -166,13 +165,13 @@ class TorchLearner:
             self.optimisers[policy.name].forget()
             if not all(p.isfinite().all() for p in policy.acting_parameters()):
                 raise TrainingError(
-                    f"{error}, and so are parameters of it: nothing can be learned any more. Go on"
-                    " from an earlier checkpoint, with a lower trainer.learning_rate, or"
-                    " trainer.max_grad_norm, or dtype float32"
+                    f"{error}, and so are some parameters; the policy is lost. Continue from an"
+                    " earlier checkpoint with a lower trainer.learning_rate or"
+                    " trainer.max_grad_norm, or with dtype float32"
                 ) from error
             update.skipped[policy.name] = (
-                f"{error}, so no step was taken by it; where that lasts, lower"
-                " trainer.learning_rate, set trainer.max_grad_norm, or take dtype float32"
+                f"{error}, so collab skipped its update; if this continues, lower"
+                " trainer.learning_rate, set trainer.max_grad_norm, or use dtype float32"
             )
 
     def _learn(

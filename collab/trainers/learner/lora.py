@@ -54,7 +54,7 @@ def add_adapter(
                 engine.module = module = get_peft_model(module, config, adapter_name=name)
         except ValueError as error:
             raise RecipeError(
-                f"no adapter can be put into {engine.name!r} with lora.targets"
+                f"{engine.name!r} cannot get an adapter with lora.targets"
                 f" {list(spec.targets)}: {error}"
             ) from error
     parameters = parameters_of(module, name)
@@ -173,11 +173,13 @@ def load_tensors(
     """
     if set(parameters) != set(tensors):
         astray = sorted(set(parameters) ^ set(tensors))
-        raise RecordError(f"{place}: {len(astray)} tensors have no counterpart, e.g. {astray[0]}")
+        raise RecordError(
+            f"{place}: {len(astray)} tensors match nothing in the model, e.g. {astray[0]}"
+        )
     for key, parameter in parameters.items():
         if parameter.shape != tensors[key].shape:
             raise RecordError(
-                f"{place}: {key} has shape {list(tensors[key].shape)}, the model wants"
+                f"{place}: {key} has shape {list(tensors[key].shape)}, the model needs"
                 f" {list(parameter.shape)}"
             )
         parameter.copy_(tensors[key])

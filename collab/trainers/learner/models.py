@@ -43,8 +43,8 @@ class PolicyModels:
         policy = self._policies.of(agent)
         if not policy.is_adapter:
             raise RecipeError(
-                f"agent '{agent}' has no frozen base that a critic can read, as policies 'full'"
-                " trains it; set trainer.policies to 'adapters', or give the algorithm a 'model'"
+                f"agent '{agent}' has no frozen base for a critic, because policies 'full' trains"
+                " it; set trainer.policies to 'adapters', or give the algorithm a 'model'"
             )
         _check_whole(policy.engine, agent)
         return Frozen(policy.engine, self._spec, self._thread)
@@ -115,9 +115,9 @@ class Frozen:
 def _check_whole(engine: TransformersEngine, agent: str) -> None:
     if engine.load().sharded:
         raise RecipeError(
-            f"the algorithm reads the model of agent '{agent}', which trainer.ranks.shard shares"
-            " out over the ranks: the first one would wait for the others; set trainer.ranks.shard"
-            " to false, give the algorithm a 'model' if it takes one, or choose another"
+            f"the algorithm reads the model of agent '{agent}', which trainer.ranks.shard spreads"
+            " over the ranks, so rank 0 alone cannot run it; set trainer.ranks.shard to false,"
+            " give the algorithm a 'model' if it takes one, or choose another"
         )
 
 

@@ -302,8 +302,8 @@ class Passes:
     def backward(self, policy: Policy, loss: TokenLoss) -> None:
         if not loss.total.requires_grad:
             raise TrainingError(
-                f"the loss of policy '{policy.name}' does not depend on its parameters: they are"
-                " frozen in the model"
+                f"the loss of policy '{policy.name}' does not depend on its parameters, because"
+                " they are frozen"
             )
         loss.total.backward()  # type: ignore[no-untyped-call]
 

@@ -342,7 +342,7 @@ def _engine_of(name: str, recipe: Recipe, model: Model, pool: ModelPool) -> Tran
         model = pool.open(weights)
     if not isinstance(model, TransformersEngine):
         raise RecipeError(
-            f"agent '{name}' cannot be trained: its model {model.name!r} is not run by"
+            f"agent '{name}' cannot be trained: its model {model.name!r} does not run in"
             f" transformers or vllm; set agents.{name}.trainable=false, or give it a local model"
         )
     return model
@@ -375,7 +375,7 @@ def _adapter(
     starts = {recipe.team.agents[agent].adapter for agent in agents}
     if len(starts) > 1:
         raise RecipeError(
-            f"agents {', '.join(agents)} begin from different adapters, so they cannot share one;"
+            f"agents {', '.join(agents)} start from different adapters, so they cannot share one;"
             " set trainer.policies to 'adapters'"
         )
     start, frozen = starts.pop(), None

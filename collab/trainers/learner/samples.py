@@ -104,7 +104,7 @@ def _by_action(
     if len(weight) != sum(lengths):
         raise TrainingError(
             f"the algorithm gave agent '{agent}' {len(weight)} weights for {sum(lengths)} tokens;"
-            " give one for each token that it drew in the turn, or one number"
+            " return one per token that it sampled in the turn, or one number"
         )
     ends = list(accumulate(lengths))
     return [tuple(weight[end - n : end]) for n, end in zip(lengths, ends, strict=True)]

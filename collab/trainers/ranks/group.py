@@ -74,7 +74,7 @@ def words_of(rank: int, error: Exception) -> str:
     """Describe a rank's failure in a pass, on which it cannot agree with the others."""
     if isinstance(error, RuntimeError) and is_out_of_memory(error):
         return (
-            f"no memory is left on rank {rank} for a pass; lower trainer.micro_batch_tokens, or set"
+            f"rank {rank} is out of memory; lower trainer.micro_batch_tokens, or set"
             " trainer.gradient_checkpointing=true"
         )
     return f"rank {rank}: {_text_of(error)}"
@@ -201,9 +201,9 @@ class ExactSum(FlatSum):
             largest = float(units.abs().max())
             if largest > self._most and largest != float("inf"):
                 raise TrainingError(
-                    f"a gradient of {largest / SCALE:g} is too large to be added exactly, which"
-                    f" holds up to {self._most / SCALE:g} a micro-batch; lower the weights of the"
-                    " reward, or train without --ranks"
+                    f"a gradient of {largest / SCALE:g} is too large to add exactly, limit"
+                    f" {self._most / SCALE:g} per micro-batch; lower the weights of the reward, or"
+                    " train without --ranks"
                 )
             if not units.isfinite().all():
                 broken.fill_(1)
@@ -235,7 +235,7 @@ reason."""
 FAILED = "failed in a pass"
 """Key of torchrun's store under which the first rank that failed in a pass gives the reason."""
 
-GO_ON = "; go on with --resume"
+GO_ON = "; continue with --resume"
 
 
 class TorchRanks(Ranks):
@@ -386,9 +386,9 @@ class TorchRanks(Ranks):
         if others:
             raise known_to_all(
                 TrainingError(
-                    f"{what} of rank {others[0]} are not those of rank 0; go on with --resume, and"
-                    " if it comes again, check that all ranks have the same model, versions and"
-                    " kind of device"
+                    f"{what} of rank {others[0]} differ from those of rank 0; continue with"
+                    " --resume. If the error returns, check that all ranks have the same model,"
+                    " versions and kind of device"
                 )
             )
 
@@ -453,6 +453,6 @@ def _losing(whom: str, seconds: float, setting: str = "") -> Iterator[None]:
 def _why(began: float, seconds: float, setting: str) -> str:
     """Return why a rank is lost that was awaited since `began`."""
     if time.monotonic() - began >= seconds:
-        return f"did not come within {seconds:g} s" + (setting and f" (trainer.ranks.{setting})")
+        return f"did not respond within {seconds:g} s" + (setting and f" (trainer.ranks.{setting})")
     time.sleep(LOST_SECONDS)
     return "ended or cannot be reached"

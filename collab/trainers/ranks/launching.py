@@ -60,9 +60,9 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
     status = ended[rank]
     why = f"signal {-status}" if status < 0 else f"exit status {status}"
     log = folder / LOGS / f"rank-{rank}.log"
-    last_words = f"{_last_error(log)}; what it said is in {log}" if log.is_file() else ""
+    last_words = f"{_last_error(log)}; its log is {log}" if log.is_file() else ""
     begun = (folder / TRAINING).is_file()
-    going_on = f"; go on with: collab train --resume {folder}" if begun else ""
+    going_on = f"; continue with: collab train --resume {folder}" if begun else ""
     raise TrainingError(f"rank {rank} ended: {why}{last_words}{going_on}")
 
 

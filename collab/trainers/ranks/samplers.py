@@ -52,17 +52,17 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRa
 def _check(models: Sequence[VLLMModel], hosts: Sequence[str]) -> None:
     if len(set(hosts)) > 1:
         raise RecipeError(
-            f"ranks are on several machines ({', '.join(dict.fromkeys(hosts))}), and their vLLM"
-            " servers listen on their own machine alone; start servers on each, and set the model's"
-            " `servers`, and adapter_folder to a folder on a disk that all of them see"
+            f"ranks are on several machines ({', '.join(dict.fromkeys(hosts))}), but a vLLM server"
+            " that collab starts listens on its own machine only; start one server on each, then"
+            " set the model's `servers` and set adapter_folder to a folder on a shared disk"
         )
     for model in models:
         if model.sleep or model.tensor_parallel > 1:
             option = "sleep" if model.sleep else f"tensor_parallel {model.tensor_parallel}"
             raise RecipeError(
-                f"the model's {option} is not for a vLLM server on each rank, which has one GPU and"
-                " keeps its memory; remove it and set memory_share, or give `servers` that are"
-                " started so"
+                f"the model's {option} does not work with one vLLM server per rank, which has one"
+                " GPU and keeps its memory; remove it and set memory_share, or give `servers`"
+                " started with it"
             )
 
 

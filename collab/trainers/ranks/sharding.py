@@ -44,7 +44,7 @@ def _load(ranks: TorchRanks, folder: Path, spec: TransformersModel) -> LoadedMod
     layers = list(decoder_layers(loaded.module))
     if not layers:
         raise ModelUnavailable(
-            f"model {spec.name!r} has no list of layers that could be shared out over ranks; set"
+            f"model {spec.name!r} has no list of layers to spread over the ranks; set"
             " trainer.ranks.shard=false"
         )
     share_out(loaded.module, layers, ranks.mesh(device.type), device)
@@ -119,6 +119,6 @@ def _check_all_are_here(ranks: TorchRanks, *_: Any) -> None:
     if not ranks.learning:
         raise TrainingError(
             "the base model is sharded over the ranks (trainer.ranks.shard), and rank"
-            f" {ranks.rank} alone cannot run it: it would wait for the others; set"
-            " trainer.ranks.shard=false, or leave out what asks the base model beside learning"
+            f" {ranks.rank} alone cannot run it; set trainer.ranks.shard=false, or leave out what"
+            " else uses the base model"
         )

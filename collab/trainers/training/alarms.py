@@ -68,8 +68,8 @@ def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         who = ", ".join(idle)
         yield (
             "one_does_everything",
-            f"most answers of {who} hold nothing that its parser can use, and the others do the"
-            " work: look at its prompt and parser, or reward its part",
+            f"the parser found nothing in most answers of {who}, so teammates do all the work;"
+            " check the prompt and the parser, or add a reward for this agent's part",
         )
 
 
@@ -80,8 +80,8 @@ def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         if first and now is not None and now < 0.1 * first:
             yield (
                 key,
-                f"the entropy of {agent} fell from {first:.2f} to {now:.2f} nats a token: it says"
-                " the same whatever is asked; lower learning_rate, or set kl_coef",
+                f"entropy collapse: the entropy of {agent} fell from {first:.2f} to {now:.2f} nats"
+                " per token, so its answers hardly vary; lower learning_rate, or set kl_coef",
             )
 
 
@@ -92,7 +92,7 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         if share is not None and length is not None and share > 0.5 and length > 1:
             yield (
                 f"truncated/{agent}",
-                f"{share:.0%} of the responses of {agent} are cut off at their limit: raise its"
+                f"{share:.0%} of the responses of {agent} are truncated at their limit; raise its"
                 " max_new_tokens, or ask for shorter answers",
             )
 
@@ -107,15 +107,15 @@ def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         if preempted:
             yield (
                 f"preempted/{place}",
-                f"vLLM server {place} has given up and begun anew {preempted:.0f} responses a step,"
-                " as its cache was full: give it more memory, or lower tasks_per_step, group_size"
-                " or max_new_tokens",
+                f"vLLM server {place} preempts {preempted:.0f} responses per step because its cache"
+                " is full; give it more memory, or lower tasks_per_step, group_size or"
+                " max_new_tokens",
             )
         elif waiting and most and waiting > 0.5 * most:
             yield (
                 f"waiting/{place}",
-                f"of up to {most:.0f} requests at vLLM server {place}, {waiting:.0f} waited for"
-                " others to end: more servers, or more memory of this one, make a step shorter",
+                f"{waiting:.0f} of up to {most:.0f} requests wait at vLLM server {place}; add"
+                " servers, or give this one more memory, to shorten the steps",
             )
 
 
@@ -124,8 +124,8 @@ def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     if first is not None and second is not None and second < first:
         yield (
             "feedback_hurts",
-            f"the second turn earns less than the first ({second:.2f} against {first:.2f}):"
-            " answers are made worse by their revision; begin with one turn (curriculum)",
+            f"the second turn earns less than the first ({second:.2f} against {first:.2f}), so"
+            " revision makes answers worse; start with one turn (trainer.curriculum)",
         )
 
 
@@ -154,16 +154,16 @@ def credit_warnings(
     for agent, share in idle.items():
         yield (
             f"no_influence/{agent}",
-            f"`{agent}` has no influence on the reward ({share:.1%} of its variance): whatever it"
-            " answers, its teammates' answers decide; look at whether its answers are used, reward"
-            " its own part (local_parts), or leave it out of the team",
+            f"`{agent}` has no influence on the reward ({share:.1%} of its variance); check that"
+            " the joint answer uses its answers, reward its own part (trainer.local_parts), or"
+            " remove it from the team",
         )
     for agent, share in alone.items():
         if share > DECIDES and not idle:
             yield (
                 f"one_decides/{agent}",
-                f"`{agent}` decides {share:.0%} of the reward by itself: the others ride along;"
-                " give them tasks or parts of the reward that need them",
+                f"`{agent}` alone decides {share:.0%} of the reward's variance; choose tasks that"
+                " need its teammates, or reward their parts",
             )
 
 
@@ -225,8 +225,8 @@ ALARMS: tuple[Alarm, ...] = (
     _above(
         names.DEAD_GROUPS,
         0.8,
-        "in {share:.0%} of the groups every return is equal, so nothing is learned from them: raise"
-        " group_size or the temperature, or take tasks of another difficulty",
+        "{share:.0%} of the groups are dead: all their returns are equal, so they give no gradient;"
+        " raise group_size or the temperature, or choose easier or harder tasks",
     ),
     one_does_everything,
     entropy_collapse,
@@ -234,8 +234,8 @@ ALARMS: tuple[Alarm, ...] = (
     _above(
         names.MASKED,
         0.05,
-        "nothing is learned from {share:.0%} of the tokens of {agent}, as the sampler and the"
-        " trainer disagree about them: bring both to one dtype, publish every step, or widen"
+        "{share:.0%} of the tokens of {agent} are masked because sampler and trainer give them"
+        " different probabilities; use one dtype for both, publish every step, or widen"
         " importance_band or sequence_limit",
     ),
     servers_overloaded,
@@ -244,7 +244,7 @@ ALARMS: tuple[Alarm, ...] = (
     _above(
         names.HACK_SUSPECTS,
         0.05,
-        "{share:.0%} of the answers show signs of an attack on their sandbox: read their"
-        " `score.flags` in episodes.jsonl",
+        "{share:.0%} of the answers show signs of an attack on the sandbox; read `score.flags` in"
+        " episodes.jsonl",
     ),
 )

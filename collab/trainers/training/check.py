@@ -72,7 +72,7 @@ def _check_algorithm(recipe: Recipe, spec: TrainerSpec) -> None:
     if algorithm.compares and spec.group_size == 1:
         raise RecipeError(
             f"group_size 1 leaves '{spec.algorithm.use}' nothing to compare an episode with, so"
-            " that every advantage is 0; set group_size to 2 or more, or algorithm to 'mareinforce'"
+            " every advantage is 0; set group_size to 2 or more, or algorithm to 'mareinforce'"
         )
 
 
@@ -96,24 +96,24 @@ def _check_agent(recipe: Recipe, name: str) -> None:
     if weights.dtype == "float16":
         key = f"agents.{name}.model" if recipe.team.agents[name].model else "model"
         raise RecipeError(
-            f"agent '{name}' cannot be trained in float16: small gradients become 0 in it; set"
+            f"agent '{name}' cannot be trained in float16: small gradients become 0; set"
             f" {key}.dtype to bfloat16 or float32, or agents.{name}.trainable=false"
         )
     if weights.load_in and recipe.trainer and recipe.trainer.policies == "full":
         raise RecipeError(
-            f"agent '{name}' cannot be trained as a whole model in {weights.load_in}: such weights"
-            " stay as they are; set trainer.policies to 'adapters', or leave out load_in"
+            f"agent '{name}' cannot be trained as a whole model in {weights.load_in}, because such"
+            " weights are frozen; set trainer.policies to 'adapters', or leave out load_in"
         )
     if sampling.temperature == 0:
         raise RecipeError(
-            f"agent '{name}' samples at temperature 0, so that all episodes of a group are alike;"
-            f" set agents.{name}.sampling.temperature=1.0"
+            f"agent '{name}' samples at temperature 0, so all episodes of a group are equal; set"
+            f" agents.{name}.sampling.temperature=1.0"
         )
     kl_coef = recipe.trainer.kl_coef if recipe.trainer else 0.0
     if kl_coef and (sampling.top_p < 1 or sampling.top_k > 0):
         raise RecipeError(
             f"agent '{name}' samples with top_p {sampling.top_p:g} and top_k {sampling.top_k}, and"
-            f" trainer.kl_coef is {kl_coef:g}: the divergence of truncated distributions is"
+            f" trainer.kl_coef is {kl_coef:g}, but the KL divergence of truncated distributions is"
             " infinite; set kl_coef to 0, or top_p=1.0 and top_k=0"
         )
 
@@ -124,9 +124,9 @@ def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
         return
     if spec.policies == "full":
         raise RecipeError(
-            f"agent '{name}' is run by vllm, which takes adapters from a trainer, not the whole"
-            " models of trainer.policies 'full'; set trainer.policies to 'adapters', or"
-            " model.engine to 'transformers'"
+            f"agent '{name}' runs in vllm, which can load trained adapters but not whole models"
+            " (trainer.policies 'full'); set trainer.policies to 'adapters', or model.engine to"
+            " 'transformers'"
         )
     served_rank(spec.lora.rank)
     start = recipe.team.agents[name].adapter
@@ -142,15 +142,15 @@ def _check_staleness(recipe: Recipe, spec: TrainerSpec, trained: Sequence[str]) 
         key = f"agents.{name}.model" if recipe.team.agents[name].model else "model"
         if model in learned:
             raise RecipeError(
-                f"max_staleness {spec.max_staleness} plays the next step while one is learned, and"
-                f" agent '{name}' samples by the very weights that learning moves, as its engine is"
-                f" transformers; set {key}.engine to 'vllm', or trainer.max_staleness to 0"
+                f"max_staleness {spec.max_staleness} plays the next step while one is learned, but"
+                f" agent '{name}' samples with the weights that are being trained (engine"
+                f" transformers); set {key}.engine to 'vllm', or trainer.max_staleness to 0"
             )
         if isinstance(model, VLLMModel) and model.sleep:
             raise RecipeError(
-                f"{key}.sleep gives the GPU's memory back while a step is learned, and with"
-                f" max_staleness {spec.max_staleness} the next one is played meanwhile; remove"
-                f" {key}.sleep, or set trainer.max_staleness to 0"
+                f"{key}.sleep frees the GPU while a step is learned, but with max_staleness"
+                f" {spec.max_staleness} the next step is played at that time; remove {key}.sleep,"
+                " or set trainer.max_staleness to 0"
             )
 
 
@@ -172,15 +172,15 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
         return
     if spec.turn_structure == "greedy" and class_of(recipe.task.environment).zero_sum:
         raise RecipeError(
-            "turn_structure 'greedy' goes on from the joint action with the largest joint reward,"
-            " which in a zero-sum game is always 0; set turn_structure to 'chains' or 'tree'"
+            "turn_structure 'greedy' continues from the largest joint reward, which is always 0"
+            " in a zero-sum game; set turn_structure to 'chains' or 'tree'"
         )
     most_turns = max(phase.recipe.team.turns for phase in phases(recipe, spec))
     if algorithm_for(spec.algorithm).scores_more and most_turns > 1:
         raise RecipeError(
-            f"algorithm '{spec.algorithm.use}' judges joint actions that were not played, and the"
-            f" value of a joint action in a game of {most_turns} turns depends on those before it;"
-            " set algorithm to e.g. 'marloo' or 'rae'"
+            f"algorithm '{spec.algorithm.use}' scores joint actions that were not played, but in a"
+            f" game of {most_turns} turns their value depends on earlier turns; set algorithm to"
+            " e.g. 'marloo' or 'rae'"
         )
 
 
@@ -202,23 +202,22 @@ def check_shard(recipe: Recipe, spec: TrainerSpec) -> None:
         return
     if spec.policies == "full":
         raise RecipeError(
-            "trainer.ranks.shard shares out a frozen base, and trainer.policies 'full' trains whole"
+            "trainer.ranks.shard needs a frozen base, but trainer.policies 'full' trains whole"
             " models; set trainer.policies to 'adapters', or trainer.ranks.shard to false"
         )
     agents = recipe.team.agents.items()
     held = [local_weights(recipe.model_of(name)) for name, agent in agents if agent.trainable]
     if any(weights is not None and weights.load_in for weights in held):
         raise RecipeError(
-            "trainer.ranks.shard and a model's load_in '4bit' are two ways to hold a base that does"
-            " not fit, and weights in bits are not shared out; set trainer.ranks.shard to false, or"
-            " leave out load_in"
+            "trainer.ranks.shard and load_in '4bit' cannot be combined; set trainer.ranks.shard"
+            " to false, or leave out load_in"
         )
     for name, _ in agents:
         model = recipe.model_of(name)
         if isinstance(model, TransformersModel) and model in held:
             raise RecipeError(
-                f"agent '{name}' samples by transformers from {model.name!r}, which"
-                " trainer.ranks.shard shares out over the ranks: the first one would wait for the"
-                " others; set model.engine to 'vllm', with servers that hold the whole model, or"
+                f"agent '{name}' samples with transformers from {model.name!r}, which"
+                " trainer.ranks.shard spreads over the ranks, so rank 0 alone cannot sample; set"
+                " model.engine to 'vllm', with servers that hold the whole model, or"
                 " trainer.ranks.shard to false"
             )

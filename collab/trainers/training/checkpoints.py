@@ -63,8 +63,8 @@ class Checkpoints:
         except (OSError, RuntimeError) as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise RecordError(
-                f"checkpoint {path} cannot be written: {error}; earlier ones are whole. If the"
-                f" disk is full, free some room; then go on with {option('resume')}"
+                f"checkpoint {path} cannot be written: {error}; earlier ones are intact. If the"
+                f" disk is full, free some space, then continue with {option('resume')}"
             ) from error
         self._prune(state.get("best_step"))
         return path

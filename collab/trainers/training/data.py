@@ -125,9 +125,9 @@ def recorded_episodes(name: str, key: str) -> list[Episode]:
         )
     episodes, complaints = read_whole_lines(file, Episode)
     if complaints:
-        raise RecordError(f"{key}: {complaints[0]}; mend or remove that line")
+        raise RecordError(f"{key}: {complaints[0]}; correct or remove that line")
     if not episodes:
-        raise RecordError(f"{key}: {file} holds no episode")
+        raise RecordError(f"{key}: {file} has no episode")
     return list(each_once(episodes, key_of))
 
 
@@ -150,10 +150,10 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
             kept.setdefault(episode.task, []).append(episode)
     if not kept:
         raise RecordError(
-            f"trainer.episodes: nothing is left to learn from: of"
-            f" {counted(len(recorded), 'episode')} in {spec.episodes}, {len(usable)} are whole and"
-            " of the tasks that are trained on, and none of these is solved, or above the bound of"
-            " trainer.algorithm; take others, or set its option above"
+            "trainer.episodes: nothing is left to learn from: of"
+            f" {counted(len(recorded), 'episode')} in {spec.episodes}, {len(usable)} are complete"
+            " and of the training tasks, but none of them is solved or above the bound of"
+            " trainer.algorithm; use other episodes, or set its option above"
         )
     _check_agents(recipe, kept)
     return {task: tuple(episodes) for task, episodes in kept.items()}
@@ -181,8 +181,8 @@ def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Proble
             value = "no such field" if level is None else f"{level!r:.40}"
             raise RecipeError(
                 f"trainer.levels needs a number in the field '{field}' of every task, and"
-                f" {problem.address} has {value}; set trainer.levels.field to one that holds it, or"
-                " leave trainer.levels out"
+                f" {problem.address} has {value}; set trainer.levels.field to such a field, or"
+                " leave out trainer.levels"
             )
         levels.setdefault(level, []).append(problem)
     return dict(sorted(levels.items()))
@@ -204,8 +204,8 @@ def measured(episodes: Sequence[Episode], by: MeasuredBy, key: str) -> float | N
         return mean([(e.joint_return or 0.0) / (e.largest_return or 1.0) for e in whole])
     if any(e.score is None or e.score.solved is None for e in whole):
         raise TrainingError(
-            f"{key}.by is 'solved', and the reward of {whole[0].task} does not say what is solved;"
-            f" set {key}.by to 'return', or solves: true on a part of the reward"
+            f"{key}.by is 'solved', but the reward of {whole[0].task} does not define solved; set"
+            f" {key}.by to 'return', or `solves: true` for a part of the reward"
         )
     return mean([float(e.solved) for e in whole])
 

@@ -48,9 +48,9 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
     for key in dict.fromkeys((*was, *is_now)):
         if was.get(key) != is_now.get(key):
             raise RecipeError(
-                f"{key} is {was.get(key)!r} in the run {run}, and {is_now.get(key)!r} would make it"
-                f" another run; leave it as it is, or begin anew with"
-                f" collab train {run / TRAINING} --set {key}=... --out FOLDER"
+                f"{key} is {was.get(key)!r} in the run {run}, and {is_now.get(key)!r} would change"
+                " it; change the value back, or start a new run with collab train"
+                f" {run / TRAINING} --set {key}=... --out FOLDER"
             )
 
 
@@ -141,7 +141,7 @@ class TrainingFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.packing = Packing(path)
-        remedy = f"free some room, then go on with {option('resume', path)}"
+        remedy = f"free some space, then continue with {option('resume', path)}"
         self._logs = {name: Log(path / name, remedy) for name in _LOGS}
         self._before_step: dict[str, int] | None = None
         """Sizes of the logs before the step that was played and not yet learned."""
@@ -216,15 +216,15 @@ class TrainingFolder:
         one."""
         if (path / EPISODES).exists() and not _has_no_step(path):
             raise RecordError(
-                f"{path} holds a run already; give another folder with {option('out')}, or go on"
-                f" with {option('resume', path)}"
+                f"{path} holds a run already; give another folder with {option('out')}, or"
+                f" continue with {option('resume', path)}"
             )
 
     @staticmethod
     def check_holds_run(path: Path) -> None:
         """Raise RecordError for a folder that is not a training run."""
         if not (path / TRAINING).is_file():
-            raise RecordError(f"{path} is no training run: it has no {TRAINING}")
+            raise RecordError(f"{path} is not a training run: it has no {TRAINING}")
 
     def about(self, about: Mapping[str, Any]) -> None:
         """Rewrite `run.json`."""

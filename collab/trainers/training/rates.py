@@ -63,8 +63,8 @@ class Rates:
         lacking = [p for p in self._problems if p.address not in self.rates]
         if lacking and begun:
             raise RecordError(
-                f"{self._file} lacks the rate of {lacking[0].address}, and the team that it was"
-                f" measured with has been trained since; begin anew with another {option('out')}"
+                f"{self._file} lacks the rate of {lacking[0].address}, and the untrained team is"
+                f" no longer available to measure it; start again with another {option('out')}"
             )
         if lacking and self._spec.episodes is not None:
             self._recall(self._spec.episodes)
@@ -78,10 +78,10 @@ class Rates:
             f"they are {min(known.values()):.2f} to {max(known.values()):.2f}" if known else ""
         )
         raise TrainingError(
-            "trainer.filter leaves nothing to train on: of"
-            f" {counted(len(self._problems), 'task')} none has a rate from {low:g} to {high:g};"
+            "trainer.filter leaves nothing to train on: none of"
+            f" {counted(len(self._problems), 'task')} has a rate from {low:g} to {high:g};"
             f" {range_text or 'all episodes failed'}. Set trainer.filter.low and high to recorded,"
-            " trainer.filter.by to 'return', or take other tasks"
+            " trainer.filter.by to 'return', or use other tasks"
         )
 
     def _recall(self, name: str) -> None:

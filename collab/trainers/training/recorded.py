@@ -65,9 +65,9 @@ class Listener:
         if self._spec.tools:
             if not action.token_ids or action.model != self._model:
                 raise RecipeError(
-                    f"trainer.episodes: {place}: agent '{self.name}' has tools, and calls of"
-                    f" another model ({action.model or 'unknown'}) cannot be told in the form of"
-                    f" {self._model}; take episodes of the same model, or leave its tools out"
+                    f"trainer.episodes: {place}: agent '{self.name}' has tools, but tool calls of"
+                    f" another model ({action.model or 'unknown'}) cannot be written in the format"
+                    f" of {self._model}; use episodes of the same model, or leave out its tools"
                 )
             return action.prompt_ids, action.token_ids
         tokenizer = self._loaded.tokenizer
@@ -76,9 +76,9 @@ class Listener:
             return prompt, action.token_ids
         if not action.text.startswith(prefix):
             raise RecipeError(
-                f"trainer.episodes: {place}: agent '{self.name}' is made to begin with {prefix!r},"
-                f" and the response begins with {action.text[: len(prefix)]!r}; leave out"
-                f" team.agents.{self.name}.prefix, or take episodes that begin so"
+                f"trainer.episodes: {place}: agent '{self.name}' has the prefix {prefix!r}, but"
+                f" the response begins with {action.text[: len(prefix)]!r}; leave out"
+                f" team.agents.{self.name}.prefix, or use episodes with that prefix"
             )
         text = action.text.removeprefix(prefix)
         if action.finish_reason != "stop":

@@ -53,7 +53,7 @@ def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) ->
         failed = [episode for episode in group if episode.failure]
         if failed and group[0].task not in credited:
             failures = _failures(failed, len(group))
-            yield f"{group[0].task} was not learned from: {failures}"
+            yield f"{group[0].task} was skipped: {failures}"
 
 
 def nothing_learned(credit: Credit) -> Iterator[str]:
@@ -64,7 +64,7 @@ def nothing_learned(credit: Credit) -> Iterator[str]:
         yield "nothing was learned: the algorithm gave no weights"
         return
     alike = all(len({e.joint_return for e in group.episodes}) == 1 for group in credit.groups)
-    reason = "in each group all returns are equal" if alike else "every weight is 0"
+    reason = "all returns of each group are equal" if alike else "every weight is 0"
     yield f"nothing was learned: {reason}{_truncated(credit)}"
 
 
@@ -131,11 +131,11 @@ class History:
         self._of_the_run.update(skipped.keys())
         for key, reason in skipped.items():
             if self._of_the_run[key] >= self._total_steps:
-                raise TrainingError(f"no step could be learned from; the last: {reason}")
+                raise TrainingError(f"training skipped every step; the last: {reason}")
             if self._in_a_row[key] > MOST_SKIPPED:
                 raise TrainingError(
-                    f"{self._in_a_row[key]} steps in a row could not be learned from, limit"
-                    f" {MOST_SKIPPED}; the last: {reason}"
+                    f"{self._in_a_row[key]} steps in a row were skipped, limit {MOST_SKIPPED}; the"
+                    f" last: {reason}"
                 )
 
 

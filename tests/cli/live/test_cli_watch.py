@@ -137,7 +137,9 @@ def test_a_training_is_followed(collab) -> None:
     assert result.status == 0
     assert "step 2/3  return 2.50" in result.out
     killed(folder)
-    assert f"gone; go on with collab train --resume {folder}\n" in collab("watch", str(folder)).err
+    assert (
+        f"gone; continue with collab train --resume {folder}\n" in collab("watch", str(folder)).err
+    )
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ DECLINED = {"choices": [{"message": {"refusal": "I cannot."}, "finish_reason": "
 @pytest.mark.parametrize(
     ("trouble", "kind", "words"),
     [
-        (malformed(), "ModelError", "sent no chat completion"),
+        (malformed(), "ModelError", "did not send a chat completion"),
         (malformed(ODD), "ModelError", "unknown shape"),
         (malformed('{"error": {"message": "busy", "code": 503}}'), "ModelUnavailable", "503: busy"),
         (malformed('{"error": "broken"}'), "ModelUnavailable", "500: broken"),

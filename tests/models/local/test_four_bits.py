@@ -48,7 +48,7 @@ def test_without_bitsandbytes_it_is_told_how_to_get_it(
 
 def test_other_devices_are_refused(wide_words: Path) -> None:
     spec = TransformersModel(name="wide", device="mps", load_in="4bit")
-    with pytest.raises(ModelUnavailable, match=r"'wide' is to be loaded in 4 bits on mps"):
+    with pytest.raises(ModelUnavailable, match=r"'wide' cannot be loaded in 4 bits on mps"):
         load_model(wide_words, spec)
 
 

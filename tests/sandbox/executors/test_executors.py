@@ -48,7 +48,7 @@ def test_how_many_are_judged_is_told() -> None:
     assert judging(SandboxSpec(workers=3)) == "3 programs at a time, on this machine"
     assert judging(SandboxSpec()).endswith(" at a time, on this machine")
     on_a_cluster = SandboxSpec(executor="ray", address="h:1")
-    assert judging(on_a_cluster) == "a program for each processor at a time, on the ray cluster h:1"
+    assert judging(on_a_cluster) == "one program per processor at a time, on the ray cluster h:1"
 
 
 def test_without_the_extra_a_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ def test_a_trial_that_is_lost_too_often_is_our_trouble(monkeypatch: pytest.Monke
     result = asyncio.run(Driver(-1, "sealed", 1)._run({}))
     assert len(begun) == TRIES
     assert result == {
-        "trouble": "the trial was lost 3 times, lastly: NodeDiedError: the node is gone"
+        "trouble": "the trial was lost 3 times, last error: NodeDiedError: the node is gone"
     }
 
 

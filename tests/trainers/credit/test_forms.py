@@ -58,11 +58,11 @@ def test_nothing_to_cross_is_refused(tiny_words: Path, tmp_path: Path) -> None:
     ("trainer", "told"),
     [
         ({"group_size": 1}, "set group_size to 2"),
-        ({"normalise": "agent"}, "set normalise to 'group'"),
-        ({"normalise": "step"}, "set normalise to 'group'"),
+        ({"normalise": "agent"}, "set normalise to 'none', or to 'group'"),
+        ({"normalise": "step"}, "set normalise to 'none', or to 'group'"),
         ({"group_size": 100}, "would score 9900 joint actions"),
-        ({"algorithm": {"use": "cross", "options": {"shifts": 1}}}, "shifts 1 scores nothing"),
-        ({"algorithm": {"use": "coma", "options": {"shifts": 1}}}, "shifts 1 scores nothing"),
+        ({"algorithm": {"use": "cross", "options": {"shifts": 1}}}, "shifts 1 scores no further"),
+        ({"algorithm": {"use": "coma", "options": {"shifts": 1}}}, "shifts 1 scores no further"),
     ],
 )
 def test_what_would_be_wrong_is_refused(

@@ -121,7 +121,7 @@ def _negated(group: Group) -> dict[tuple[int, int], dict[str, float]]:
     ("changes", "message"),
     [
         ({"group_size": 1}, "set group_size to 2 or more"),
-        ({"local_parts": {"a": ["a_left"]}}, "learns one reward of the team"),
+        ({"local_parts": {"a": ["a_left"]}}, "learns one reward for the whole team"),
         ({"turn_structure": "greedy"}, "set turn_structure to 'chains' or 'tree'"),
     ],
 )

@@ -209,5 +209,5 @@ def test_a_game_of_several_turns_is_not_scored_anew(
         sampling={"max_new_tokens": 3},
         trainer={"steps": 1, "group_size": 2, "algorithm": f"{own}:Teammates"},
     )
-    with pytest.raises(RecipeError, match="an environment of 2 turns depends on the turns before"):
+    with pytest.raises(RecipeError, match="an environment of 2 turns depends on earlier turns"):
         run(recipe, tmp_path / "run")

@@ -59,7 +59,7 @@ def test_a_bound_on_the_return_takes_the_place_of_solved() -> None:
 
 
 def test_a_reward_that_says_nothing_of_solved_is_told() -> None:
-    with pytest.raises(TrainingError, match=r"suite/t does not say what is solved; set its option"):
+    with pytest.raises(TrainingError, match=r"suite/t does not define solved; set its option"):
         kept(Sft(), played((4.0, None)))
 
 

@@ -125,7 +125,7 @@ def test_a_rule_with_state_goes_on_bit_by_bit(tiny_words: Path, tmp_path: Path) 
     ("options", "trainer", "told"),
     [
         *(({"rule": name}, {}, f"cannot shape '{name}'") for name in MADE_OF_MORE),
-        ({}, {"turn_structure": "greedy"}, "does nothing in turn_structure 'greedy'"),
+        ({}, {"turn_structure": "greedy"}, "has no effect with turn_structure 'greedy'"),
         ({"rule": "shaped"}, {}, "unknown algorithm 'shaped'"),
         ({"rule": "margpo"}, {}, "magrpo"),
         ({}, {"group_size": 1}, "nothing to compare"),

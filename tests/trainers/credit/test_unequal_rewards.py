@@ -46,7 +46,7 @@ def test_a_zero_sum_game_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", OF_ONE)
 def test_parts_of_ones_own_are_refused(name: str, tmp_path: Path) -> None:
     recipe = make_game(Path("model"), tmp_path, local_parts={"a": ["a_left"]})
-    with pytest.raises(RecipeError, match="local_parts gives the agents returns of their own"):
+    with pytest.raises(RecipeError, match="local_parts gives each agent its own return"):
         check(recipe, name)
 
 

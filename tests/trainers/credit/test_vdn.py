@@ -133,8 +133,8 @@ def recipe_of(tmp_path: Path, trainer: dict[str, Any], **team: Any) -> Recipe:
 @pytest.mark.parametrize(
     ("trainer", "team", "message"),
     [
-        ({}, {"protocol": "sequential"}, "cannot tell the part of 'b' from that of 'a'"),
-        ({"local_parts": {"a": ["a_left"]}}, {}, "leave local_parts out"),
+        ({}, {"protocol": "sequential"}, "cannot separate the part of 'b' from that of 'a'"),
+        ({"local_parts": {"a": ["a_left"]}}, {}, "leave out local_parts"),
     ],
 )
 def test_what_cannot_be_taken_apart_is_refused(

@@ -134,8 +134,8 @@ def test_compiled_layers_of_a_base_that_is_held_otherwise_give_the_same(
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ({"compile_layers": True}, "compile_layers is true, which is for a GPU"),
-        ({"tree_attention": "varlen"}, "tree_attention is 'varlen', which is for a GPU"),
+        ({"compile_layers": True}, "trainer.compile_layers needs a GPU"),
+        ({"tree_attention": "varlen"}, "trainer.tree_attention 'varlen' needs a GPU"),
     ],
 )
 def test_what_a_gpu_alone_has_is_refused_elsewhere(

@@ -104,14 +104,14 @@ def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
             yield model
 
     policy.training = frozen  # type: ignore[method-assign]
-    with pytest.raises(TrainingError, match="frozen in the model"):
+    with pytest.raises(TrainingError, match="they are frozen"):
         learner.learn(samples, 0, Event())
 
 
 def test_slow_attention_is_warned_of_in_the_first_step_alone(
     learner: TorchLearner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = "mask, not varlen: it is made for a GPU, and the model is on cpu"
+    told = "mask, not varlen: it needs a GPU, but the model is on cpu"
     assert learner.about() == {"attention": {"a": told, "b": told}}
     monkeypatch.setattr("collab.trainers.learner.learner.slow_attention", lambda *_: ["slow"])
     samples = samples_for(learner.policies, "a")
@@ -187,7 +187,7 @@ def test_where_memory_runs_out_the_step_is_that_of_smaller_micro_batches(
             torch.testing.assert_close(ours[3][name], tensor, rtol=0, atol=0)
     assert max(tried[0]) > 12 >= max(tried[1])
     [warning] = warnings[0]
-    assert f"in micro-batches of 32 tokens; it goes on with {tokens}," in warning
+    assert f"in micro-batches of 32 tokens; collab continues with {tokens}." in warning
     assert warnings[1:] == [[], [], []]
 
 

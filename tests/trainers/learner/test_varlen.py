@@ -183,7 +183,7 @@ def test_a_cpu_attends_under_masks() -> None:
     model = tiny("qwen2")
     assert varlen_kernel(model, CPU, "auto") is None
     assert varlen_kernel(model, CPU, "mask") is None
-    with pytest.raises(TrainingError, match="made for a GPU, and the model is on cpu"):
+    with pytest.raises(TrainingError, match="needs a GPU, but the model is on cpu"):
         varlen_kernel(model, CPU, "varlen")
 
 

@@ -136,7 +136,7 @@ def test_rates_of_an_earlier_run_take_the_place_of_playing(
 
 def test_nothing_left_is_told_and_other_bounds_go_on(tiny_words: Path, tmp_path: Path) -> None:
     none = {**FILTER, "low": 0.99, "high": 1.0}
-    with pytest.raises(TrainingError, match=r"of 8 tasks none has a rate from 0.99 to 1; they are"):
+    with pytest.raises(TrainingError, match=r"none of 8 tasks has a rate from 0.99 to 1; they are"):
         train(filtered(tiny_words, tmp_path, none), tmp_path / "run")
     train(filtered(tiny_words, tmp_path, FILTER, steps=1), tmp_path / "run", resume=True)
     train(filtered(tiny_words, tmp_path, FILTER, steps=1), tmp_path / "whole")
@@ -157,7 +157,7 @@ def test_a_trained_team_is_not_measured(
 def test_a_rate_that_is_lost_is_not_made_up(tiny_words: Path, tmp_path: Path) -> None:
     train(filtered(tiny_words, tmp_path, FILTER, steps=1), tmp_path / "run")
     (tmp_path / "run" / "rates.json").unlink()
-    with pytest.raises(RecordError, match=r"lacks the rate of game/0.*begin anew"):
+    with pytest.raises(RecordError, match=r"lacks the rate of game/0.*start again"):
         train(filtered(tiny_words, tmp_path, FILTER), tmp_path / "run", resume=True)
 
 

@@ -198,7 +198,7 @@ def test_a_prefix_is_given_and_not_learned(before: Path, tiny_words: Path, tmp_p
         assert len(sample.token_ids) <= 2
     with (
         teaching(changed(plain, "a", prefix="go")) as (_, stepper),
-        pytest.raises(RecipeError, match="agent 'a' is made to begin with 'go', and the response"),
+        pytest.raises(RecipeError, match="agent 'a' has the prefix 'go', but the response"),
     ):
         asyncio.run(stepper.check())
 
@@ -228,10 +228,13 @@ def test_more_episodes_than_a_group_takes_come_in_turn() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"algorithm": "marloo", "steps": 1}, "needs those that the team plays now; set algorithm"),
-        ({"tokens": 9}, "so that tokens means nothing"),
-        ({"levels": {}, "steps": 1}, "so that levels means nothing"),
-        ({"importance_cap": 2.0}, "so that a correction for the sampler means nothing"),
+        (
+            {"algorithm": "marloo", "steps": 1},
+            "needs episodes that the team plays now; set algorithm",
+        ),
+        ({"tokens": 9}, "so tokens has no effect"),
+        ({"levels": {}, "steps": 1}, "so levels has no effect"),
+        ({"importance_cap": 2.0}, "so a correction for the sampler has no effect"),
     ],
 )
 def test_what_goes_with_playing_is_refused(settings: dict[str, Any], said: str) -> None:

@@ -131,8 +131,6 @@ def test_one_process_shares_nothing_out() -> None:
 def test_what_a_rank_said_last_is_told_with_how_it_ended(tmp_path: Path) -> None:
     log = tmp_path / "logs/rank-1.log"
     log.parent.mkdir()
-    log.write_text("step 1: 2.0 s\nerror: no memory is left on rank 1 for a pass\n")
-    with pytest.raises(
-        TrainingError, match="exit status 1: no memory is left on rank 1 for a pass"
-    ):
+    log.write_text("step 1: 2.0 s\nerror: rank 1 is out of memory\n")
+    with pytest.raises(TrainingError, match="exit status 1: rank 1 is out of memory"):
         _tell({1: 1}, tmp_path)

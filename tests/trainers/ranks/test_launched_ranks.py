@@ -67,7 +67,7 @@ def test_a_killed_rank_is_named(folder: Path) -> None:
         rank_1(process).send_signal(signal.SIGKILL)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    told = "error: rank 1 ended: signal 9; what it said is in run/logs/rank-1.log; go on with:"
+    told = "error: rank 1 ended: signal 9; its log is run/logs/rank-1.log; continue with:"
     assert f"{told} collab train --resume run" in errors
     assert "Traceback" not in errors
     status = json.loads((folder / "run/run.json").read_text())["status"]

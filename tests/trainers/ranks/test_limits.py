@@ -10,9 +10,9 @@ from collab.trainers.ranks.group import RankLost, _losing
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("limit", "did not come within 0 s (trainer.ranks.limit); "),
-        ("play_limit", "did not come within 0 s (trainer.ranks.play_limit); "),
-        ("", "did not come within 0 s; "),
+        ("limit", "did not respond within 0 s (trainer.ranks.limit); "),
+        ("play_limit", "did not respond within 0 s (trainer.ranks.play_limit); "),
+        ("", "did not respond within 0 s; "),
     ],
 )
 def test_the_setting_is_named(setting: str, told: str) -> None:

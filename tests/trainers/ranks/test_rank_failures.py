@@ -25,11 +25,11 @@ OPTIONS: dict[str, Any] = {
     "ranks": {"limit": 3.0},
 }
 TOLD = {
-    "memory": r"no memory is left on rank 1 for learning with policy 'a'; lower",
+    "memory": r"out of memory on rank 1 while learning with policy 'a'; lower",
     "bug": r"error: rank 1: \S+warm_ranks.py:\d+: KeyError: 'oops'",
     "outside": r"error: rank 1: \S+warm_ranks.py:\d+: ValueError: between two agreements",
     "mismatch": r"most on rank 1: 3",
-    "sleep": r"error: rank 1 did not come within 3 s \(trainer.ranks.limit\)",
+    "sleep": r"error: rank 1 did not respond within 3 s \(trainer.ranks.limit\)",
 }
 SIGNALS = {"kill": -9, "interrupt": -2}
 
@@ -90,7 +90,7 @@ def test_a_loss_that_is_no_number_on_one_rank_skips_the_policy_on_all(
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", fault="nan")
     assert ended.statuses == [0, 0], ended.stderr
     told = (folder / "stdout-0").read_text()
-    assert "rank 1: the loss of policy 'a' is nan, so no step was taken by it" in told
+    assert "rank 1: the loss of policy 'a' is nan, so collab skipped its update" in told
 
 
 def test_a_model_that_cannot_be_opened_is_told_once(warm_ranks: WarmRanks, folder: Path) -> None:

@@ -70,11 +70,11 @@ def test_a_model_run_by_servers_is_the_same_but_for_what_starts_them() -> None:
         (
             ("node-a", "node-b"),
             {},
-            r"ranks are on several machines \(node-a, node-b\).*set the model's `servers`, and"
-            " adapter_folder to a folder on a disk that all of them see",
+            r"ranks are on several machines \(node-a, node-b\).*set the model's `servers` and"
+            " set adapter_folder to a folder on a shared disk",
         ),
-        (("here", "here"), {"tensor_parallel": 2}, "tensor_parallel 2 is not for a vLLM server"),
-        (("here", "here"), {"sleep": True}, "sleep is not for a vLLM server on each rank"),
+        (("here", "here"), {"tensor_parallel": 2}, "tensor_parallel 2 does not work with one vLLM"),
+        (("here", "here"), {"sleep": True}, "sleep does not work with one vLLM server per rank"),
     ],
 )
 @pytest.mark.usefixtures("nothing_starts")

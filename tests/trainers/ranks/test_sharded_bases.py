@@ -107,8 +107,8 @@ def test_a_run_goes_on_with_another_number_of_ranks(
 
 
 TOLD = {
-    "memory": r"no memory is left on rank 1 for a pass; lower trainer.micro_batch_tokens",
-    "sleep": r"error: rank 1 did not come within 3 s \(trainer.ranks.limit\)",
+    "memory": r"rank 1 is out of memory; lower trainer.micro_batch_tokens",
+    "sleep": r"error: rank 1 did not respond within 3 s \(trainer.ranks.limit\)",
 }
 
 

@@ -30,7 +30,7 @@ def sampled_by_vllm(model: Path, folder: Path, **trainer: Any) -> Recipe:
 
 
 def test_transformers_does_not_sample_from_it(tiny_words: Path, tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"'a' samples by transformers.*set model.engine to"):
+    with pytest.raises(RecipeError, match=r"'a' samples with transformers.*set model.engine to"):
         check_recipe(make_game(tiny_words, tmp_path, **SHARD))
     check_recipe(sampled_by_vllm(tiny_words, tmp_path))
 
@@ -39,7 +39,7 @@ def test_neither_does_a_frozen_agent_on_the_same_base(tiny_words: Path, tmp_path
     recipe = sampled_by_vllm(tiny_words, tmp_path)
     same = TransformersModel(name=str(tiny_words), dtype="float32")
     changes = {"b": {"trainable": False, "model": same}}
-    with pytest.raises(RecipeError, match="agent 'b' samples by transformers"):
+    with pytest.raises(RecipeError, match="agent 'b' samples with transformers"):
         check_recipe(recipe.with_agents(changes))
     changes["b"]["model"] = same.model_copy(update={"dtype": "bfloat16"})  # another one in memory
     check_recipe(recipe.with_agents(changes))
@@ -70,7 +70,7 @@ def test_an_engine_that_holds_a_part_does_not_wait(tiny_words: Path) -> None:
     engine.load_by(load)
     call = Call(task="t/0", sample=0, turn=0, round=0, agent="a")
     request = Request(call=call, prompt_ids=(1, 2), sampling=Sampling(max_new_tokens=2))
-    with pytest.raises(ModelError, match=r"is sharded over the ranks.*sampled by vllm"):
+    with pytest.raises(ModelError, match=r"is sharded over the ranks.*set model.engine=vllm"):
         asyncio.run(engine.generate([request]))
     asyncio.run(engine.aclose())
 

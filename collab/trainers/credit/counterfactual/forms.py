@@ -33,8 +33,8 @@ Form = Literal["crossed", "swapped", "alone"]
 
 FORMS: dict[Form, str] = {
     "crossed": "its responses are scored with all of its teammates' samples",
-    "swapped": "its other responses in the same place are its baseline",
-    "alone": "leave-one-out of what was played",
+    "swapped": "its baseline is the reward of its other responses in the same place",
+    "alone": "leave-one-out over the rewards that were played",
 }
 """Descriptions of the forms."""
 

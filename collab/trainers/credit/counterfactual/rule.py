@@ -123,8 +123,8 @@ class Counterfactual(Algorithm):
         for shifts in (of_two, of_more):
             if isinstance(shifts, int) and shifts < 2:
                 raise RecipeError(
-                    f"algorithm '{self.name}': shifts {shifts} scores nothing beside what was"
-                    " played; set shifts to 2 or more, or leave it out"
+                    f"algorithm '{self.name}': shifts {shifts} scores no further joint action; set"
+                    " shifts to 2 or more, or leave it out"
                 )
         self._of_two, self._of_more = of_two, of_more
         self._given: Counter[tuple[str, Form]] = Counter()
@@ -185,7 +185,7 @@ class Counterfactual(Algorithm):
             lines.append(line)
         n_agents = len(recipe.team.roles.contributors)
         scored = scored_at_most(spec.group_size, n_agents, self._shifts(n_agents))
-        lines.append(f"judging: at most {scored:,} further joint actions a turn and task")
+        lines.append(f"scoring: at most {scored:,} further joint actions per turn and task")
         return lines
 
     async def _credit(self, group: Group) -> Weights:
@@ -259,16 +259,16 @@ def _check_options(name: str, spec: TrainerSpec) -> None:
         )
     if spec.normalise in ("agent", "step"):
         raise RecipeError(
-            f"normalise '{spec.normalise}' would give an agent without influence on the reward"
-            f" weights as large as the others'; set normalise to 'group', which under '{name}' is"
-            " the deviation of all joint actions that were scored, or to 'none'"
+            f"normalise '{spec.normalise}' would give an agent without influence weights as large"
+            " as the others'; set normalise to 'none', or to 'group', which uses the deviation"
+            " over all scored joint actions"
         )
 
 
 def check_cost(name: str, spec: TrainerSpec, scored: int) -> None:
     if scored > MOST_SCORED:
         raise RecipeError(
-            f"algorithm '{name}' would score {scored} joint actions at each turn of a group of"
+            f"algorithm '{name}' would score {scored} joint actions per turn of a group of"
             f" {spec.group_size}, more than {MOST_SCORED}; lower trainer.group_size, or set an"
             " algorithm that scores fewer, e.g. {use: cross, options: {shifts: 3}}"
         )
@@ -278,7 +278,7 @@ def _check_protocol(name: str, recipe: Recipe) -> None:
     agent_forms = planned_forms(recipe, shared=True)
     if len(recipe.team.roles.contributors) > 1 and set(agent_forms.values()) == {"alone"}:
         raise RecipeError(
-            f"algorithm '{name}' can put no response into another joint action here: in this team's"
-            " protocol others answer to what each trained agent says, or it chooses whose answer"
-            " counts; set algorithm to 'marloo', which is all that would be left of it"
+            f"algorithm '{name}' cannot recombine any response: in this team's protocol, teammates"
+            " see each trained agent's answer, or the protocol chooses whose answer counts; set"
+            " algorithm to 'marloo', which gives the same weights here"
         )

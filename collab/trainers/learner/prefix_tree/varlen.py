@@ -103,7 +103,7 @@ class VarlenAttention:
             ValueError: `dropout` is not 0.
         """
         if dropout:
-            raise ValueError(f"dropout {dropout} is not made by attention over lengths that differ")
+            raise ValueError(f"variable-length attention has no dropout, got {dropout}")
         batch, heads, time, size = query.shape
         # [tokens, heads, size]
         queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
@@ -191,8 +191,8 @@ def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
         return torch_kernel()
     if how == "varlen":
         raise TrainingError(
-            f"trainer.tree_attention is 'varlen', which cannot be had here: {reason}; set it to"
-            " 'auto' or 'mask'"
+            f"trainer.tree_attention 'varlen' is not available: {reason}; set it to 'auto' or"
+            " 'mask'"
         )
     return None
 
@@ -223,8 +223,8 @@ def slow_attention(model: Any, device: torch.device, how: str) -> list[str]:
     if reason is None or how != "auto" or device.type != "cuda":
         return []
     return [
-        f"attention is under masks, which takes longer than flash attention (varlen): {reason};"
-        " trainer.tree_attention 'mask' says that this is meant"
+        f"attention uses masks, which are slower than flash attention (varlen): {reason}; to"
+        " silence this warning, set trainer.tree_attention to 'mask'"
     ]
 
 
@@ -232,7 +232,7 @@ def slow_attention(model: Any, device: torch.device, how: str) -> list[str]:
 def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | None:
     """Return the reason why torch's kernel cannot be used for such heads; None if it can."""
     if device.type != "cuda":
-        return f"it is made for a GPU, and the model is on {device}"
+        return f"it needs a GPU, but the model is on {device}"
     capability = torch.cuda.get_device_capability(device)
     if capability < LEAST_CAPABILITY:
         actual, least = (".".join(map(str, x)) for x in (capability, LEAST_CAPABILITY))
@@ -241,7 +241,7 @@ def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | No
         off = difference(torch_kernel(), device, dtype, heads)
     except REFUSALS as error:
         return f"torch {torch.__version__} refuses: {str(error).strip().splitlines()[0]}"
-    return None if off <= 0.03 else f"it gives other numbers than masks do, by {off:.3g}"
+    return None if off <= 0.03 else f"its numbers differ from those of masks by {off:.3g}"
 
 
 def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: Heads) -> float:

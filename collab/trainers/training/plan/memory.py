@@ -215,7 +215,7 @@ MEMORY = {
     "optimiser": "state of the optimiser",
     "gradients": "gradients",
     "activations": "activations of learning",
-    "workspace": "what the allocator holds",
+    "workspace": "the allocator's cache",
     "sampling": "keys, values and logits",
     "vllm": "vLLM's share of the GPU",
     "reserve": "in reserve",

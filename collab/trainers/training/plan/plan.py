@@ -39,7 +39,7 @@ def describe_filter(spec: FilterSpec | None, tasks: int, most_tokens: int) -> li
     """
     if spec is None:
         return []
-    bounds = f"tasks with a rate from {spec.low:g} to {spec.high:g} are kept"
+    bounds = f"it keeps tasks with a rate from {spec.low:g} to {spec.high:g}"
     if spec.episodes is not None:
         return [f"filter: nothing is played, the episodes are those of {spec.episodes}; {bounds}"]
     episodes = tasks * spec.samples
@@ -79,17 +79,17 @@ class OnCard:
         twice = "computed twice" if self.gradient_checkpointing else "kept"
         share = ceil(self.micro_batches / self.ranks)
         lines = [
-            f"on {self.card}: {'fits' if self.fits else 'does not fit'}, {of} a GPU",
+            f"on {self.card}: {'fits' if self.fits else 'does not fit'}, {of} per GPU",
             f"  learning: micro-batches of {self.micro_batch_tokens:,} tokens, activations {twice},"
             f" logits of {self.head_chunk_tokens:,} tokens at once",
-            f"  {counted(self.ranks, 'rank')}; micro-batches a step: about {self.micro_batches:,},"
-            f" {share:,} a rank",
+            f"  {counted(self.ranks, 'rank')}; micro-batches per step: about"
+            f" {self.micro_batches:,}, {share:,} per rank",
         ]
         if self.micro_batches < self.ranks:
             idle = self.ranks - self.micro_batches
             lines.append(
                 f"  warning: {counted(idle, 'rank')} would have nothing to learn from; raise"
-                " trainer.tasks_per_step, or take fewer GPUs"
+                " trainer.tasks_per_step, or use fewer GPUs"
             )
         if self.sleeps:
             lines.append("  vLLM sleeps while the trainer learns")
@@ -184,10 +184,9 @@ class Plan:
         lines = [
             f"{self._end()}, {counted(self.training_tasks, 'task')} to train on,"
             f" {self.held_out_tasks:,} held out{self._unused()}",
-            f"a step: {counted(self.episodes_per_step, 'episode')},"
-            f" {counted(self.responses_per_step, 'response')},"
-            f" at most {self.tokens_per_step:,} tokens,"
-            f" {self.update_tokens_per_step:,} of them computed to learn from",
+            f"per step: {counted(self.episodes_per_step, 'episode')},"
+            f" {counted(self.responses_per_step, 'response')}, at most {self.tokens_per_step:,}"
+            f" tokens, {self.update_tokens_per_step:,} of them computed in the update",
             *self.filter,
             *self.overlap,
             *self.rounds,
@@ -262,8 +261,8 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     )
     if spec.ranks.shard and ranks == 1:
         plan.warnings.append(
-            "trainer.ranks.shard shares a base out over ranks, and this is one process, which holds"
-            " all of it; say --gpus N, with --card NAME where they are not here"
+            "trainer.ranks.shard spreads the base over ranks, but this is one process; give"
+            " --gpus N, and --card NAME if the GPUs are not in this machine"
         )
     needs = count_memory(recipe, spec, lengths, card, ranks)
     for sizes in needs.sizes.values():
@@ -307,8 +306,8 @@ def _overlap(spec: TrainerSpec) -> list[str]:
     chosen = ", ".join(f"{key} {value}" for key, value in options.items() if value is not None)
     return [
         "overlap: the next step is played while one is learned, by policies one step older"
-        f" (max_staleness {spec.max_staleness}), which {chosen} corrects for; going on after a"
-        " crash is not exact to the bit"
+        f" (max_staleness {spec.max_staleness}), which {chosen} corrects for; a resumed run is not"
+        " bit-identical"
     ]
 
 

@@ -175,7 +175,7 @@ def _config(name: str, revision: str | None) -> Any:
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelUnavailable(
-            f"the configuration of {name!r} cannot be had from the hub: {reason}; check the"
+            f"the configuration of {name!r} cannot be loaded from the hub: {reason}; check the"
             " network, or give a local folder"
         ) from error
 
