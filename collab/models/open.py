@@ -145,8 +145,8 @@ def _open_plugin(spec: PluginModel) -> Model:
         raise
     except Exception as error:
         raise ModelUnavailable(
-            f"model engine {spec.engine!r} failed to open: {one_line(error)}; collab calls it with the"
-            " model's spec (engine, name, options)"
+            f"model engine {spec.engine!r} failed to open: {one_line(error)}; collab calls it with"
+            " the model's spec (engine, name, options)"
         ) from error
     if not isinstance(model, Model):
         raise ModelUnavailable(

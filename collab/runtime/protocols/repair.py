@@ -19,9 +19,9 @@ async def repair(
 ) -> None:
     """One agent answers, and another one repairs the answer while the feedback reports errors.
 
-    The turn ends when the team's feedback sources report no error. They never see hidden tests, so
-    neither does the decision to stop. The last answer counts. A repairer that has acted before, such
-    as the coder itself, gets its template `revise` instead of `repair`.
+    The turn ends when the team's feedback sources report no error, and the last answer counts. The
+    sources see no hidden tests, so hidden tests do not decide when to stop. A repairer that has
+    acted before, such as the coder itself, gets its template `revise` instead of `repair`.
 
     Args:
         coder: default: the team's first agent.
