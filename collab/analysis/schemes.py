@@ -496,6 +496,4 @@ def _bindings(scope: Scope, name: str) -> Iterator[int]:
 def _otherwise(program: Program) -> Match:
     """Classify a helper whose value counts, but that no other rule matches."""
     lines = {name.lineno for name in program.calls}
-    return match(
-        "decorator", lines, f"uses the value of '{program.helper}' on the way to the answer"
-    )
+    return match("decorator", lines, f"uses the value of '{program.helper}' along the way")

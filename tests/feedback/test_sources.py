@@ -98,7 +98,7 @@ def test_an_outcome_holds_nothing_hidden(outcome_of: OutcomeOf) -> None:
     [
         ("raises", "feedback 'mine.py:raises': mine.py:10: KeyError: 'nothing there'"),
         ("stranger", "names 'nobody'; the team: aux, main"),
-        ("number", "tells main a int"),
+        ("number", "has a int for main"),
         ("listing", "gave a list; a source returns text for all agents, or a dict"),
     ],
 )

@@ -213,7 +213,7 @@ def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
     yield _vllm(ranges.get("vllm", ""))
     for point in entry_points(group="collab.models"):
         package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-        yield _engine(point.name, f"registered by {package}; test it with collab models --check")
+        yield _engine(point.name, f"registered by {package}; try it with collab models --check")
 
 
 def _lacking(name: str, missing: list[str]) -> Finding:
