@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 def counted(number: int, noun: str) -> str:
@@ -18,6 +22,7 @@ def option(name: str, value: object = "") -> str:
 
 _REASONS = (
     (r"^Value error, ", ""),
+    (r"^Invalid JSON: ", "not JSON: "),
     (r"^Field required$", "required key is missing"),
     (r"^Input should be ", "must be "),
     (r"^\w+ should have (.*) after validation, not .*$", r"must have \1"),
@@ -35,6 +40,12 @@ def plain_reason(message: str) -> str:
     for pattern, replacement in _REASONS:
         message = re.sub(pattern, replacement, message)
     return message
+
+
+def faults(error: ValidationError) -> list[str]:
+    """Each fault in the error of pydantic with its place, e.g. `team.turns: must be at least 1`."""
+    places = ((".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors())
+    return [f"{place}: " * bool(place) + plain_reason(message) for place, message in places]
 
 
 STEERING = re.compile(

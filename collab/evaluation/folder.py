@@ -28,7 +28,7 @@ from collab.runs.atomic import Lock, write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
 from collab.runs.reading import read_whole_lines
 from collab.runtime.folder import RunFolder
-from collab.wording import option, plain_reason
+from collab.wording import faults, option
 
 Key = tuple[str, int]
 """An episode's task and sample."""
@@ -171,8 +171,7 @@ def read_results(folder: Path) -> Results:
             f"{folder} is not an evaluation's folder: {EVAL}: {error.strerror}"
         ) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        raise RecordError(f"{path}: not an evaluation: {plain_reason(first['msg'])}") from error
+        raise RecordError(f"{path}: not an evaluation: {faults(error)[0]}") from error
 
 
 def open_evaluation(folder: Path) -> EvaluationRecord:

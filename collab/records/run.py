@@ -15,7 +15,7 @@ from collab.runs.about import KILLED, RUNNING, check_holds_run, read_about, stat
 from collab.runs.layout import EPISODES, EVAL, RUN
 from collab.runs.log import whole_lines
 from collab.runs.reading import each_once, read_whole_lines
-from collab.wording import counted, plain_reason
+from collab.wording import counted, faults
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,5 @@ def _parsed(file: Path) -> Iterator[Episode]:
         try:
             yield Episode.model_validate_json(line)
         except ValidationError as error:
-            first = error.errors()[0]
-            reason = plain_reason(first["msg"])
+            reason = faults(error)[0]
             raise RecordError(f"{file}, line {number}: not an episode: {reason}") from error

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from collab.runs.log import whole_lines
-from collab.wording import plain_reason
+from collab.wording import faults
 
 R = TypeVar("R", bound=BaseModel)
 T = TypeVar("T")
@@ -62,9 +62,7 @@ def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T
         try:
             items.append(parse(line))
         except (ValueError, KeyError, TypeError) as error:
-            reason = str(error)
-            if isinstance(error, ValidationError):
-                reason = plain_reason(error.errors()[0]["msg"])
+            reason = faults(error)[0] if isinstance(error, ValidationError) else str(error)
             broken.append(f"{path}, line {number}: {refused}: {reason}")
     torn = f"{path}: the last line was cut off and is skipped" if is_torn else ""
     return Lines(items, broken, torn)

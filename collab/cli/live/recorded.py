@@ -21,7 +21,7 @@ from collab.runs.log import Tail
 from collab.runtime.events import AgentActed, EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
 from collab.trainers.training.events import Evaluation, StepFinished, TrainingProgress
-from collab.wording import plain_reason
+from collab.wording import faults
 
 POLL_SECONDS = 0.5
 
@@ -145,10 +145,7 @@ def _opening(folder: Path, about: Mapping[str, Any]) -> RunStarted:
     try:
         return RunStarted.model_validate({**known, "folder": str(folder)})
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        reason = plain_reason(first["msg"])
-        raise RecordError(f"{folder}: run.json: {place}: {reason}") from error
+        raise RecordError(f"{folder}: run.json: {faults(error)[0]}") from error
 
 
 def _ended(about: Mapping[str, Any]) -> Any:
