@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from typing import Annotated
 
 import typer
 
@@ -48,7 +47,7 @@ class Finding:
 
 
 def command(
-    json: Annotated[bool, flag("--json", "Print one JSON object.")] = False,
+    json: bool = flag("--json", "Print one JSON object."),
 ) -> None:
     """Check this machine: packages, devices, engines, sandbox, data.
 

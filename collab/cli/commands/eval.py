@@ -6,21 +6,19 @@ import sys
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from collab.cli.options import (
-    SAMPLES,
-    SEED,
-    DryRun,
-    Isolation,
-    Json,
-    ModelName,
-    Problems,
-    Settings,
-    Trust,
-    Workers,
+    DRY_RUN,
+    JSON,
+    MODEL,
+    PROBLEMS,
+    SANDBOX,
+    SETTINGS,
+    TRUST,
+    WORKERS,
     argument,
     complete_teams,
     consent,
@@ -41,75 +39,49 @@ if TYPE_CHECKING:
     from collab.trust import Consent
 
 
-Teams = Annotated[
-    list[str],
-    argument(
+def command(
+    teams: list[str] = argument(
         "TEAM|RECIPE|RUN",
         "Names of teams, team or recipe files, or folders of runs and trainings.",
         autocompletion=complete_teams,
     ),
-]
-Split = Annotated[str | None, option("--split", "NAME", "A split of the suite, e.g. train.")]
-RewardFrom = Annotated[
-    str | None,
-    option(
+    *,
+    task: list[str] | None = PROBLEMS,
+    split: str | None = option("--split", "NAME", "A split of the suite, e.g. train."),
+    reward_from: str | None = option(
         "--reward-from",
         "TEAM|RUN",
         "Score all teams with this team's reward, if their rewards differ.",
     ),
-]
-Ks = Annotated[
-    str | None,
-    option(
+    samples: int = option("--samples, -n", "N", "Episodes per problem.", default=1, min=1),
+    k: str | None = option(
         "--k", "K,K", "Values of k for pass@k and best of k. Default: 1,3,5,10 up to --samples."
     ),
-]
-Greedy = Annotated[bool, flag("--greedy", "Take one sample at temperature 0.")]
-Select = Annotated[
-    str | None,
-    option(
+    greedy: bool = flag("--greedy", "Take one sample at temperature 0."),
+    select: str | None = option(
         "--select",
         "examples",
         "Choose one of k samples by the prompt's tests and by agreement.",
     ),
-]
-Recombine = Annotated[
-    bool, flag("--recombine", "With --select: also choose from combinations of the samples' parts.")
-]
-Budget = Annotated[
-    str | None,
-    option(
+    recombine: bool = flag(
+        "--recombine", "With --select: also choose from combinations of the samples' parts."
+    ),
+    budget: str | None = option(
         "--budget",
         "tokens:N",
         "With --select: also choose among as many samples as N new tokens pay for.",
     ),
-]
-EvaluationOut = Annotated[
-    Path | None, option("--out", "DIR", "Folder for the record. Default: evals/ID.")
-]
-
-
-def command(
-    teams: Teams,
-    *,
-    task: Problems = None,
-    split: Split = None,
-    reward_from: RewardFrom = None,
-    samples: Annotated[int, SAMPLES] = 1,
-    k: Ks = None,
-    greedy: Greedy = False,
-    select: Select = None,
-    recombine: Recombine = False,
-    budget: Budget = None,
-    model: ModelName = None,
-    settings: Settings = None,
-    seed: Annotated[int, SEED] = 0,
-    sandbox: Isolation = None,
-    workers: Workers = None,
-    trust: Trust = False,
-    json: Json = False,
-    out: EvaluationOut = None,
-    dry_run: DryRun = False,
+    model: str | None = MODEL,
+    settings: list[str] | None = SETTINGS,
+    seed: int = option(
+        "--seed", "N", "Random seed; the same seed gives the same tokens.", default=0, min=0
+    ),
+    sandbox: str | None = SANDBOX,
+    workers: int | None = WORKERS,
+    trust: bool = TRUST,
+    json: bool = JSON,
+    out: Path | None = option("--out", "DIR", "Folder for the record. Default: evals/ID."),
+    dry_run: bool = DRY_RUN,
 ) -> None:
     """Compare teams on the same problems, with intervals.
 

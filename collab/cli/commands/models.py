@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -32,18 +32,14 @@ MARKS = {"ok": ("ok", "green"), "failed": ("no", "bold red"), "not applicable": 
 
 
 def command(
-    check: Annotated[
-        str | None, option("--check", "MODEL", "Run the conformance suite on this model.")
-    ] = None,
-    adapter: Annotated[
-        list[str] | None,
-        option("--adapter", "DIR", "With --check: a LoRA adapter for the model. Give two."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        option("--set", "KEY=VALUE", "With --check: an option of the model. Repeatable."),
-    ] = None,
-    json: Annotated[bool, flag("--json", "Print one JSON object.")] = False,
+    check: str | None = option("--check", "MODEL", "Run the conformance suite on this model."),
+    adapter: list[str] | None = option(
+        "--adapter", "DIR", "With --check: a LoRA adapter for the model. Give two."
+    ),
+    settings: list[str] | None = option(
+        "--set", "KEY=VALUE", "With --check: an option of the model. Repeatable."
+    ),
+    json: bool = flag("--json", "Print one JSON object."),
 ) -> None:
     """List the model aliases, their sources and the engines.
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from collab.cli.options import (
-    Isolation,
-    Json,
-    ModelName,
-    RunOut,
-    Settings,
-    Team,
-    Trust,
+    JSON,
+    MODEL,
+    RUN_OUT,
+    SANDBOX,
+    SETTINGS,
+    TEAM,
+    TRUST,
     consent,
     option,
     suite_of,
@@ -30,39 +30,27 @@ if TYPE_CHECKING:
     from collab.records import Problem
 
 
-TrainingProblems = Annotated[
-    list[str] | None,
-    option(
+def command(
+    team: str = TEAM,
+    *,
+    task: list[str] | None = option(
         "--task, -t",
         "ADDRESS",
         "A suite, to play tasks of its training split, or problems. Repeatable.",
     ),
-]
-GroupSize = Annotated[
-    int | None,
-    option(
+    model: str | None = MODEL,
+    settings: list[str] | None = SETTINGS,
+    samples: int | None = option(
         "--samples, -n", "G", "Episodes per task. Default: the trainer's group_size, or 8.", min=2
     ),
-]
-Draws = Annotated[int, option("--tasks", "N", "Largest number of tasks.", min=1)]
-SeedOfDraws = Annotated[
-    int | None, option("--seed", "N", "Random seed; the same seed draws the same tasks.", min=0)
-]
-
-
-def command(
-    team: Team,
-    *,
-    task: TrainingProblems = None,
-    model: ModelName = None,
-    settings: Settings = None,
-    samples: GroupSize = None,
-    tasks: Draws = 10,
-    seed: SeedOfDraws = None,
-    sandbox: Isolation = None,
-    trust: Trust = False,
-    json: Json = False,
-    out: RunOut = None,
+    tasks: int = option("--tasks", "N", "Largest number of tasks.", min=1, default=10),
+    seed: int | None = option(
+        "--seed", "N", "Random seed; the same seed draws the same tasks.", min=0
+    ),
+    sandbox: str | None = SANDBOX,
+    trust: bool = TRUST,
+    json: bool = JSON,
+    out: Path | None = RUN_OUT,
 ) -> None:
     """Check, before training, whether a team has anything to learn from.
 

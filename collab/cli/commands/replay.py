@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from math import fsum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from collab.cli.options import Json, Out, Trust, argument
+from collab.cli.options import JSON, OUT, TRUST, argument
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ _READ = "; to run it again, read these files and give --trust"
 
 
 def command(
-    run: Annotated[Path, argument("RUN", "The folder of a run.")],
-    json: Json = False,
-    out: Out = None,
-    trust: Trust = False,
+    run: Path = argument("RUN", "The folder of a run."),
+    json: bool = JSON,
+    out: Path | None = OUT,
+    trust: bool = TRUST,
 ) -> None:
     """Run a recorded run again without a model, and compare.
 

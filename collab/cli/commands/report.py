@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 from collab.cli.options import argument, complete_runs, flag, option
 from collab.runs.layout import REPORT
@@ -12,22 +11,18 @@ from collab.wording import counted
 
 
 def command(
-    runs: Annotated[
-        list[Path],
-        argument("RUN", "Folders of runs, trainings or evaluations.", autocompletion=complete_runs),
-    ],
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "FILE",
-            "The HTML file. Default: report.html in the run's folder, or here for several runs.",
-        ),
-    ] = None,
-    episodes: Annotated[
-        int | None, option("--episodes", "N", "Largest number of episodes. Default: 2000.", min=1)
-    ] = None,
-    browse: Annotated[bool, flag("--open", "Open the file in the browser.")] = False,
+    runs: list[Path] = argument(
+        "RUN", "Folders of runs, trainings or evaluations.", autocompletion=complete_runs
+    ),
+    out: Path | None = option(
+        "--out",
+        "FILE",
+        "The HTML file. Default: report.html in the run's folder, or here for several runs.",
+    ),
+    episodes: int | None = option(
+        "--episodes", "N", "Largest number of episodes. Default: 2000.", min=1
+    ),
+    browse: bool = flag("--open", "Open the file in the browser."),
 ) -> None:
     """Write one HTML file about runs: curves, comparisons and episodes.
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from collab.cli.options import (
-    DryRun,
-    Isolation,
-    Json,
-    ModelName,
-    Problems,
-    RunOut,
-    Samples,
-    Seed,
-    Settings,
-    ShowRecipe,
-    Team,
-    Trust,
-    Workers,
+    DRY_RUN,
+    JSON,
+    MODEL,
+    PROBLEMS,
+    RUN_OUT,
+    SAMPLES,
+    SANDBOX,
+    SEED,
+    SETTINGS,
+    SHOW_RECIPE,
+    TEAM,
+    TRUST,
+    WORKERS,
     consent,
     flag,
     option,
@@ -40,37 +40,30 @@ if TYPE_CHECKING:
     from collab.runtime.best_of import BestOf
 
 
-BestOfOption = Annotated[
-    int | None,
-    option(
+def command(
+    team: str = TEAM,
+    *,
+    task: list[str] | None = PROBLEMS,
+    model: str | None = MODEL,
+    settings: list[str] | None = SETTINGS,
+    samples: int | None = SAMPLES,
+    best_of: int | None = option(
         "--best-of",
         "G",
         "Play G samples, score all combinations of the agents' answers and keep the best.",
         min=2,
     ),
-]
-RequireSolved = Annotated[
-    bool, flag("--require-solved, --require-pass", "Exit 1 unless every episode is solved.")
-]
-
-
-def command(
-    team: Team,
-    *,
-    task: Problems = None,
-    model: ModelName = None,
-    settings: Settings = None,
-    samples: Samples = None,
-    best_of: BestOfOption = None,
-    seed: Seed = None,
-    sandbox: Isolation = None,
-    workers: Workers = None,
-    trust: Trust = False,
-    json: Json = False,
-    out: RunOut = None,
-    require_solved: RequireSolved = False,
-    dry_run: DryRun = False,
-    show_recipe: ShowRecipe = False,
+    seed: int | None = SEED,
+    sandbox: str | None = SANDBOX,
+    workers: int | None = WORKERS,
+    trust: bool = TRUST,
+    json: bool = JSON,
+    out: Path | None = RUN_OUT,
+    require_solved: bool = flag(
+        "--require-solved, --require-pass", "Exit 1 unless every episode is solved."
+    ),
+    dry_run: bool = DRY_RUN,
+    show_recipe: bool = SHOW_RECIPE,
 ) -> None:
     """Run a team on problems and score the results.
 

@@ -8,14 +8,14 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from collab.cli.options import (
-    Isolation,
-    Settings,
-    Trust,
+    SANDBOX,
+    SETTINGS,
+    TRUST,
     argument,
     consent,
     flag,
@@ -38,21 +38,16 @@ HELPER = "aux"
 
 
 def command(
-    address: Annotated[str, argument("ADDRESS", "One problem, SUITE/ID.")],
-    programs: Annotated[
-        list[str] | None, argument("PROGRAM.py", "Files with whole programs.")
-    ] = None,
+    address: str = argument("ADDRESS", "One problem, SUITE/ID."),
+    programs: list[str] | None = argument("PROGRAM.py", "Files with whole programs.", default=None),
     *,
-    agent: Annotated[
-        list[str] | None,
-        option("--agent", "NAME=FILE", "File with an agent's answer. Repeatable."),
-    ] = None,
-    settings: Settings = None,
-    sandbox: Isolation = None,
-    trust: Trust = False,
-    json: Annotated[
-        bool, flag("--json", "Print one JSON object per program, each on its own line.")
-    ] = False,
+    agent: list[str] | None = option(
+        "--agent", "NAME=FILE", "File with an agent's answer. Repeatable."
+    ),
+    settings: list[str] | None = SETTINGS,
+    sandbox: str | None = SANDBOX,
+    trust: bool = TRUST,
+    json: bool = flag("--json", "Print one JSON object per program, each on its own line."),
 ) -> None:
     """Score programs or texts that already exist.
 

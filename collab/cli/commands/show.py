@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from collab.cli.options import argument, complete_runs, flag, option
 from collab.cli.screen.page import BAD, GOOD, WARN, Block, Column, Page, Piece, open_page
@@ -32,20 +32,18 @@ _RUNS = (
 
 
 def command(
-    run: Annotated[
-        Path | None,
-        argument(
-            "RUN", "The folder of a run. Default: a list of all runs.", autocompletion=complete_runs
-        ),
-    ] = None,
-    episode: Annotated[
-        str | None, argument("EPISODE", "An episode's id, problem or number in the list.")
-    ] = None,
-    turn: Annotated[
-        int | None, option("--turn", "N", "Show only this turn, counted from 1.", min=1)
-    ] = None,
-    agent: Annotated[str | None, option("--agent", "NAME", "Show only this agent.")] = None,
-    json: Annotated[bool, flag("--json", "Print the records as JSON lines.")] = False,
+    run: Path | None = argument(
+        "RUN",
+        "The folder of a run. Default: a list of all runs.",
+        autocompletion=complete_runs,
+        default=None,
+    ),
+    episode: str | None = argument(
+        "EPISODE", "An episode's id, problem or number in the list.", default=None
+    ),
+    turn: int | None = option("--turn", "N", "Show only this turn, counted from 1.", min=1),
+    agent: str | None = option("--agent", "NAME", "Show only this agent."),
+    json: bool = flag("--json", "Print the records as JSON lines."),
 ) -> None:
     """List runs, or show the episodes of one run.
 

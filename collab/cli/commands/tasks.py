@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from collab.cli.options import Trust, argument, consent, flag
+from collab.cli.options import TRUST, argument, consent, flag
 from collab.cli.screen.page import Column, Piece, open_page
 from collab.errors import RecipeError
 from collab.wording import counted
@@ -22,11 +22,9 @@ _WIDTH = 100
 
 
 def command(
-    suite: Annotated[str | None, argument("SUITE", "A suite's name or a data file.")] = None,
-    trust: Trust = False,
-    check: Annotated[
-        bool, flag("--check", "Run the conformance suite on the suite's environment.")
-    ] = False,
+    suite: str | None = argument("SUITE", "A suite's name or a data file.", default=None),
+    trust: bool = TRUST,
+    check: bool = flag("--check", "Run the conformance suite on the suite's environment."),
 ) -> None:
     """List the suites, or the problems of one suite.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from collab.cli.options import argument
 from collab.cli.screen.page import Block, Column, open_page
@@ -11,7 +11,7 @@ from collab.wording import counted
 
 
 def command(
-    team: Annotated[str | None, argument("TEAM", "A team's name or file.")] = None,
+    team: str | None = argument("TEAM", "A team's name or file.", default=None),
 ) -> None:
     """List the teams, or show one with its agents and prompts.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from collab.cli.options import argument
 from collab.cli.screen.page import Block, Column, open_page
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    trainer: Annotated[str | None, argument("TRAINER", "A trainer's name or file.")] = None,
+    trainer: str | None = argument("TRAINER", "A trainer's name or file.", default=None),
 ) -> None:
     """List the trainers, or show one with its settings.
 

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from collab.cli.options import option
 from collab.wording import counted
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
     from collab.trainers.training.plan.cards import Card
-
-Gpus = Annotated[
-    int | None, option("--gpus", "N", "Use N GPUs. Default: all that are visible.", min=1)
-]
-RanksHere = Annotated[
-    int | None, option("--ranks", "N", "Learn in N processes on processors, without GPUs.", min=1)
-]
 
 
 class Wanted(NamedTuple):
