@@ -59,6 +59,8 @@ class Study:
         self._trust, self._emit = trust, emit or _ignore
         self._seconds: dict[str, float] = {}
         self._under_way: dict[str, Cell] = {}
+        self._results: StudyResults | None = None
+        """Final results, once the study is closed."""
 
     async def run(self, jobs: int, threads: int) -> StudyResults:
         """Train the missing cells, `jobs` at once; returns the results of all.
@@ -89,20 +91,18 @@ class Study:
         self._emit(results)
         return results
 
-    def leave(self) -> None:
-        """Mark cells under way as interrupted, if there is no time to wait."""
-        self.close()
-
     def close(self) -> StudyResults:
-        """Write the results and release the folder."""
+        """Mark cells under way as interrupted, write the results and release the folder, once."""
+        if self._results is not None:
+            return self._results
         for cell in self._under_way.values():
             self.folder.interrupted(cell)
         statuses = [self.folder.status(cell) for cell in self.cells]
         ended: StudyStatus = "failed" if "failed" in statuses else "done"
         is_whole = all(status in ("done", "failed") for status in statuses)
-        results = self._save(ended if is_whole else "interrupted")
+        self._results = self._save(ended if is_whole else "interrupted")
         self.folder.close()
-        return results
+        return self._results
 
     async def _work(self, waiting: Iterator[Cell], threads: int) -> None:
         for cell in waiting:

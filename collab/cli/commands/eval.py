@@ -217,32 +217,19 @@ def _follow(evaluation: EvaluationRun, view: View) -> None:
     from collab.cli.live.playing import run_to_end
     from collab.evaluation.results import EvaluationFinished
 
-    def finish() -> None:
-        if evaluation.begun and evaluation.status != "done":
-            view.see(EvaluationFinished(results=evaluation.results()))
-        view.close()
-
-    def tell_interrupted() -> None:
-        remedy = f"go on with the same command and --out {evaluation.out}"
-        print(f"interrupted; {remedy}", file=sys.stderr)
-
-    def give_up() -> None:
-        evaluation.close()
-        finish()
-        tell_interrupted()
-
     async def main() -> None:
         stream = evaluation.stream(progress=view.progress, loading=view.loading)
         async with aclosing(stream) as events:
             async for event in events:
                 view.see(event)
 
-    try:
-        is_done = run_to_end(main(), give_up)
-    finally:
-        finish()
-    if not is_done:
-        tell_interrupted()
+    def finish(_: object) -> str:
+        evaluation.close()
+        if evaluation.begun and evaluation.status != "done":
+            view.see(EvaluationFinished(results=evaluation.results()))
+        return f"; go on with the same command and --out {evaluation.out}"
+
+    run_to_end(main(), view, finish)
 
 
 def _exit_status(results: Results) -> int:

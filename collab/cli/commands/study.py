@@ -104,10 +104,8 @@ def _run(
             print(f"report: {page}", file=sys.stderr)
         status = int(results.status == "failed")
 
-    try:
-        is_done = run_to_end(main(), run.leave)
-    finally:
-        view.close()
-    if not is_done:
-        print(f"interrupted; go on with --resume (in {folder})", file=sys.stderr)
-    return status if is_done else 130
+    def finish(_: object) -> str:
+        run.close()
+        return f"; go on with --resume (in {folder})"
+
+    return status if run_to_end(main(), view, finish) else 130

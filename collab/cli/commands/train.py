@@ -236,6 +236,8 @@ def _show_plan(
 
 
 def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: bool) -> int:
+    from contextlib import closing
+
     from collab.cli.live.playing import run_to_end
     from collab.cli.live.view import open_view
     from collab.runs.about import mark_interrupted
@@ -250,19 +252,15 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
         if view.progress or not isinstance(event, TrainingProgress):
             view.see(event)
 
-    def give_up() -> None:
-        view.close()
-        mark_interrupted(folder)
+    def finish(end: str) -> str:
+        if end == "interrupted":
+            mark_interrupted(folder)
+        begun = (folder / TRAINING).is_file()
+        going_on = f"; go on with: collab train --resume {folder}" if begun else ""
+        return f" at step {training.step}{going_on}"
 
-    try:
+    with closing(view):
         training = TrainingRun(
             recipe, folder, resume=resumed, emit=emit, loading=view.loading, ranks=ranks
         )
-        is_done = run_to_end(training.run(), give_up)
-    finally:
-        view.close()
-    if not is_done:
-        begun = (folder / TRAINING).is_file()
-        going_on = f"; go on with: collab train --resume {folder}" if begun else ""
-        print(f"interrupted at step {training.step}{going_on}", file=sys.stderr)
-    return 0 if is_done else 130
+        return 0 if run_to_end(training.run(), view, finish) else 130
