@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,6 +47,14 @@ def faults(error: ValidationError) -> list[str]:
     """Each fault in the error of pydantic with its place, e.g. `team.turns: must be at least 1`."""
     places = ((".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors())
     return [f"{place}: " * bool(place) + plain_reason(message) for place, message in places]
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
+    """The rows of a table as lines: each column is as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, right, strict=True)
+        yield "  ".join(f"{text:{'>' if r else '<'}{width}}" for text, width, r in cells).rstrip()
 
 
 STEERING = re.compile(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from collab.cli.screen.page import Block, Column, Page, Piece
+from collab.cli.screen.page import Block, Page, Piece
 from collab.recipe import ModelSpec, Recipe
 from collab.recipe.schema import dump_recipe
 from collab.records import Problem
@@ -137,14 +137,7 @@ def show_counts(page: Page, plan: Plan, recipe: Recipe) -> None:
         page.line(("warning: ", "bold yellow"), warning)
 
 
-_COLUMNS = (
-    Column("agent"),
-    Column("model"),
-    Column("temperature", right=True),
-    Column("top_p", right=True),
-    Column("top_k", right=True),
-    Column("max_new_tokens", right=True),
-)
+_COLUMNS = ("agent", "model", ">temperature", ">top_p", ">top_k", ">max_new_tokens")
 
 
 def _agent(recipe: Recipe, name: str, model: str) -> list[Piece]:

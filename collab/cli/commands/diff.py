@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collab.cli.options import JSON, argument, complete_runs
-from collab.cli.screen.page import NAME, WARN, Column, Page, open_page
+from collab.cli.screen.page import NAME, WARN, Page, open_page
 from collab.cli.screen.results import show_table
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import change_cell, estimate_text, title_of
@@ -56,9 +56,8 @@ def _show(page: Page, runs: RunDiff) -> None:
         page.line((label, NAME), text)
     page.line()
     if runs.settings:
-        columns = [Column("setting"), Column("A"), Column("B")]
         rows = [[s.key, _or_none(s.first), _or_none(s.second)] for s in runs.settings]
-        page.table(columns, rows)
+        page.table(["setting", "A", "B"], rows)
     else:
         page.line("no setting differs")
     for table in filter(None, (_metrics_table(runs), _training_table(runs))):

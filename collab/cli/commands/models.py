@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from collab.cli.options import flag, option
-from collab.cli.screen.page import Column, Page, Piece, open_page
+from collab.cli.screen.page import Page, Piece, open_page
 
 if TYPE_CHECKING:
     from collab.models import Model
@@ -100,31 +100,23 @@ def _show() -> None:
             f"{model.size / 1e6:.0f} MB",
             f"{model.converted / 1e6:.0f} MB",
             ("cached", "green") if model.cached else "not yet",
-            f"{model.description}; {model.license}, {model.source}",
+            (f"{model.description}; {model.license}, {model.source}", "dim"),
         ]
         for model in ALIASES.values()
     ]
     page = open_page()
-    page.table(
-        [
-            Column("alias"),
-            Column("download", right=True),
-            Column("on disk", right=True),
-            Column("fetched"),
-            Column("", style="dim"),
-        ],
-        aliases,
-    )
+    page.table(["alias", ">download", ">on disk", "fetched", ""], aliases)
     engines: list[list[Piece]] = [
         [
             (name, "bold"),
             WRITTEN.get(name, f"{name}:NAME"),
-            (spec.__doc__ or "").strip().partition("\n")[0],
+            ((spec.__doc__ or "").strip().partition("\n")[0], "dim"),
         ]
         for name, spec in ENGINES.items()
     ]
-    engines.append([("yours", "bold"), "FILE.py:FUNCTION", "A function that returns a Model."])
-    page.table([Column("engine"), Column("written"), Column("", style="dim")], engines)
+    yours = ("A function that returns a Model.", "dim")
+    engines.append([("yours", "bold"), "FILE.py:FUNCTION", yours])
+    page.table(["engine", "written", ""], engines)
 
 
 def _check(name: str, settings: Sequence[str], adapters: Sequence[str], *, json: bool) -> None:

@@ -21,7 +21,7 @@ from collab.cli.options import (
     suite_of,
     with_sandbox,
 )
-from collab.cli.screen.page import DIM, NAME, Column, Page, Piece, open_page
+from collab.cli.screen.page import DIM, NAME, Page, Piece, open_page
 
 if TYPE_CHECKING:
     from collab.evaluation.results import Estimate
@@ -118,11 +118,10 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
 def show_probe(page: Page, probe: TeamProbe) -> None:
     """Numbers of the team, numbers of its agents, and advice."""
     page.line()
-    rows = list(_rows(probe))
-    columns = [Column("before training"), Column("", right=True), Column("95 % interval")]
-    page.table(columns, rows)
+    page.table(["before training", ">", "95 % interval"], list(_rows(probe)))
     page.line()
-    page.table(*_agents(probe))
+    names = ("tokens", "limit", "cut off", "empty", "own", "influence")
+    page.table(["agent", *(f">{name}" for name in names)], _agents(probe))
     page.line()
     for text in probe.advice:
         page.line(("· ", NAME), text)
@@ -183,12 +182,10 @@ def _row(name: str, value: Estimate, most: float | None = None) -> list[Piece]:
     return [name, f"{value.mean:.2f} of {most:.2f}", (text, DIM)]
 
 
-def _agents(probe: TeamProbe) -> tuple[list[Column], list[list[Piece]]]:
-    names = ("agent", "tokens", "limit", "cut off", "empty", "own", "influence")
-    columns = [Column(name, right=position > 0) for position, name in enumerate(names)]
+def _agents(probe: TeamProbe) -> list[list[Piece]]:
     crossed = probe.crossed
     owns, influence = (crossed.own, crossed.influence) if crossed else ({}, {})
-    rows: list[list[Piece]] = [
+    return [
         [
             (name, NAME),
             f"{agent.tokens:.0f}",
@@ -200,7 +197,6 @@ def _agents(probe: TeamProbe) -> tuple[list[Column], list[list[Piece]]]:
         ]
         for name, agent in probe.agents.items()
     ]
-    return columns, rows
 
 
 def _share(value: float | None) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collab.cli.options import argument, complete_runs, flag, option
-from collab.cli.screen.page import BAD, GOOD, WARN, Block, Column, Page, Piece, open_page
+from collab.cli.screen.page import BAD, DIM, GOOD, WARN, Block, Page, Piece, open_page
 from collab.errors import RecipeError, RecordError
 from collab.wording import counted
 
@@ -19,16 +19,7 @@ if TYPE_CHECKING:
     from collab.runs.listing import Listed
 
 
-_RUNS = (
-    Column("run"),
-    Column("began"),
-    Column("kind"),
-    Column("team"),
-    Column("task"),
-    Column("status"),
-    Column("return", right=True),
-    Column("solved", right=True),
-)
+_RUNS = ("run", "began", "kind", "team", "task", "status", ">return", ">solved")
 
 
 def command(
@@ -170,14 +161,12 @@ def _show_list(
     if about:
         models = ", ".join(sorted(set(about.get("models", {}).values())))
         page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")
-    columns = [Column("", right=True, style="dim"), Column("episode"), Column("verdict")]
     scores = [episode.score for episode in episodes if episode.score]
     declared = [item for item in declared if any(map(item.cell, scores))]
-    heads = ["return", "of", *(item.head for item in declared), "turns", "tokens"]
-    columns += [Column(name, right=True) for name in heads]
+    heads = [f">{item.head}" for item in declared]
+    columns = [">", "episode", "verdict", ">return", ">of", *heads, ">turns", ">tokens"]
     has_schemes = any(score.scheme for score in scores)
-    columns += [Column("scheme")] * has_schemes
-    columns += [Column("flags", style="yellow")]
+    columns += [*["scheme"] * has_schemes, "flags"]
     rows = [_episode_row(n, episode, declared, has_schemes) for n, episode in enumerate(episodes)]
     page.table(columns, rows)
 
@@ -202,8 +191,8 @@ def _episode_row(
     turns = f"{played} of {episode.horizon}" if episode.unplayed else played
     counts = [*measured, turns, str(tokens)]
     scheme = [(score.scheme if score else None) or "-"] * has_schemes
-    flags = ", ".join(score.flags) if score else ""
-    return [str(number), episode.id, verdict, *earned, *counts, *scheme, flags or "-"]
+    flags = (", ".join(score.flags) if score else "") or "-"
+    return [(str(number), DIM), episode.id, verdict, *earned, *counts, *scheme, (flags, WARN)]
 
 
 def _select(episodes: list[Episode], name: str) -> list[Episode]:

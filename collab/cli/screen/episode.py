@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Block, Column, Page, Piece
+from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Block, Page, Piece
 from collab.models.tool_text import before_calls
 from collab.records import Action, Episode, Failure, PartScore, Scheme, Score, ToolCall, Turn
 from collab.rewards.declared import language_of
 from collab.rewards.declared import told as measures_of
 from collab.wording import counted
 
-PARTS = (
-    Column("part"),
-    Column("points", right=True),
-    Column("of", right=True, style=DIM),
-    Column("why", style=DIM),
-)
+PARTS = ("part", ">points", ">of", "why")
 
 
 def show_episode(page: Page, episode: Episode) -> None:
@@ -134,12 +129,13 @@ def verdict(score: Score) -> list[Piece]:
 
 def _part(part: PartScore) -> list[Piece]:
     if not part.applies:
-        return [(part.name, DIM), ("-", DIM), ("-", DIM), part.reason]
+        return [(part.name, DIM), ("-", DIM), ("-", DIM), (part.reason, DIM)]
     style = BAD if part.points < 0 else GOOD if part.points > 0 else ""
     points = part.points or 0.0  # not -0.0
     if not part.weight:
-        return [part.name, (f"{part.value:.0%}", DIM), ("-", DIM), part.reason]
-    return [part.name, (f"{points:.2f}", style), f"{part.weight:.2f}", part.reason]
+        return [part.name, (f"{part.value:.0%}", DIM), ("-", DIM), (part.reason, DIM)]
+    of = (f"{part.weight:.2f}", DIM)
+    return [part.name, (f"{points:.2f}", style), of, (part.reason, DIM)]
 
 
 def show_feedback(page: Page, turn: Turn) -> None:

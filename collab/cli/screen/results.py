@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collab.cli.screen.episode import out_of
-from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Column, Page, Piece
+from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Page, Piece
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import Results, sections
 from collab.evaluation.table import ResultTable, TableCell
@@ -26,10 +26,14 @@ def show_table(page: Page, table: ResultTable) -> None:
     """A table with its title and note; each interval follows its mean in brackets."""
     page.line()
     page.line((table.title, NAME))
-    columns = [Column(title, right=number > 0) for number, title in enumerate(table.columns)]
-    page.table(columns, [[_piece(cell) for cell in row] for row in table.rows])
+    page.table(_numbers_in(table.columns), [[_piece(cell) for cell in row] for row in table.rows])
     if table.note:
         page.line((table.note, DIM))
+
+
+def _numbers_in(titles: Sequence[str]) -> list[str]:
+    """Columns of titles and, from the second column on, of numbers."""
+    return [titles[0], *(f">{title}" for title in titles[1:])]
 
 
 def _piece(cell: TableCell) -> Piece:
@@ -50,9 +54,8 @@ def show_summary(page: Page, summary: Mapping[str, Any], models: Mapping[str, st
     if not agents:
         return
     priced = any(agent["cost"] is not None for agent in agents.values())
-    columns = [Column("agent"), Column("model")]
-    columns += [Column(name, right=True) for name in ("responses", "prompt tokens", "new tokens")]
-    columns += [Column("cost", right=True)] * priced
+    columns = ["agent", "model", ">responses", ">prompt tokens", ">new tokens"]
+    columns += [">cost"] * priced
     rows: list[list[Piece]] = []
     for name, agent in agents.items():
         counts = [f"{agent[key]:,}" for key in ("responses", "prompt_tokens", "new_tokens")]
@@ -151,7 +154,7 @@ def show_gains(page: Page, gains: Mapping[str, Mapping[str, Any]]) -> None:
         row.append((f"{gain['gain']:+.2f}{error}", GOOD if gain["gain"] > 0 else BAD))
         row += [_number(gain[f"solved_{end}"], ".0%") or "-" for end in ("before", "after")]
         rows.append(row)
-    page.table([Column(title, right=number > 0) for number, title in enumerate(titles)], rows)
+    page.table(_numbers_in(titles), rows)
 
 
 def show_evaluation(page: Page, results: Results) -> None:
@@ -191,6 +194,5 @@ def show_study_plan(
     rows: Sequence[Sequence[Piece]] = [
         [name, f"{plan.total / 1e9:.2f} GB", f"{plan.steps:,}"] for name, plan in plans.items()
     ]
-    columns = [Column("run"), Column("memory", right=True), Column("steps or more", right=True)]
-    page.table(columns, rows)
+    page.table(["run", ">memory", ">steps or more"], rows)
     page.line("folder: ", (str(folder), NAME))
