@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collab.cli.options import argument, complete_runs, flag, option
-from collab.cli.screen.page import BAD, DIM, GOOD, WARN, Block, Page, Piece, open_page
+from collab.cli.screen.page import BAD, DIM, GOOD, WARN, Page, Piece, open_page
 from collab.errors import RecipeError, RecordError
-from collab.wording import counted
 
 if TYPE_CHECKING:
-    from collab.records import Decision, Episode, Turn
+    from collab.records import Episode, Turn
     from collab.rewards.declared import ScoreColumn
     from collab.runs.listing import Listed
 
@@ -130,6 +129,7 @@ def _teams_in(folder: Path) -> str:
 def _show_run(
     run: Path, episode: str | None, turn: int | None, agent: str | None, *, json: bool
 ) -> None:
+    from collab.cli.screen.episode import show_episode
     from collab.cli.screen.results import show_gains
     from collab.cli.screen.streams import json_text
     from collab.recipe.schema import reward_in
@@ -149,7 +149,7 @@ def _show_run(
             show_gains(page, gains)
     else:
         for item in chosen:
-            _show(open_page(), item, whole=turn is None)
+            show_episode(open_page(), item, decisions=True, whole=turn is None)
     for complaint in record.complaints:
         print(f"warning: {complaint}", file=sys.stderr)
 
@@ -245,46 +245,3 @@ def _of_agent(turn: Turn, agent: str) -> Turn:
             "feedback": {name: f for name, f in turn.feedback.items() if name == agent},
         }
     )
-
-
-def _show(page: Page, episode: Episode, *, whole: bool) -> None:
-    from collab.cli.screen import episode as view
-
-    page.heading(episode.id)
-    page.line((f"seed {episode.seed}, {episode.seconds:.1f} s, {episode.started}", "dim"))
-    before: float | None = None
-    for turn in episode.turns:
-        page.line()
-        page.line((f"turn {turn.index + 1}", "bold"))
-        for decision in turn.decisions:
-            _show_decision(page, decision)
-        view.show_work(page, turn)
-        if turn.score:
-            view.show_score(page, turn.score, before)
-        view.show_feedback(page, turn)
-        before = turn.score.reward if turn.score else None
-    if whole:
-        view.show_end(page, episode)
-    elif episode.failure:
-        view.show_failure(page, episode.failure)
-    page.line()
-
-
-def _show_decision(page: Page, decision: Decision) -> None:
-    from collab.cli.screen.episode import call_block
-
-    action = decision.action
-    place = f"{decision.agent}, round {decision.round + 1}" if decision.round else decision.agent
-    blocks: list[Block] = [
-        Block(f"{place} observes: {message.role}", message.content, "text")
-        for message in decision.observation
-    ]
-    title = f"{place} responds: {counted(action.usage.new_tokens, 'token')}, {action.seconds:.1f} s"
-    title += f", {action.finish_reason}, {action.model}"
-    title += f", adapter {action.adapter}" if action.adapter else ""
-    if action.logprobs:
-        mean = sum(action.logprobs) / len(action.logprobs)
-        title += f", log-prob {mean:.2f} per token, least {min(action.logprobs):.2f}"
-    calls = [call_block(place, call) for call in action.tool_calls if call.id]
-    for block in (*blocks, Block(title, action.text, "text"), *calls):
-        page.blocks([block])
