@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from collab.cli.launch.place import ranks_wanted
+from collab.cli.launch import ranks_wanted
 from collab.cli.options import (
     DRY_RUN,
     JSON,
@@ -31,7 +31,7 @@ from collab.cli.options import (
 from collab.cli.screen.page import open_page
 
 if TYPE_CHECKING:
-    from collab.cli.launch.slurm import Given
+    from collab.cli.launch import Given
     from collab.recipe import Recipe
     from collab.trainers import Plan
     from collab.trainers.learner.ranks import Ranks
@@ -102,8 +102,7 @@ def command(
     """
     from json import dumps
 
-    from collab.cli.launch.place import MachineOptions, check_options, place_of
-    from collab.cli.launch.slurm import Given, send
+    from collab.cli.launch import Given, MachineOptions, check_options, place_of, send
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_id
@@ -183,7 +182,7 @@ def _job(
     recipe: Recipe, given: Given, slurm: str, out: Path | None, resume: Path | None
 ) -> tuple[str, Path]:
     """The file of a job, and the folder of its run; raises what a run that cannot begin raises."""
-    from collab.cli.launch.slurm import sbatch_file
+    from collab.cli.launch import sbatch_file
     from collab.runs.about import new_run_id
     from collab.trainers.training.check import check_recipe
 

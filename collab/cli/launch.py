@@ -1,10 +1,18 @@
-"""Chooses the GPUs or processes of a training, or of its plan."""
+"""The machines of a training: its GPUs, its processes, or a SLURM job that runs it."""
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from collab.errors import RecipeError
+from collab.runs.atomic import write_atomically
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -36,8 +44,6 @@ def ranks_wanted(
     Raises:
         RecipeError: more GPUs than there are, or ranks on processors where models take a GPU.
     """
-    from collab.errors import RecipeError
-
     if ranks is not None and gpus is not None:
         raise RecipeError("--gpus counts GPUs and --ranks processes without one; give one of them")
     visible = _visible_gpus() if _takes_gpus(recipe) else 0
@@ -118,7 +124,6 @@ def place_of(recipe: Recipe, machine: MachineOptions) -> tuple[Card | None, int]
         RecipeError: options that exclude each other, or GPUs that are not here without `--card`.
         UnknownName: no such card.
     """
-    from collab.cli.launch.slurm import parse_slurm
     from collab.trainers.training.plan.cards import Card, card
 
     check_options(machine)
@@ -133,8 +138,6 @@ def place_of(recipe: Recipe, machine: MachineOptions) -> tuple[Card | None, int]
 
 def check_options(machine: MachineOptions) -> None:
     """Raise RecipeError for options that contradict each other."""
-    from collab.errors import RecipeError
-
     given = {"--gpus": machine.gpus, "--ranks": machine.ranks}
     for name in (name for name, value in given.items() if value is not None):
         if machine.slurm is not None:
@@ -151,8 +154,6 @@ def check_options(machine: MachineOptions) -> None:
 
 def _here(recipe: Recipe, machine: MachineOptions) -> tuple[Card | None, int]:
     """The card and the number of ranks that the run would use on this machine."""
-    from collab.errors import RecipeError
-
     gpus = usable_gpus(recipe)
     if machine.gpus is not None and machine.gpus > len(gpus):
         raise RecipeError(
@@ -179,3 +180,150 @@ def _missing_gpu(recipe: Recipe) -> str | None:
     import torch
 
     return None if torch.cuda.is_available() else named[0]
+
+
+TEMPLATE = Path(__file__).with_name("slurm.sbatch.j2")
+"""The shipped file of a job."""
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """Resources of a SLURM job."""
+
+    nodes: int = 1
+    gpus: int = 1
+    """Number of GPUs per node."""
+    template: str = ""
+    """A Jinja file in place of the shipped template."""
+    partition: str = ""
+    account: str = ""
+    time: str = ""
+    """Time limit for sbatch, e.g. 12:00:00."""
+
+    @property
+    def ranks(self) -> int:
+        """Processes that learn together, one per GPU."""
+        return self.nodes * self.gpus
+
+
+def parse_slurm(text: str) -> Slurm:
+    """Read `nodes=2,gpus=8[,partition=...]`; raises RecipeError for other settings."""
+    known = {field.name for field in fields(Slurm)}
+    given: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not value or key not in known:
+            raise RecipeError(
+                f"--slurm: {part!r} is no setting; write nodes=2,gpus=8, and any of"
+                f" {', '.join(sorted(known - {'nodes', 'gpus'}))}"
+            )
+        if any(character.isspace() for character in value):
+            raise RecipeError(f"--slurm: {key} has white space in it: {value!r}")
+        given[key] = value
+    nodes, gpus = (_count(key, given.pop(key, "1")) for key in ("nodes", "gpus"))
+    return Slurm(nodes, gpus, **given)
+
+
+def _count(key: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise RecipeError(f"--slurm: {key} is {text!r}; give a whole number of 1 or more")
+    return int(text)
+
+
+def render(slurm: Slurm, run: Path, begin: Sequence[str], go_on: Sequence[str]) -> str:
+    """The sbatch file of a run in the folder `run`, relative to the current folder.
+
+    `begin` and `go_on` are the arguments of `collab train`, without its folder, for a new run
+    and for one that continues.
+
+    Raises:
+        RecipeError: the template cannot be read, or uses an unknown name.
+    """
+    from jinja2 import Environment, StrictUndefined, TemplateError
+
+    path = Path(slurm.template).expanduser() if slurm.template else TEMPLATE
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment.filters["quoted"] = lambda value: shlex.quote(str(value))
+    folder = Path.cwd()
+    try:
+        return environment.from_string(path.read_text(encoding="utf-8")).render(
+            name=run.name,
+            nodes=slurm.nodes,
+            gpus=slurm.gpus,
+            given={"partition": slurm.partition, "account": slurm.account, "time": slurm.time},
+            folder=folder,
+            run=run,
+            logs=run / "logs",
+            python=sys.executable,
+            begin=shlex.join(begin),
+            go_on="".join(f"{shlex.quote(part)} " for part in go_on),
+        )
+    except OSError as error:
+        raise RecipeError(f"--slurm: template {path} cannot be read: {error.strerror}") from error
+    except (TemplateError, UnicodeDecodeError) as error:
+        raise RecipeError(f"--slurm: template {path}: {error}") from error
+
+
+def submit(text: str, run: Path) -> str:
+    """Write the file next to the run's logs and submit it; returns sbatch's answer.
+
+    Raises:
+        RecipeError: sbatch is not here, or refuses.
+    """
+    sbatch = shutil.which("sbatch")
+    if sbatch is None:
+        raise RecipeError(
+            "sbatch is not on this machine: run this on a login node of the cluster, or look at the"
+            " file with --dry-run"
+        )
+    logs = run / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    path = logs / "job.sbatch"
+    write_atomically(path, text)
+    done = subprocess.run([sbatch, str(path)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RecipeError(f"sbatch refuses {path}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout.strip()
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of `collab train`, for the job to repeat."""
+
+    recipe: str | None
+    settings: list[str]
+    trust: bool
+    task: str | None = None
+    trainer: str | None = None
+    model: str | None = None
+    seed: int | None = None
+
+    @property
+    def begin(self) -> list[str]:
+        """The arguments of a new run, without its folder."""
+        named = {
+            "--task": self.task,
+            "--trainer": self.trainer,
+            "--model": self.model,
+            "--seed": self.seed,
+        }
+        options = [str(x) for flag, v in named.items() if v is not None for x in (flag, v)]
+        return [*([self.recipe] if self.recipe else []), *options, *self.changes]
+
+    @property
+    def changes(self) -> list[str]:
+        """The arguments of a run that continues, without its folder."""
+        settings = [part for setting in self.settings for part in ("--set", setting)]
+        return [*settings, *(["--trust"] if self.trust else [])]
+
+
+def sbatch_file(slurm: str, given: Given, folder: Path, *, resumed: bool) -> str:
+    """The sbatch file of a run in `folder`; a requeued job changes no setting twice."""
+    again = given.changes if resumed else ["--trust"] if given.trust else []
+    return render(parse_slurm(slurm), folder, again if resumed else given.begin, again)
+
+
+def send(text: str, folder: Path) -> None:
+    """Submit the file and print the folder of the run."""
+    print(submit(text, folder))
+    print(f"run: {folder}; logs of its ranks: {folder / 'logs'}")
