@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,9 +153,15 @@ def with_sandbox(
     return changes
 
 
+def remark(texts: Iterable[str], kind: str = "warning") -> None:
+    """Print a line on stderr for each text."""
+    for text in texts:
+        print(f"{kind}: {text}", file=sys.stderr)
+
+
 def send_spans() -> None:
     """Send spans if the environment names a collector; print a note if that fails."""
     from collab.telemetry import set_up
 
     if trouble := set_up():
-        print(f"note: {trouble}", file=sys.stderr)
+        remark([trouble], "note")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from collab.cli.options import remark
 from collab.cli.screen.page import Block, Page, Piece
 from collab.recipe import ModelSpec, Recipe
 from collab.recipe.schema import dump_recipe
@@ -57,14 +57,8 @@ def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Proble
         TaskError: a problem that is not in the suite.
     """
     recipe, problems = find_problems(recipe, addresses)
-    warn(dry_run(recipe, problems).warnings)
+    remark(dry_run(recipe, problems).warnings)
     return recipe, problems
-
-
-def warn(warnings: Sequence[str]) -> None:
-    """Print warnings on stderr."""
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
 
 
 async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:

@@ -24,6 +24,7 @@ from collab.cli.options import (
     consent,
     flag,
     option,
+    remark,
     send_spans,
     with_sandbox,
 )
@@ -200,14 +201,13 @@ def _evaluate(
     json: bool,
 ) -> int:
     from collab.cli.live.view import open_view
-    from collab.cli.plan import warn
     from collab.evaluation.evaluation import EvaluationRun
     from collab.runs.about import new_run_id
 
     send_spans()
     folder = out or Path("evals") / new_run_id(teams[0].suite.name)
     evaluation = EvaluationRun(teams, ks, selection=selection, out=folder, trust=trust)
-    warn(evaluation.check())
+    remark(evaluation.check())
     _follow(evaluation, open_view(json=json))
     return _exit_status(evaluation.results())
 

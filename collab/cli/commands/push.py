@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from collab.cli.options import argument, complete_runs, flag, option
+from collab.cli.options import argument, complete_runs, flag, option, remark
 
 
 def command(
@@ -39,15 +38,10 @@ def command(
     check_repository(to)
     if dry_run:
         folder = out or Path("push") / to.replace("/", "-")
-        _print(stage(run, folder, repository=to, licence=licence))
+        remark(stage(run, folder, repository=to, licence=licence), "note")
         print(f"{folder}: this is what would be sent to {to}")
         return
     with tempfile.TemporaryDirectory() as place:
-        _print(stage(run, Path(place), repository=to, licence=licence))
+        remark(stage(run, Path(place), repository=to, licence=licence), "note")
         name = push(Path(place), to, private=not public)
     print(f"sent; use it as: collab run {name}")
-
-
-def _print(notes: list[str]) -> None:
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from collab.cli.options import argument, complete_runs, flag, option
+from collab.cli.options import argument, complete_runs, flag, option, remark
 from collab.runs.layout import REPORT
 from collab.wording import counted
 
@@ -38,8 +37,7 @@ def command(
     single = len(runs) == 1 and runs[0].is_dir()
     target = out or (runs[0] / REPORT if single else Path(REPORT))
     report = write_report(runs, target, most=episodes or MOST_EPISODES)
-    for note in report.notes:
-        print(f"warning: {note}", file=sys.stderr)
+    remark(report.notes)
     size = target.stat().st_size
     print(f"{target}: {counted(len(report.shown), 'episode')}, {size / 1e6:.1f} MB")
     if browse:

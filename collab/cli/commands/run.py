@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from collab.cli.options import (
     consent,
     flag,
     option,
+    remark,
     send_spans,
     suite_of,
     with_sandbox,
@@ -111,8 +111,7 @@ def _check(recipe: Recipe, model: str | None, best_of: int | None) -> None:
     from collab.runtime.best_of import check_best_of
     from collab.runtime.notes import unused
 
-    for note in unused(recipe, model):
-        print(f"note: {note}", file=sys.stderr)
+    remark(unused(recipe, model), "note")
     if best_of is not None:
         check_best_of(recipe, best_of)
 

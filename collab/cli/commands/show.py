@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collab.cli.options import argument, complete_runs, flag, option
+from collab.cli.options import argument, complete_runs, flag, option, remark
 from collab.cli.screen.page import BAD, DIM, GOOD, WARN, Page, Piece, open_page
 from collab.errors import RecipeError, RecordError
 
@@ -114,8 +114,7 @@ def _show_evaluation(folder: Path, *, json: bool) -> None:
         page = open_page()
         show_evaluation(page, record.results)
         page.line(f"episodes of a team: collab show {folder}/TEAM; ", (_teams_in(folder), "bold"))
-    for complaint in record.complaints:
-        print(f"warning: {complaint}", file=sys.stderr)
+    remark(record.complaints)
     if record.results is None:
         raise RecordError(f"{folder}: show one of its teams: {_teams_in(folder)}")
 
@@ -150,8 +149,7 @@ def _show_run(
     else:
         for item in chosen:
             show_episode(open_page(), item, decisions=True, whole=turn is None)
-    for complaint in record.complaints:
-        print(f"warning: {complaint}", file=sys.stderr)
+    remark(record.complaints)
 
 
 def _show_list(
