@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, RecordError
-from collab.evaluation.compare import estimate_of, paired
 from collab.evaluation.folder import is_evaluation
 from collab.evaluation.results import Estimate
-from collab.evaluation.values import Values, task_values
+from collab.evaluation.values import Values, estimate_of, paired, task_values
 from collab.recipe.documents import read_mapping
 from collab.recipe.schema import reward_in
 from collab.records import Episode, Record

@@ -26,7 +26,7 @@ from collab.records import Episode
 from collab.runs.about import read_about
 from collab.runs.atomic import Lock, write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
-from collab.runs.reading import read_whole_lines
+from collab.runs.log import read_whole_lines
 from collab.runtime.folder import RunFolder
 from collab.wording import faults, option
 

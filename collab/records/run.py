@@ -13,8 +13,7 @@ from collab.errors import RecordError
 from collab.records.episode import Episode
 from collab.runs.about import KILLED, RUNNING, check_holds_run, read_about, status_of
 from collab.runs.layout import EPISODES, EVAL, RUN
-from collab.runs.log import whole_lines
-from collab.runs.reading import each_once, read_whole_lines
+from collab.runs.log import each_once, read_whole_lines, whole_lines
 from collab.wording import counted, faults
 
 

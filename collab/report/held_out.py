@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from collab.evaluation.compare import estimate_of, paired
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import Estimate
 from collab.evaluation.table import (
@@ -20,6 +19,7 @@ from collab.evaluation.table import (
     spanned,
     words,
 )
+from collab.evaluation.values import estimate_of, paired
 from collab.report.cohorts import Cohort
 from collab.report.episodes import ShownEpisode
 from collab.report.opening import (

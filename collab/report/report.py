@@ -10,7 +10,6 @@ from typing import Any
 from collab.errors import RecordError
 from collab.evaluation.table import ResultTable
 from collab.report.cohorts import cohorts_of
-from collab.report.compared import evaluation_opening, evaluation_table, run_opening
 from collab.report.episodes import (
     ShownEpisode,
     as_text,
@@ -25,7 +24,7 @@ from collab.report.held_out import (
     held_out_panels,
     opening_of_training,
 )
-from collab.report.opening import Opening, joined
+from collab.report.opening import Opening, evaluation_opening, evaluation_table, joined, run_opening
 from collab.report.page import Follows, Texts, pack, render
 from collab.report.panels import Panel, training_panels
 from collab.report.problems import task_table

@@ -13,7 +13,7 @@ from support.trainer_recipes import make_game
 from collab.records import read_episodes
 from collab.records.run import open_run
 from collab.report.runs import read_run
-from collab.runs.reading import read_whole_lines
+from collab.runs.log import read_whole_lines
 from collab.trainers import TrainingRun, make_plan
 from collab.trainers.training.events import HeldOut
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from collab.records import Episode, Record
 from collab.runs.layout import METRICS
-from collab.runs.reading import read_lines
+from collab.runs.log import read_lines
 from collab.runtime.events import RunFinished, RunStarted
 
 StepPart = Literal["sampling", "credit", "update", "evaluation", "filter"]

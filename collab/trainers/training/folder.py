@@ -22,8 +22,7 @@ from collab.recipe.task import SourceSpec
 from collab.records import Episode
 from collab.runs.about import is_at_work, read_about, write_about
 from collab.runs.layout import ADAPTERS, EPISODES, EVALUATION, METRICS, MODELS, RECIPE, TRAINING
-from collab.runs.log import Log
-from collab.runs.reading import read_lines
+from collab.runs.log import Log, read_lines
 from collab.tasks import pinned
 from collab.trainers.training.events import HeldOut
 from collab.wording import option
