@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, floor, log10
 
 from collab.evaluation import intervals
@@ -95,6 +95,12 @@ class PlotRow:
     """The value in words; of two, from the first to the second."""
     interval: str = ""
     tone: str = ""
+    marks: list[PlotMark] = field(default_factory=list)
+
+    @property
+    def in_words(self) -> str:
+        interval = f", 95 % {self.interval}" if self.interval else ""
+        return f"{self.label}: {self.text}{interval}"
 
 
 @dataclass(frozen=True)
@@ -114,19 +120,9 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class DrawnRow:
-    """A row as it is drawn."""
-
-    row: PlotRow
-    marks: list[PlotMark]
-    text: str
-    """The row's content in words."""
-
-
-@dataclass(frozen=True)
 class Plot:
     title: str
-    rows: list[DrawnRow]
+    rows: list[PlotRow]
     ticks: list[Tick]
     zero: float | None
     """The place of zero, in plots of differences or of negative values."""
@@ -156,13 +152,12 @@ def make_plot(
         return round(100 * (value - start) / size, 2)
 
     drawn = [
-        DrawnRow(
+        replace(
             row,
-            [
+            marks=[
                 PlotMark(place(v.low), place(v.mean), place(v.high), before=v is not row.values[-1])
                 for v in row.values
             ],
-            f"{row.label}: {row.text}" + (f", 95 % {row.interval}" if row.interval else ""),
         )
         for row in rows
     ]
