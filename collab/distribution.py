@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collab.errors import CollabError
 
 NAME = "collab-agents"
 """Name of the distribution. The import and the command are called `collab`."""
@@ -32,6 +36,22 @@ def requirements() -> list[str]:
 def install(extra: str) -> str:
     """Return the command that installs an extra."""
     return f"pip install '{NAME}[{extra}]'"
+
+
+def optional(module: str, user: str, extra: str, error: type[CollabError]) -> Any:
+    """Import a module of an optional package, which `user` needs.
+
+    Raises:
+        CollabError: an `error`, if the package is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as reason:
+        package = module.partition(".")[0]
+        raise error(
+            f"{user} needs the package {package}, which is not installed; install it with"
+            f" {install(extra)}"
+        ) from reason
 
 
 def _project() -> dict[str, Any]:

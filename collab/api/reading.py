@@ -33,7 +33,7 @@ def rows_of(run: Path, kind: str) -> list[dict[str, Any]]:
     lines = read_lines(run / METRICS, parse_json, "not JSON")
     if lines.broken:
         raise RecordError(lines.broken[0])
-    found = [row for row in lines.found if row.get("type") == kind]
+    found = [row for row in lines.items if row.get("type") == kind]
     return [{key: value for key, value in row.items() if key != "type"} for row in found]
 
 

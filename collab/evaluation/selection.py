@@ -29,7 +29,7 @@ from collab.runtime.rehearsal import rehearsed
 from collab.runtime.summary import by_agent
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.stats import mean
-from collab.syntax import functions, parse
+from collab.syntax import functions, parse, parses
 
 SHOWN_SECONDS = 3.0
 """Wall time of one program's shown tests and further inputs together."""
@@ -279,7 +279,7 @@ def shown_asserts(public: Mapping[str, Any]) -> list[str]:
     """The tests that the prompt shows: its asserts, and its examples as asserts."""
     prompt, entry_point = str(public.get("prompt", "")), str(public.get("entry_point", ""))
     lines = [line.strip() for line in docstring(prompt).splitlines()]
-    asserts = [line for line in lines if line.startswith("assert ") and _parses(line)]
+    asserts = [line for line in lines if line.startswith("assert ") and parses(line)]
     examples = [
         f"assert {example.call} == {example.expected}"
         for example in examples_of(prompt, entry_point)
@@ -298,14 +298,6 @@ def further_calls(public: Mapping[str, Any]) -> list[str]:
     changed = dict.fromkeys(_text(entry_point, args) for call in calls for args in _changed(call))
     known = {_text(entry_point, args) for args in calls}
     return [call for call in changed if call not in known][:MOST_INPUTS]
-
-
-def _parses(line: str) -> bool:
-    try:
-        parse(line)
-    except SyntaxError:
-        return False
-    return True
 
 
 def _calls(source: str, entry_point: str) -> Iterator[list[Any]]:

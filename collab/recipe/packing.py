@@ -284,7 +284,7 @@ class Files:
 
     def __init__(self, first: Files | None = None) -> None:
         """Start from the files that `first` has read, if given."""
-        self.own: list[Path] = [*first.own] if first else []
+        self.trusted: list[Path] = [*first.trusted] if first else []
         """Files of the current project and of the library."""
         self.foreign: dict[Path, str] = {**first.foreign} if first else {}
         """Files from elsewhere, each with a digest of its content."""
@@ -310,7 +310,7 @@ class Files:
         data = documents.read_mapping(path)
         real = path.resolve()
         if library.is_shipped(real) or (own and is_own(path)):
-            self.own.append(real)
+            self.trusted.append(real)
         else:
             self.foreign[real] = blake2b(real.read_bytes(), digest_size=16).hexdigest()
         return anchored(data, path.parent, library.project_of(path))
@@ -318,6 +318,6 @@ class Files:
     def holds(self, path: Path) -> bool:
         """Return True if a file is in the folder of one of these files, or in the shipped
         library."""
-        folders = [file.parent for file in (*self.own, *self.foreign)]
+        folders = [file.parent for file in (*self.trusted, *self.foreign)]
         real = path.resolve()
         return library.is_shipped(real) or any(real.is_relative_to(f) for f in folders)

@@ -134,8 +134,8 @@ def _read_metrics(path: Path, complaints: list[str]) -> tuple[list[Row], list[Ev
         return [], []
     lines = read_lines(path, _row, "neither a step nor an evaluation")
     complaints += lines.complaints
-    evaluations = {row.step: row for row in lines.found if isinstance(row, Evaluation)}
-    steps = {int(row["step"]): row for row in lines.found if not isinstance(row, Evaluation)}
+    evaluations = {row.step: row for row in lines.items if isinstance(row, Evaluation)}
+    steps = {int(row["step"]): row for row in lines.items if not isinstance(row, Evaluation)}
     return [steps[n] for n in sorted(steps)], [evaluations[n] for n in sorted(evaluations)]
 
 

@@ -47,7 +47,7 @@ def of_run(about: Mapping[str, Any]) -> RunOutcome:
 def of_training(folder: Path) -> RunOutcome:
     """Read the last evaluation on held-out tasks; before there is one, the last step."""
     try:
-        rows = read_lines(folder / METRICS, _mapping, "not JSON").found
+        rows = read_lines(folder / METRICS, _mapping, "not JSON").items
     except CollabError:
         return NO_NUMBERS
     outcomes = (_of_row(row) for row in reversed(rows))

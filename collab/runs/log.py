@@ -172,7 +172,7 @@ T = TypeVar("T")
 class Lines(Generic[T]):
     """The lines of a file, and complaints about it in words."""
 
-    found: list[T]
+    items: list[T]
     broken: list[str]
     """Complaints about complete lines that are invalid."""
     torn: str
@@ -187,7 +187,7 @@ class Lines(Generic[T]):
 def read_whole_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
     """Return the lines that are such records, and a complaint for each other line."""
     lines = read_lines(path, kind.model_validate_json, "not an episode")
-    return lines.found, lines.complaints
+    return lines.items, lines.complaints
 
 
 def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:

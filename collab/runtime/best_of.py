@@ -44,7 +44,7 @@ class BestOf(Record):
     failures: tuple[Failure, ...] = ()
     """Reasons why combinations have no score."""
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Describe the result in a line for people."""
         made_of = ", ".join(f"{agent} of sample {n}" for agent, n in self.made_of.items())
         how = "as it was played" if self.played else "which were never played together"

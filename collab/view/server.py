@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from collab.distribution import install
+from collab.distribution import optional
 from collab.errors import CollabError, RecipeError
 from collab.report.page import Follows, fill
 from collab.report.report import make_page, make_report
@@ -44,13 +43,7 @@ HEADERS = {
 def check_installed() -> None:
     """Raise RecipeError where the packages of the extra `serve` are missing."""
     for package in ("starlette", "uvicorn"):
-        try:
-            import_module(package)
-        except ImportError as error:
-            raise RecipeError(
-                f"collab view needs the package {package}, which is not installed; install it with"
-                f" {install('serve')}"
-            ) from error
+        optional(package, "collab view", "serve", RecipeError)
 
 
 def application(folders: Sequence[Path]) -> ASGIApp:

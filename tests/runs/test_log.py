@@ -101,7 +101,7 @@ def test_lines_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path) -> N
     path = tmp_path / "log"
     path.write_bytes(b"1\ntwo\n3\n4")
     lines = read_lines(path, int, "not a number")
-    assert lines.found == [1, 3]
+    assert lines.items == [1, 3]
     assert lines.complaints == [*lines.broken, lines.torn]
     assert [c.removeprefix(str(path)).partition(": inv")[0] for c in lines.complaints] == [
         ", line 2: not a number",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -169,10 +170,7 @@ def test_several_folders_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr("collab.view.server.import_module", refuse)
+    monkeypatch.setitem(sys.modules, "starlette", None)
     with pytest.raises(RecipeError, match=r"needs the package starlette.*collab-agents\[serve\]"):
         check_installed()
 

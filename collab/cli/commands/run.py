@@ -182,5 +182,5 @@ def _combine(
         if isinstance(view, JsonView):
             view.see(best)
         else:
-            open_page().line(best.told())
+            open_page().line(best.text())
     return bests

@@ -18,8 +18,7 @@ from collab.records import (
     ToolCall,
     Turn,
 )
-from collab.rewards.declared import language_of
-from collab.rewards.declared import told as measures_of
+from collab.rewards.declared import language_of, measures_of
 from collab.wording import counted
 
 PARTS = ("part", ">points", ">of", "why")

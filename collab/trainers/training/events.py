@@ -87,7 +87,7 @@ def read_evaluations(run: Path) -> list[Evaluation]:
     if not (run / METRICS).is_file():
         return []
     lines = read_lines(run / METRICS, _evaluation, "no metrics")
-    by_step = {each.step: each for each in lines.found if each is not None and each.sampled}
+    by_step = {each.step: each for each in lines.items if each is not None and each.sampled}
     return [by_step[step] for step in sorted(by_step)]
 
 

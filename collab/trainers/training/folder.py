@@ -252,7 +252,7 @@ class TrainingFolder:
         lines = read_lines(self.path / METRICS, parse_json, "not JSON")
         if lines.complaints:
             raise RecordError(lines.complaints[0])
-        return lines.found
+        return lines.items
 
     def sizes(self) -> dict[str, int]:
         """Return the sizes of the logs in bytes, without a step that was not learned."""
