@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from collab.errors import RecordError
 from collab.evaluation.table import ResultTable
 from collab.report.cohorts import cohorts_of
 from collab.report.episodes import (
@@ -31,6 +30,7 @@ from collab.report.problems import task_table
 from collab.report.runs import Reading, Run, read_all, reward_of, value_at
 from collab.rewards.declared import language_of
 from collab.rewards.declared import shown as listed
+from collab.runs.atomic import writing
 from collab.trainers.training.alarms import Alarms
 from collab.wording import counted
 
@@ -86,13 +86,9 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
     reading = read_all(paths)
     report = make_report(reading, most)
     page = make_page(report, reading.runs)
-    try:
+    with writing(out, "give another file with --out"):
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise RecordError(
-            f"{out} cannot be written: {error.strerror}; give another file with --out"
-        ) from error
     return report
 
 

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from collab.errors import CollabError, RecordError
 from collab.naming import as_name
-from collab.runs.atomic import write_atomically
+from collab.runs.atomic import write_atomically, writing
 from collab.runs.layout import EPISODES, MARKS, METRICS, RUN
 from collab.wording import faults
 
@@ -151,10 +151,8 @@ def write_about(folder: Path, about: Mapping[str, Any]) -> None:
     content = {key: value for key, value in about.items() if key != "process"}
     if content.get("status") == RUNNING:
         content["process"] = this_process()
-    try:
+    with writing(folder / RUN):
         write_atomically(folder / RUN, json.dumps(content, indent=2))
-    except OSError as error:
-        raise RecordError(f"{folder / RUN} cannot be written: {error.strerror}") from error
 
 
 def mark_interrupted(folder: Path) -> None:

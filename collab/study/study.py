@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from collab.errors import RecordError
+from collab.runs.atomic import writing
 from collab.study.folder import StudyFolder
 from collab.study.results import (
     CellFinished,
@@ -164,19 +164,16 @@ async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[i
     # One GPU a cell, or each would start a rank on all of them.
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": gpu}
-    try:
-        with log.open("ab") as stream:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "collab", "train", *arguments),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                env=environment,
-                start_new_session=True,  # Ctrl-C is told to it by us, once
-                preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
-            )
-    except OSError as error:
-        raise RecordError(f"{log} cannot be written: {error.strerror}") from error
+    with writing(log), log.open("ab") as stream:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "collab", "train", *arguments),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is told to it by us, once
+            preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
+        )
     try:
         status = await process.wait()
     except asyncio.CancelledError:

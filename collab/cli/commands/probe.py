@@ -96,7 +96,7 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
     from collab.cli.live.view import JsonView, open_view
     from collab.probe.probe import probe
     from collab.runs.about import new_run_id
-    from collab.runs.atomic import write_atomically
+    from collab.runs.atomic import write_atomically, writing
     from collab.runs.layout import PROBE
 
     folder = out or Path("runs") / new_run_id(recipe.team.name)
@@ -107,7 +107,8 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
     if played.status != "done" or all(episode.failure for episode in played.episodes):
         return status
     outcome = asyncio.run(probe(recipe, problems, played.episodes, time.perf_counter() - began))
-    write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))
+    with writing(folder / PROBE):
+        write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))
     if isinstance(view, JsonView):
         view.see(outcome)
     else:

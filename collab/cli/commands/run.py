@@ -171,13 +171,14 @@ def _combine(
     import asyncio
 
     from collab.cli.live.view import JsonView
-    from collab.runs.atomic import write_atomically
+    from collab.runs.atomic import write_atomically, writing
     from collab.runs.layout import BEST
     from collab.runtime.best_of import best_of
 
     bests = asyncio.run(best_of(recipe, problems, episodes))
     lines = [best.model_dump_json() for best in bests]
-    write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
+    with writing(folder / BEST):
+        write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
     for best in bests:
         if isinstance(view, JsonView):
             view.see(best)
