@@ -6,10 +6,7 @@ import importlib
 import importlib.metadata
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collab.errors import CollabError
+from typing import Any
 
 NAME = "collab-agents"
 """Name of the distribution. The import and the command are called `collab`."""
@@ -38,11 +35,11 @@ def install(extra: str) -> str:
     return f"pip install '{NAME}[{extra}]'"
 
 
-def optional(module: str, user: str, extra: str, error: type[CollabError]) -> Any:
+def optional(module: str, user: str, extra: str, error: type[Exception]) -> Any:
     """Import a module of an optional package, which `user` needs.
 
     Raises:
-        CollabError: an `error`, if the package is not installed.
+        Exception: an `error`, if the package is not installed.
     """
     try:
         return importlib.import_module(module)
