@@ -9,9 +9,8 @@ import pytest
 from rich.console import Console
 
 from collab.cli.commands import diff, show
-from collab.cli.commands.probe import show_probe
 from collab.cli.screen.page import Page, PlainPage, TerminalPage
-from collab.cli.screen.results import show_evaluation, show_study
+from collab.cli.screen.results import show_evaluation, show_probe, show_study
 from collab.evaluation.results import Results
 from collab.probe.results import TeamProbe
 from collab.study.results import CellResult, Point, StudyResults, differences, trainer_results

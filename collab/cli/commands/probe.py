@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +21,8 @@ from collab.cli.options import (
     suite_of,
     with_sandbox,
 )
-from collab.cli.screen.page import DIM, NAME, Page, Piece, open_page
 
 if TYPE_CHECKING:
-    from collab.evaluation.results import Estimate
-    from collab.probe.results import Best, GameProbe, TeamProbe
     from collab.recipe import Recipe
     from collab.records import Problem
 
@@ -93,7 +90,7 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
     import time
 
     from collab.cli.live.playing import exit_status, play
-    from collab.cli.live.view import JsonView, open_view
+    from collab.cli.live.view import open_view
     from collab.probe.probe import probe
     from collab.runs.about import new_run_id
     from collab.runs.atomic import write_atomically, writing
@@ -109,96 +106,5 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
     outcome = asyncio.run(probe(recipe, problems, played.episodes, time.perf_counter() - began))
     with writing(folder / PROBE):
         write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))
-    if isinstance(view, JsonView):
-        view.see(outcome)
-    else:
-        show_probe(open_page(), outcome)
+    view.see(outcome)
     return status
-
-
-def show_probe(page: Page, probe: TeamProbe) -> None:
-    """Numbers of the team, numbers of its agents, and advice."""
-    page.line()
-    page.table(["before training", ">", "95 % interval"], list(_rows(probe)))
-    page.line()
-    names = ("tokens", "limit", "cut off", "empty", "own", "influence")
-    page.table(["agent", *(f">{name}" for name in names)], _agents(probe))
-    page.line()
-    for text in probe.advice:
-        page.line(("· ", NAME), text)
-
-
-def _rows(probe: TeamProbe) -> Iterator[list[Piece]]:
-    groups = len(probe.tasks)
-    if probe.game is None or not probe.game.zero_sum:
-        yield _row("mean return", probe.mean, probe.maximum)
-    if probe.solved:
-        yield _row("solved", probe.solved)
-    if probe.game:
-        yield from _game_rows(probe.game)
-    yield ["dead groups, as played", f"{probe.dead} of {groups}", ""]
-    if probe.crossed:
-        yield ["dead groups, crossed", f"{probe.crossed.dead} of {groups}", ""]
-    if probe.best:
-        yield from _best_rows(probe, probe.best)
-    if probe.crossed and probe.crossed.interaction is not None:
-        yield ["decided only together", f"{probe.crossed.interaction:.0%}", "of the variance"]
-    text = f"{probe.seconds:.0f} s"
-    if probe.crossed:
-        text += f", and {probe.judging_seconds:.1f} s to judge {probe.crossed.scored:,} more"
-    yield ["generated tokens", f"{probe.tokens:,}", text]
-
-
-def _game_rows(game: GameProbe) -> Iterator[list[Piece]]:
-    for name, value in game.returns.items():
-        text = f"{value.low:.2f} to {value.high:.2f}"
-        yield [f"mean return of {name}", f"{value.mean:.2f}", (text, DIM)]
-    for name, value in game.at_end.items():
-        yield _row(f"{name}, at the end", value)
-
-
-def _best_rows(probe: TeamProbe, best: Best) -> Iterator[list[Piece]]:
-    if best.whole_games:
-        yield _row(f"best of {best.samples} games, return", best.reward, probe.maximum)
-        if best.solved:
-            yield _row(f"best of {best.samples} games, solved", best.solved)
-        return
-    where = " in turn 1" if probe.turns > 1 else ""
-    of = f"best of {best.samples}{where}"
-    yield _row(f"{of}, reward", best.reward, probe.reward_maximum)
-    if best.solved:
-        yield _row(f"{of}, solved", best.solved)
-    if best.reward_combined:
-        of = f"best of {best.combinations:,} combinations{where}"
-        yield _row(f"{of}, reward", best.reward_combined, probe.reward_maximum)
-        if best.solved_combined:
-            yield _row(f"{of}, solved", best.solved_combined)
-
-
-def _row(name: str, value: Estimate, most: float | None = None) -> list[Piece]:
-    """A share, or points and their maximum, with the interval."""
-    if most is None:
-        return [name, f"{value.mean:.0%}", (f"{value.low:.0%} to {value.high:.0%}", DIM)]
-    text = f"{value.low:.2f} to {value.high:.2f}"
-    return [name, f"{value.mean:.2f} of {most:.2f}", (text, DIM)]
-
-
-def _agents(probe: TeamProbe) -> list[list[Piece]]:
-    crossed = probe.crossed
-    owns, influence = (crossed.own, crossed.influence) if crossed else ({}, {})
-    return [
-        [
-            (name, NAME),
-            f"{agent.tokens:.0f}",
-            str(agent.limit),
-            f"{agent.truncated.mean:.0%}",
-            f"{agent.empty.mean:.0%}",
-            _share(owns.get(name)),
-            _share(influence.get(name)),
-        ]
-        for name, agent in probe.agents.items()
-    ]
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"

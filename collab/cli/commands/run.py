@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collab.cli.live.view import View
     from collab.recipe import Recipe
     from collab.records import Episode, Problem
-    from collab.runtime.best_of import BestOf
+    from collab.runtime.events import BestOf
 
 
 def command(
@@ -170,7 +170,6 @@ def _combine(
     """Find, record and show the best combination of each problem's answers."""
     import asyncio
 
-    from collab.cli.live.view import JsonView
     from collab.runs.atomic import write_atomically, writing
     from collab.runs.layout import BEST
     from collab.runtime.best_of import best_of
@@ -180,8 +179,5 @@ def _combine(
     with writing(folder / BEST):
         write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
     for best in bests:
-        if isinstance(view, JsonView):
-            view.see(best)
-        else:
-            open_page().line(best.text())
+        view.see(best)
     return bests
