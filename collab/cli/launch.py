@@ -6,13 +6,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from collab.errors import RecipeError
-from collab.runs.atomic import write_atomically
+from collab.runs.atomic import write_atomically, writing
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -66,15 +66,6 @@ def ranks_wanted(
     return Wanted(before, on_gpus=False) if before else None
 
 
-def usable_gpus(recipe: Recipe) -> list[Card]:
-    """The GPUs of this machine that can hold a rank each."""
-    if not _takes_gpus(recipe):
-        return []
-    from collab.trainers.training.plan.cards import card_of_here
-
-    return [card_of_here(number) for number in range(_visible_gpus())]
-
-
 def _visible_gpus() -> int:
     from collab.trainers.training.plan.cards import may_have_gpus
 
@@ -87,11 +78,16 @@ def _visible_gpus() -> int:
 
 def _takes_gpus(recipe: Recipe) -> bool:
     """True if every trained model may be on any GPU."""
+    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
+    return all(device in ("auto", "cuda") for device in _devices(recipe, trained))
+
+
+def _devices(recipe: Recipe, agents: Iterable[str]) -> list[str]:
+    """The device of each agent's weights; "" if they are not here."""
     from collab.recipe.model import local_weights
 
-    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
-    weights = [local_weights(recipe.model_of(name)) for name in trained]
-    return all(each is not None and each.device in ("auto", "cuda") for each in weights)
+    weights = [local_weights(recipe.model_of(name)) for name in agents]
+    return [each.device if each else "" for each in weights]
 
 
 def _ranks_of(run: Path | None) -> int | None:
@@ -126,7 +122,6 @@ def place_of(recipe: Recipe, machine: MachineOptions) -> tuple[Card | None, int]
     """
     from collab.trainers.training.plan.cards import Card, card
 
-    check_options(machine)
     if machine.slurm is not None:
         ranks = parse_slurm(machine.slurm).ranks
         named = "80 GB (name another with --card)"
@@ -154,32 +149,25 @@ def check_options(machine: MachineOptions) -> None:
 
 def _here(recipe: Recipe, machine: MachineOptions) -> tuple[Card | None, int]:
     """The card and the number of ranks that the run would use on this machine."""
-    gpus = usable_gpus(recipe)
+    from collab.trainers.training.plan.cards import card_of_here
+
+    gpus = [card_of_here(n) for n in range(_visible_gpus())] if _takes_gpus(recipe) else []
     if machine.gpus is not None and machine.gpus > len(gpus):
         raise RecipeError(
             f"--gpus {machine.gpus} is more than the {len(gpus)} of this machine that the recipe's"
             f" models can use; {REMEDY}, or lower it"
         )
-    if not gpus and (device := _missing_gpu(recipe)):
-        raise RecipeError(f"model.device is {device!r}, and this machine has no GPU; {REMEDY}")
+    devices = _devices(recipe, recipe.team.agents)
+    named = next((device for device in devices if device.startswith("cuda")), None)
+    if not gpus and named:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise RecipeError(f"model.device is {named!r}, and this machine has no GPU; {REMEDY}")
     wanted = ranks_wanted(recipe, machine.gpus, machine.ranks, machine.resume)
     taken = wanted.ranks if wanted else 1
     # Each rank has to fit, so plan for the card with the least memory.
     return min(gpus[:taken], key=lambda gpu: gpu.memory, default=None), taken
-
-
-def _missing_gpu(recipe: Recipe) -> str | None:
-    """The device of a model that needs a GPU, if torch sees none."""
-    from collab.recipe.model import local_weights
-
-    held = [local_weights(recipe.model_of(name)) for name in recipe.team.agents]
-    devices = [each.device for each in held if each is not None]
-    named = [device for device in devices if device.startswith("cuda")]
-    if not named:
-        return None
-    import torch
-
-    return None if torch.cuda.is_available() else named[0]
 
 
 TEMPLATE = Path(__file__).with_name("slurm.sbatch.j2")
@@ -230,62 +218,6 @@ def _count(key: str, text: str) -> int:
     return int(text)
 
 
-def render(slurm: Slurm, run: Path, begin: Sequence[str], go_on: Sequence[str]) -> str:
-    """The sbatch file of a run in the folder `run`, relative to the current folder.
-
-    `begin` and `go_on` are the arguments of `collab train`, without its folder, for a new run
-    and for one that continues.
-
-    Raises:
-        RecipeError: the template cannot be read, or uses an unknown name.
-    """
-    from jinja2 import Environment, StrictUndefined, TemplateError
-
-    path = Path(slurm.template).expanduser() if slurm.template else TEMPLATE
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters["quoted"] = lambda value: shlex.quote(str(value))
-    folder = Path.cwd()
-    try:
-        return environment.from_string(path.read_text(encoding="utf-8")).render(
-            name=run.name,
-            nodes=slurm.nodes,
-            gpus=slurm.gpus,
-            given={"partition": slurm.partition, "account": slurm.account, "time": slurm.time},
-            folder=folder,
-            run=run,
-            logs=run / "logs",
-            python=sys.executable,
-            begin=shlex.join(begin),
-            go_on="".join(f"{shlex.quote(part)} " for part in go_on),
-        )
-    except OSError as error:
-        raise RecipeError(f"--slurm: template {path} cannot be read: {error.strerror}") from error
-    except (TemplateError, UnicodeDecodeError) as error:
-        raise RecipeError(f"--slurm: template {path}: {error}") from error
-
-
-def submit(text: str, run: Path) -> str:
-    """Write the file next to the run's logs and submit it; returns sbatch's answer.
-
-    Raises:
-        RecipeError: sbatch is not here, or refuses.
-    """
-    sbatch = shutil.which("sbatch")
-    if sbatch is None:
-        raise RecipeError(
-            "sbatch is not on this machine: run this on a login node of the cluster, or look at the"
-            " file with --dry-run"
-        )
-    logs = run / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
-    path = logs / "job.sbatch"
-    write_atomically(path, text)
-    done = subprocess.run([sbatch, str(path)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RecipeError(f"sbatch refuses {path}: {done.stderr.strip() or done.stdout.strip()}")
-    return done.stdout.strip()
-
-
 @dataclass(frozen=True)
 class Given:
     """The arguments of `collab train`, for the job to repeat."""
@@ -317,13 +249,56 @@ class Given:
         return [*settings, *(["--trust"] if self.trust else [])]
 
 
-def sbatch_file(slurm: str, given: Given, folder: Path, *, resumed: bool) -> str:
-    """The sbatch file of a run in `folder`; a requeued job changes no setting twice."""
+def sbatch_file(slurm: str, given: Given, run: Path, *, resumed: bool) -> str:
+    """The sbatch file of a run in the folder `run`; a requeued job changes no setting twice.
+
+    Raises:
+        RecipeError: the template cannot be read, or uses an unknown name.
+    """
+    from jinja2 import Environment, StrictUndefined, TemplateError
+
+    job = parse_slurm(slurm)
     again = given.changes if resumed else ["--trust"] if given.trust else []
-    return render(parse_slurm(slurm), folder, again if resumed else given.begin, again)
+    path = Path(job.template).expanduser() if job.template else TEMPLATE
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment.filters["quoted"] = lambda value: shlex.quote(str(value))
+    try:
+        return environment.from_string(path.read_text(encoding="utf-8")).render(
+            name=run.name,
+            nodes=job.nodes,
+            gpus=job.gpus,
+            given={"partition": job.partition, "account": job.account, "time": job.time},
+            folder=Path.cwd(),
+            run=run,
+            logs=run / "logs",
+            python=sys.executable,
+            begin=shlex.join(again if resumed else given.begin),
+            go_on="".join(f"{shlex.quote(part)} " for part in again),
+        )
+    except OSError as error:
+        raise RecipeError(f"--slurm: template {path} cannot be read: {error.strerror}") from error
+    except (TemplateError, UnicodeDecodeError) as error:
+        raise RecipeError(f"--slurm: template {path}: {error}") from error
 
 
-def send(text: str, folder: Path) -> None:
-    """Submit the file and print the folder of the run."""
-    print(submit(text, folder))
-    print(f"run: {folder}; logs of its ranks: {folder / 'logs'}")
+def send(text: str, run: Path) -> None:
+    """Write the file next to the run's logs, submit it, and print sbatch's answer.
+
+    Raises:
+        RecipeError: sbatch is not here, or refuses.
+    """
+    sbatch = shutil.which("sbatch")
+    if sbatch is None:
+        raise RecipeError(
+            "sbatch is not on this machine: run this on a login node of the cluster, or look at the"
+            " file with --dry-run"
+        )
+    logs = run / "logs"
+    path = logs / "job.sbatch"
+    with writing(path):
+        logs.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text)
+    done = subprocess.run([sbatch, str(path)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RecipeError(f"sbatch refuses {path}: {done.stderr.strip() or done.stdout.strip()}")
+    print(f"{done.stdout.strip()}\nrun: {run}; logs of its ranks: {logs}")
