@@ -18,8 +18,7 @@ from collab.cli.commands.view import command
 from collab.errors import RecipeError, RecordError
 from collab.runs.about import this_process
 from collab.view import check_installed
-from collab.view.folders import Folders, NoRun
-from collab.view.server import Pages
+from collab.view.server import Folders, NoRun, Pages
 
 
 def ask(server: str, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, str]:
