@@ -15,7 +15,6 @@ from collab.cli.screen.page import Page, Piece, open_page
 
 if TYPE_CHECKING:
     from collab.models import Model
-    from collab.models.conformance import Verdict
 
 WRITTEN = {
     "transformers": "NAME, OWNER/NAME, ./FOLDER",
@@ -121,33 +120,34 @@ def _show() -> None:
 
 def _check(name: str, settings: Sequence[str], adapters: Sequence[str], *, json: bool) -> None:
     """Run the conformance suite on an engine and show the results; exits 1 if a check fails."""
-
     model = _open(name, settings)
-    page = None if json else open_page()
-    raise typer.Exit(asyncio.run(_conforms(model, adapters, page)))
+    raise typer.Exit(asyncio.run(_conforms(model, adapters, None if json else open_page())))
 
 
 async def _conforms(model: Model, adapters: Sequence[str], page: Page | None) -> int:
-    verdicts = await _verdicts(model, adapters, page)
-    conforms = all(verdict.outcome != "failed" for verdict in verdicts)
-    _conclude(model.name, verdicts, page, conforms=conforms)
-    status = 0 if conforms else 1
-    if not await _all_stopped():
-        sys.stdout.flush()
-        os._exit(status)
-    return status
-
-
-def _conclude(name: str, verdicts: Sequence[Verdict], page: Page | None, *, conforms: bool) -> None:
     from json import dumps
 
+    from collab.models.conformance import conform
+
+    verdicts = []
+    async for verdict in conform(model, adapters):
+        verdicts.append(verdict)
+        if page is not None:
+            mark, style = MARKS[verdict.outcome]
+            text = f"  {verdict.check:<15}  {verdict.seconds:6.1f} s  "
+            page.line((f"{mark:<2}", style), text, (verdict.why, "dim"))
+    conforms = all(verdict.outcome != "failed" for verdict in verdicts)
     if page is None:
         checks = [verdict.model_dump() for verdict in verdicts]
-        print(dumps({"model": name, "conforms": conforms, "checks": checks}))
+        print(dumps({"model": model.name, "conforms": conforms, "checks": checks}))
     elif conforms:
-        page.line((f"{name} conforms", "bold green"))
+        page.line((f"{model.name} conforms", "bold green"))
     else:
-        page.line((f"{name} does not conform", "bold red"), ": see the lines marked no")
+        page.line((f"{model.name} does not conform", "bold red"), ": see the lines marked no")
+    if not await _all_stopped():
+        sys.stdout.flush()
+        os._exit(int(not conforms))
+    return int(not conforms)
 
 
 async def _all_stopped() -> bool:
@@ -174,20 +174,3 @@ def _open(name: str, settings: Sequence[str]) -> Model:
         overrides.apply(data, setting)
     spec = validate(Checked, {"model": data}, "--check").model
     return open_model(spec, progress=View().loading)
-
-
-async def _verdicts(model: Model, adapters: Sequence[str], page: Page | None) -> list[Verdict]:
-    from collab.models.conformance import conform
-
-    verdicts = []
-    async for verdict in conform(model, adapters):
-        verdicts.append(verdict)
-        if page is not None:
-            _show_verdict(page, verdict)
-    return verdicts
-
-
-def _show_verdict(page: Page, verdict: Verdict) -> None:
-    mark, style = MARKS[verdict.outcome]
-    text = f"  {verdict.check:<15}  {verdict.seconds:6.1f} s  "
-    page.line((f"{mark:<2}", style), text, (verdict.why, "dim"))
