@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from collab.lazy import lazy_name
+
 if TYPE_CHECKING:
     from collab import rewards
     from collab.api.reading import list_runs, read_metrics
@@ -48,23 +50,6 @@ __all__ = [
     "to_pandas",
     "train",
 ]
-_ROOMS = {
-    "Agent": "collab.recipe.in_python",
-    "CollabError": "collab.errors",
-    "Episode": "collab.records",
-    "Recipe": "collab.recipe",
-    "Results": "collab.evaluation.results",
-    "Selection": "collab.evaluation.selection",
-    "Training": "collab.api.training",
-    "atrain": "collab.api.train",
-    "evaluate": "collab.evaluation.api",
-    "list_runs": "collab.api.reading",
-    "load_recipe": "collab.recipe",
-    "read_episodes": "collab.records",
-    "read_metrics": "collab.api.reading",
-    "to_pandas": "collab.runs.log",
-    "train": "collab.api.train",
-}
 
 
 def __getattr__(name: str) -> Any:
@@ -73,13 +58,7 @@ def __getattr__(name: str) -> Any:
         from collab.distribution import version
 
         return version()
-    if name not in __all__:
-        raise AttributeError(f"module 'collab' has no attribute {name!r}")
-    from importlib import import_module
-
-    if name == "rewards":
-        return import_module("collab.rewards")
-    return getattr(import_module(_ROOMS.get(name, "collab.runtime")), name)
+    return lazy_name(name, __name__, __file__)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import tomllib
 from pathlib import Path
@@ -32,6 +33,22 @@ def requirements() -> list[str]:
 def install(extra: str) -> str:
     """Return the command that installs an extra."""
     return f"pip install '{NAME}[{extra}]'"
+
+
+def optional(module: str, user: str, extra: str, error: type[Exception]) -> Any:
+    """Import a module of an optional package, which `user` needs.
+
+    Raises:
+        Exception: an `error`, if the package is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as reason:
+        package = module.partition(".")[0]
+        raise error(
+            f"{user} needs the package {package}, which is not installed; install it with"
+            f" {install(extra)}"
+        ) from reason
 
 
 def _project() -> dict[str, Any]:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 def counted(number: int, noun: str) -> str:
@@ -18,6 +23,7 @@ def option(name: str, value: object = "") -> str:
 
 _REASONS = (
     (r"^Value error, ", ""),
+    (r"^Invalid JSON: ", "not JSON: "),
     (r"^Field required$", "required key is missing"),
     (r"^Input should be ", "must be "),
     (r"^\w+ should have (.*) after validation, not .*$", r"must have \1"),
@@ -35,6 +41,20 @@ def plain_reason(message: str) -> str:
     for pattern, replacement in _REASONS:
         message = re.sub(pattern, replacement, message)
     return message
+
+
+def faults(error: ValidationError) -> list[str]:
+    """Each fault in the error of pydantic with its place, e.g. `team.turns: must be at least 1`."""
+    places = ((".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors())
+    return [f"{place}: " * bool(place) + plain_reason(message) for place, message in places]
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
+    """The rows of a table as lines: each column is as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, right, strict=True)
+        yield "  ".join(f"{text:{'>' if r else '<'}{width}}" for text, width, r in cells).rstrip()
 
 
 STEERING = re.compile(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from typer.testing import CliRunner
 
-from collab.cli.app import COMMANDS, app
+from collab.cli.app import PANELS, app
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIES = {
@@ -39,9 +38,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def command_line() -> str:
     """The help of every command, as a terminal of 80 columns shows it."""
     parts = ["# Command line", "Generated from `--help`.", help_of()]
-    for panel, entries in groupby(COMMANDS.items(), key=lambda entry: entry[1].panel):
+    for panel, entries in PANELS.items():
         parts.append(f"## {panel}")
-        for name, _ in entries:
+        for name in entries:
             parts += [f"### collab {name}", help_of(name)]
     return "\n\n".join(parts) + "\n"
 

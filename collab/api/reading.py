@@ -10,7 +10,7 @@ from collab.errors import CollabError, RecordError
 from collab.recipe.documents import parse_json
 from collab.runs.about import read_about
 from collab.runs.layout import METRICS, RUN
-from collab.runs.reading import read_lines
+from collab.runs.log import read_lines
 
 STEP, EVALUATION = "step.finished", "evaluation.finished"
 

@@ -6,8 +6,7 @@ import inspect
 import sys
 import traceback
 from importlib import import_module
-from itertools import groupby
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -18,43 +17,43 @@ from collab.cli.screen.streams import guarded_streams, safe_output
 from collab.errors import CollabError, nearest
 from collab.wording import plain_reason
 
-RUN, TRAIN, SHARE = "Run and score", "Train", "Share"
-LOOK, START = "Look things up", "Start and check"
-
-
-class Entry(NamedTuple):
-    """A line of `collab --help`, which imports no command."""
-
-    panel: str
-    summary: str
-    """The first sentence of the command's own help."""
-
-
-COMMANDS = {
-    "run": Entry(RUN, "Run a team on problems and score the results."),
-    "eval": Entry(RUN, "Compare teams on the same problems, with intervals."),
-    "replay": Entry(RUN, "Run a recorded run again without a model, and compare."),
-    "score": Entry(RUN, "Score programs or texts that already exist."),
-    "show": Entry(RUN, "List runs, or show the episodes of one run."),
-    "diff": Entry(RUN, "Compare two recorded runs, trainings or evaluations."),
-    "watch": Entry(RUN, "Follow a run, training or evaluation started elsewhere."),
-    "report": Entry(RUN, "Write one HTML file about runs: curves, comparisons and episodes."),
-    "view": Entry(RUN, "Show runs in the browser: list, filter, compare and follow them."),
-    "serve": Entry(RUN, "Serve teams behind OpenAI's API."),
-    "export": Entry(SHARE, "Write a trained team's weights for other programs."),
-    "push": Entry(SHARE, "Upload a team to the Hugging Face hub, with a model card."),
-    "probe": Entry(TRAIN, "Check, before training, whether a team has anything to learn from."),
-    "train": Entry(TRAIN, "Train a team on the joint reward, with one adapter per agent."),
-    "study": Entry(TRAIN, "Compare trainers at equal numbers of generated tokens."),
-    "teams": Entry(LOOK, "List the teams, or show one with its agents and prompts."),
-    "tasks": Entry(LOOK, "List the suites, or the problems of one suite."),
-    "trainers": Entry(LOOK, "List the trainers, or show one with its settings."),
-    "models": Entry(LOOK, "List the model aliases, their sources and the engines."),
-    "schema": Entry(LOOK, "Print the JSON Schema of your YAML files, for editors."),
-    "init": Entry(START, "Start a project: a team, a suite and a recipe."),
-    "doctor": Entry(START, "Check this machine: packages, devices, engines, sandbox, data."),
+PANELS = {
+    "Run and score": {
+        "run": "Run a team on problems and score the results.",
+        "eval": "Compare teams on the same problems, with intervals.",
+        "replay": "Run a recorded run again without a model, and compare.",
+        "score": "Score programs or texts that already exist.",
+        "show": "List runs, or show the episodes of one run.",
+        "diff": "Compare two recorded runs, trainings or evaluations.",
+        "watch": "Follow a run, training or evaluation started elsewhere.",
+        "report": "Write one HTML file about runs: curves, comparisons and episodes.",
+        "view": "Show runs in the browser: list, filter, compare and follow them.",
+        "serve": "Serve teams behind OpenAI's API.",
+    },
+    "Share": {
+        "export": "Write a trained team's weights for other programs.",
+        "push": "Upload a team to the Hugging Face hub, with a model card.",
+    },
+    "Train": {
+        "probe": "Check, before training, whether a team has anything to learn from.",
+        "train": "Train a team on the joint reward, with one adapter per agent.",
+        "study": "Compare trainers at equal numbers of generated tokens.",
+    },
+    "Look things up": {
+        "teams": "List the teams, or show one with its agents and prompts.",
+        "tasks": "List the suites, or the problems of one suite.",
+        "trainers": "List the trainers, or show one with its settings.",
+        "models": "List the model aliases, their sources and the engines.",
+        "schema": "Print the JSON Schema of your YAML files, for editors.",
+    },
+    "Start and check": {
+        "init": "Start a project: a team, a suite and a recipe.",
+        "doctor": "Check this machine: packages, devices, engines, sandbox, data.",
+    },
 }
+"""The commands of `collab --help` with the first sentence of their help; it imports none."""
 
+COMMANDS = {name: text for panel in PANELS.values() for name, text in panel.items()}
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 
@@ -97,12 +96,12 @@ class Commands(TyperGroup):
         """The command with its summary; its module is not imported."""
         if cmd_name not in COMMANDS:
             return None
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary)
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name])
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        for panel, entries in groupby(COMMANDS.items(), key=lambda entry: entry[1].panel):
+        for panel, summaries in PANELS.items():
             with formatter.section(panel):
-                formatter.write_dl([(name, summary) for name, (_, summary) in entries])
+                formatter.write_dl(list(summaries.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in COMMANDS and not args[0].startswith("-"):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from collab.trust import Consent, Question
 
 
-def option(flags: str, value: str, help: str, **more: Any) -> Any:
+def option(flags: str, value: str, help: str, default: Any = None, **more: Any) -> Any:
     """A typer option, by its flags with commas between them and the word for its value."""
-    return typer.Option(*flags.split(", "), metavar=value, help=help, **more)
+    return typer.Option(default, *flags.split(", "), metavar=value, help=help, **more)
 
 
 def flag(flags: str, help: str) -> Any:
     """A typer option without a value."""
-    return typer.Option(*flags.split(", "), help=help)
+    return typer.Option(False, *flags.split(", "), help=help)
 
 
-def argument(value: str, help: str, **more: Any) -> Any:
-    """A typer argument, by the word for its value."""
-    return typer.Argument(metavar=value, help=help, **more)
+def argument(value: str, help: str, default: Any = ..., **more: Any) -> Any:
+    """A typer argument, by the word for its value; required without a default."""
+    return typer.Argument(default, metavar=value, help=help, **more)
 
 
 debugging = False
@@ -71,65 +71,44 @@ def _named(kind: Kind, incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
-Team = Annotated[
-    str,
-    argument(
-        "TEAM|RECIPE|FOLDER",
-        "A team's name, a team or recipe file, or the folder of a run.",
-        autocompletion=complete_teams,
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    option("--set", "KEY=VALUE", "Change one key of the recipe, e.g. team.turns=2. Repeatable."),
-]
-Problems = Annotated[
-    list[str] | None,
-    option(
-        "--task, -t",
-        "ADDRESS",
-        "Problems: SUITE, SUITE/0-19 or FILE.jsonl/3. Repeatable. Default: the recipe's.",
-        autocompletion=complete_suites,
-    ),
-]
-ModelName = Annotated[
-    str | None,
-    option(
-        "--model, -m",
-        "NAME",
-        "Model for agents that name none: alias, hub name, folder, ENGINE:NAME; see collab models.",
-    ),
-]
+TEAM = argument(
+    "TEAM|RECIPE|FOLDER",
+    "A team's name, a team or recipe file, or the folder of a run.",
+    autocompletion=complete_teams,
+)
+SETTINGS = option(
+    "--set", "KEY=VALUE", "Change one key of the recipe, e.g. team.turns=2. Repeatable."
+)
+PROBLEMS = option(
+    "--task, -t",
+    "ADDRESS",
+    "Problems: SUITE, SUITE/0-19 or FILE.jsonl/3. Repeatable. Default: the recipe's.",
+    autocompletion=complete_suites,
+)
+MODEL = option(
+    "--model, -m",
+    "NAME",
+    "Model for agents that name none: alias, hub name, folder, ENGINE:NAME; see collab models.",
+)
 SAMPLES = option("--samples, -n", "N", "Episodes per problem.", min=1)
 SEED = option("--seed", "N", "Random seed; the same seed gives the same tokens.", min=0)
-Samples = Annotated[int | None, SAMPLES]
-Seed = Annotated[int | None, SEED]
-Json = Annotated[bool, flag("--json", "Print JSON lines on stdout, everything else on stderr.")]
-Out = Annotated[Path | None, option("--out", "DIR", "Folder for the record.")]
-RunOut = Annotated[Path | None, option("--out", "DIR", "Folder for the record. Default: runs/ID.")]
-DryRun = Annotated[bool, flag("--dry-run", "Check everything and show the plan; run nothing.")]
-ShowRecipe = Annotated[bool, flag("--show-recipe", "Like --dry-run, and show the full recipe.")]
-Isolation = Annotated[
-    str | None,
-    option(
-        "--sandbox",
-        "sealed|unsafe",
-        "Isolation of generated programs; unsafe means none. Default: sealed.",
-    ),
-]
-Workers = Annotated[
-    int | None,
-    option(
-        "--workers",
-        "N",
-        "Programs to judge at the same time. Default: one per processor.",
-        min=1,
-    ),
-]
-Trust = Annotated[
-    bool,
-    flag("--trust", "Allow functions from elsewhere, now and until their files change."),
-]
+JSON = flag("--json", "Print JSON lines on stdout, everything else on stderr.")
+OUT = option("--out", "DIR", "Folder for the record.")
+RUN_OUT = option("--out", "DIR", "Folder for the record. Default: runs/ID.")
+DRY_RUN = flag("--dry-run", "Check everything and show the plan; run nothing.")
+SHOW_RECIPE = flag("--show-recipe", "Like --dry-run, and show the full recipe.")
+SANDBOX = option(
+    "--sandbox",
+    "sealed|unsafe",
+    "Isolation of generated programs; unsafe means none. Default: sealed.",
+)
+WORKERS = option(
+    "--workers",
+    "N",
+    "Programs to judge at the same time. Default: one per processor.",
+    min=1,
+)
+TRUST = flag("--trust", "Allow functions from elsewhere, now and until their files change.")
 
 
 def consent(trust: bool) -> Consent:
@@ -174,9 +153,15 @@ def with_sandbox(
     return changes
 
 
+def remark(texts: Iterable[str], kind: str = "warning") -> None:
+    """Print a line on stderr for each text."""
+    for text in texts:
+        print(f"{kind}: {text}", file=sys.stderr)
+
+
 def send_spans() -> None:
     """Send spans if the environment names a collector; print a note if that fails."""
     from collab.telemetry import set_up
 
     if trouble := set_up():
-        print(f"note: {trouble}", file=sys.stderr)
+        remark([trouble], "note")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from collab.cli.screen.page import Block, Column, Page, Piece
+from collab.cli.options import remark
+from collab.cli.screen.page import Block, Page, Piece
 from collab.recipe import ModelSpec, Recipe
 from collab.recipe.schema import dump_recipe
 from collab.records import Problem
@@ -57,14 +57,8 @@ def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Proble
         TaskError: a problem that is not in the suite.
     """
     recipe, problems = find_problems(recipe, addresses)
-    warn(dry_run(recipe, problems).warnings)
+    remark(dry_run(recipe, problems).warnings)
     return recipe, problems
-
-
-def warn(warnings: Sequence[str]) -> None:
-    """Print warnings on stderr."""
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
 
 
 async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
@@ -137,14 +131,7 @@ def show_counts(page: Page, plan: Plan, recipe: Recipe) -> None:
         page.line(("warning: ", "bold yellow"), warning)
 
 
-_COLUMNS = (
-    Column("agent"),
-    Column("model"),
-    Column("temperature", right=True),
-    Column("top_p", right=True),
-    Column("top_k", right=True),
-    Column("max_new_tokens", right=True),
-)
+_COLUMNS = ("agent", "model", ">temperature", ">top_p", ">top_k", ">max_new_tokens")
 
 
 def _agent(recipe: Recipe, name: str, model: str) -> list[Piece]:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, RecordError
-from collab.evaluation.compare import estimate_of, paired
 from collab.evaluation.folder import is_evaluation
 from collab.evaluation.results import Estimate
-from collab.evaluation.values import Values, task_values
+from collab.evaluation.values import Values, estimate_of, paired, task_values
 from collab.recipe.documents import read_mapping
 from collab.recipe.schema import reward_in
 from collab.records import Episode, Record
@@ -20,7 +19,12 @@ from collab.records.run import open_run
 from collab.runs import metric_names as names
 from collab.runs.about import read_about, status_of
 from collab.runs.layout import DATA, EPISODES, FUNCTIONS, RECIPE, TRAINING
-from collab.trainers.training.events import Evaluation, read_evaluations
+from collab.trainers.training.events import (
+    Evaluation,
+    largest_return,
+    read_evaluations,
+    values_by_task,
+)
 from collab.trainers.training.folder import flat
 
 
@@ -184,11 +188,10 @@ def read_played(folder: Path) -> PlayedRun:
     if (folder / TRAINING).is_file() and (evaluations := read_evaluations(folder)):
         about = read_about(folder)
         first, last = evaluations[0], evaluations[-1]
-        largest = [task.maximum for task in last.sampled.values() if task.maximum is not None]
         return PlayedRun(
             **_about(folder, about),
             values=_of_evaluation(last),
-            largest_return=max(largest, default=None),
+            largest_return=largest_return(last.sampled),
             complaints=[],
             before=_of_evaluation(first) if first.step < last.step else None,
         )
@@ -212,12 +215,9 @@ def _about(folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_evaluation(evaluation: Evaluation) -> Values:
-    sampled = evaluation.sampled
-    values: Values = {
-        names.JOINT_RETURN: {task: result.joint_return for task, result in sampled.items()}
-    }
-    solved = {t: r.solved for t, r in sampled.items() if r.solved is not None}
-    return values | ({names.SOLVED: solved} if solved else {})
+    metrics = (names.JOINT_RETURN, names.SOLVED)
+    values = {metric: values_by_task(evaluation.sampled, metric) for metric in metrics}
+    return {metric: by_task for metric, by_task in values.items() if by_task}
 
 
 _FOR_PEOPLE = "description"

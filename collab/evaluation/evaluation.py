@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack, ExitStack, aclosing
 from pathlib import Path
 from typing import Any, Literal
 
-from collab.evaluation.compare import difference, groups_values, speed_of, team_result
 from collab.evaluation.folder import EvaluationFolder, Key, TeamFolder, chosen
 from collab.evaluation.intervals import CONFIDENCE
 from collab.evaluation.results import (
@@ -26,7 +25,7 @@ from collab.evaluation.results import (
 )
 from collab.evaluation.selection import Selection, check_selectable, selected
 from collab.evaluation.teams import EvaluatedTeam
-from collab.evaluation.values import Values
+from collab.evaluation.values import Values, difference, groups_values, speed_of, team_result
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec

@@ -24,11 +24,11 @@ from collab.evaluation.results import Results
 from collab.recipe import Recipe
 from collab.records import Episode
 from collab.runs.about import read_about
-from collab.runs.atomic import Lock, write_atomically
+from collab.runs.atomic import Lock, write_atomically, writing
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
-from collab.runs.reading import read_whole_lines
+from collab.runs.log import read_whole_lines
 from collab.runtime.folder import RunFolder
-from collab.wording import option, plain_reason
+from collab.wording import faults, option
 
 Key = tuple[str, int]
 """An episode's task and sample."""
@@ -68,13 +68,11 @@ class EvaluationFolder:
         """Raises RecordError for a folder that holds something else, or is being written."""
         self.path = path
         self._taken = {path / name for name in (EVAL, LOCK, REPORT)}
-        try:
+        with writing(path):
             if path.exists() and not (path / EVAL).exists() and _visible(path):
                 raise RecordError(
                     f"{path} has other contents; give another folder with {option('out')}"
                 )
-        except OSError as error:
-            raise RecordError(f"{path} cannot be written: {error.strerror}") from error
         self._lock = Lock(path)
 
     def place_of(self, label: str, identity: str) -> Path:
@@ -87,10 +85,8 @@ class EvaluationFolder:
         return path
 
     def save(self, results: Results) -> None:
-        try:
+        with writing(self.path / EVAL):
             write_atomically(self.path / EVAL, results.model_dump_json(indent=2))
-        except OSError as error:
-            raise RecordError(f"{self.path / EVAL}: {error.strerror}") from error
 
     def close(self) -> None:
         """Release the lock; an empty folder is removed."""
@@ -171,8 +167,7 @@ def read_results(folder: Path) -> Results:
             f"{folder} is not an evaluation's folder: {EVAL}: {error.strerror}"
         ) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        raise RecordError(f"{path}: not an evaluation: {plain_reason(first['msg'])}") from error
+        raise RecordError(f"{path}: not an evaluation: {faults(error)[0]}") from error
 
 
 def open_evaluation(folder: Path) -> EvaluationRecord:

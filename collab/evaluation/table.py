@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
+from collab.wording import aligned
+
 Form = Literal["share", "points"]
 
 NONE = "-"
@@ -40,13 +42,9 @@ class ResultTable:
     note: str = ""
 
     def as_lines(self) -> Iterator[str]:
-        """The table as lines of text, every column as wide as its widest cell."""
-        texts = self._texts()
-        first, *others = (max(map(len, column)) for column in zip(*texts, strict=True))
+        """The title, and the table as lines of text."""
         yield self.title
-        for title, *cells in texts:
-            padded = (f"{text:>{width}}" for text, width in zip(cells, others, strict=True))
-            yield "  ".join((f"{title:<{first}}", *padded)).rstrip()
+        yield from aligned(self._texts(), [n > 0 for n in range(len(self.columns))])
 
     def as_html(self) -> str:
         """The table as HTML."""

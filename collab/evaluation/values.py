@@ -1,16 +1,24 @@
-"""Computes one value per metric and task from a team's episodes."""
+"""The numbers of teams: a value per metric and task, means with intervals, and differences."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
 from math import comb, fsum
 
+from collab.evaluation.intervals import estimated, estimated_change
+from collab.evaluation.results import Difference, Estimate, Speed, TeamResult
+from collab.evaluation.teams import EvaluatedTeam
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode, Score
 from collab.records.episode import solved_by_turn
 from collab.rewards.declared import best_of
 from collab.rewards.family import level_shares
 from collab.runs import metric_names as names
+from collab.runtime.session import lanes_of
+from collab.runtime.summary import by_agent
 from collab.stats import mean
 
 Best = Mapping[str, Callable[[Score], float | None]]
@@ -98,3 +106,120 @@ def best_of_k(values: Sequence[float], k: int) -> float:
 def _check(n: int, k: int) -> None:
     if not 1 <= k <= n:
         raise ValueError(f"{k} tries cannot be estimated from {n} samples")
+
+
+Groups = Mapping[str, Sequence[Episode]]
+"""Episodes by task."""
+
+
+def team_result(
+    evaluated: EvaluatedTeam,
+    groups: Groups,
+    values: Values,
+    *,
+    folder: str | None,
+    models: Mapping[str, str],
+) -> TeamResult:
+    """One team's column of the table."""
+    episodes = list(chain.from_iterable(groups.values()))
+    scores = [e.score for e in episodes if e.score and not e.failure]
+    team = evaluated.recipe.team
+    maximum = max((score.maximum for score in scores), default=None)
+    task = evaluated.recipe.task
+    of_game = maximum if task and task.environment else None
+    most = (maximum or 0.0) * (1 if of_game is not None else team.turns)
+    return TeamResult(
+        label=evaluated.label,
+        folder=folder,
+        team=team.name,
+        protocol=str(team.protocol),
+        turns=team.turns,
+        models=dict(models),
+        identity=evaluated.identity,
+        planned=len(evaluated.problems) * evaluated.recipe.samples,
+        episodes=len(episodes),
+        failed=sum(e.failure is not None for e in episodes),
+        failures=dict(Counter(e.failure.type for e in episodes if e.failure)),
+        failure=next((e.failure for e in episodes if e.failure), None),
+        maximum=maximum,
+        most=of_game,
+        metrics={name: estimate_of(name, [*v.values()], most) for name, v in values.items()},
+        speed=speed_of(episodes),
+        concurrency=lanes_of(evaluated.recipe),
+        agents=by_agent(episodes),
+        schemes=_shares(score.scheme for score in scores if score.scheme),
+    )
+
+
+def difference(first: TeamResult, base: Values, other: TeamResult, values: Values) -> Difference:
+    """`other` less `first`, on the tasks that both have a value for."""
+    most = max(team.largest_return or 0.0 for team in (first, other))
+    metrics = paired(base, values, most)
+    return Difference(team=other.label, baseline=first.label, metrics=metrics)
+
+
+def paired(base: Values, values: Values, most: float) -> dict[str, Estimate]:
+    """`values` less `base` by metric, paired by task; `most` is the largest return of either."""
+    metrics = {}
+    for name in (name for name in values if name in base):
+        shared = [task for task in values[name] if task in base[name]]
+        if shared:
+            changes = [values[name][task] - base[name][task] for task in shared]
+            seen = [*values[name].values(), *base[name].values()]
+            span = max(_most(name, most), *seen) - min(0.0, *seen)
+            metrics[name] = estimated_change(changes, span)
+    return metrics
+
+
+def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -> Values:
+    """The metrics of this team, by task."""
+    values = task_values(
+        groups, ks, evaluated.recipe.task.reward if evaluated.recipe.task else None
+    )
+    if evaluated.recipe.team.turns == 1:
+        values.pop(names.LAST_REWARD_SHARE, None)
+    return values
+
+
+def speed_of(episodes: Sequence[Episode]) -> Speed | None:
+    """Tokens and joint responses per second in which at least one episode was under way."""
+    seconds = _seconds_under_way(episodes)
+    responses = sum(len(episode.turns) for episode in episodes)
+    if not seconds or not responses:
+        return None
+    actions = [d.action for e in episodes for turn in e.turns for d in turn.decisions]
+    tokens = sum(len(action.token_ids) or action.usage.new_tokens for action in actions)
+    return Speed(
+        seconds=seconds,
+        tokens_per_second=tokens / seconds,
+        seconds_per_response=seconds / responses,
+    )
+
+
+def _seconds_under_way(episodes: Iterable[Episode]) -> float:
+    """Seconds in which at least one episode was under way, without pauses between calls."""
+    spans = []
+    for episode in episodes:
+        if episode.started:
+            begin = datetime.fromisoformat(episode.started).timestamp()
+            spans.append((begin, begin + episode.seconds))
+    total, until = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return total
+
+
+def estimate_of(name: str, values: Sequence[float], most: float) -> Estimate:
+    """The mean of a metric over tasks; `most` is the largest return that there could be."""
+    return estimated(values, _most(name, most))
+
+
+def _most(name: str, most: float) -> float:
+    return most if name == names.JOINT_RETURN else 1.0
+
+
+def _shares(names: Iterable[str]) -> dict[str, float]:
+    counts = Counter(names)
+    total = sum(counts.values())
+    return {name: count / total for name, count in counts.most_common()}

@@ -16,7 +16,7 @@ from collab.feedback.plain import Outcome
 from collab.recipe.feedback import ExpertFeedback
 from collab.records import Action, Failure, Feedback, Finding, Message, Sampling, Usage
 from collab.syntax import parse
-from collab.wording import plain_reason
+from collab.wording import faults
 
 if TYPE_CHECKING:
     from collab.models import Model
@@ -207,7 +207,7 @@ def read_advice(answer: str, agents: Sequence[str]) -> Advice:
     try:
         advice = _ADVICE.validate_json(fenced[1] if fenced else text, strict=True)
     except ValidationError as error:
-        raise ValueError(plain_reason(error.errors()[0]["msg"])) from None
+        raise ValueError(faults(error)[0]) from None
     if isinstance(advice, str):
         return {}
     for agent in advice:

@@ -24,7 +24,7 @@ from collab.records import (
     failure_of,
     read_episodes,
 )
-from collab.wording import plain_reason
+from collab.wording import faults
 
 
 class _Prepared:
@@ -244,12 +244,9 @@ def _read_script(script: Script, name: str) -> dict[str, list[ScriptedAnswer]]:
             return _BY_AGENT.validate_python(script)
         return {EVERYBODY: _LIST.validate_python(script)}
     except ValidationError as error:
-        first = error.errors()[0]
-        reason = plain_reason(first["msg"])
-        where = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise RecipeError(
-            f"{name!r} is no script ({where}: {reason}); write a list of answers, or a "
-            "mapping from agent to list"
+            f"{name!r} is no script ({faults(error)[0]}); write a list of answers, or a mapping"
+            " from agent to list"
         ) from error
 
 

@@ -21,11 +21,11 @@ def parse(text: str) -> Any:
     """Parse a JSON text that a user wrote.
 
     Raises:
-        ValueError: for the errors of `parse_whole`, a repeated key in an object, `NaN` or
+        ValueError: for the errors of `parse_json`, a repeated key in an object, `NaN` or
             `Infinity`, and a number beyond the range of a float.
     """
     try:
-        return parse_whole(
+        return parse_json(
             text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_number
         )
     except json.JSONDecodeError as error:
@@ -33,8 +33,8 @@ def parse(text: str) -> Any:
         raise ValueError(f"{error.msg} at {line}column {error.colno}") from None
 
 
-def parse_whole(text: str | bytes, **hooks: Any) -> Any:
-    """Parse a JSON text as Python reads it; `hooks` are passed to `json.loads`.
+def parse_json(text: str | bytes, **hooks: Any) -> Any:
+    """Parse a JSON text of a record or a server; `hooks` are passed to `json.loads`.
 
     Raises:
         ValueError: it is not JSON, is nested too deeply, or holds a number of too many digits or
@@ -134,15 +134,6 @@ def parse_yaml(text: str, place: str) -> Any:
             " write the values out"
         )
     return value
-
-
-def parse_json(text: str | bytes) -> Any:
-    """Parse a JSON text from a record or a server.
-
-    Raises:
-        ValueError: see `collab.recipe.documents.parse_whole`.
-    """
-    return parse_whole(text)
 
 
 def _size(value: Any, known: dict[int, int]) -> int:

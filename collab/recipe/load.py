@@ -14,10 +14,10 @@ from collab.naming import as_name
 from collab.recipe import library, overrides
 from collab.recipe.base import Spec, path_of
 from collab.recipe.feedback import SOURCES
-from collab.recipe.files import Files
 from collab.recipe.in_python import GivenObjects, Named, Rewards, Task, given_task, with_rewards
 from collab.recipe.library import Kind, member
 from collab.recipe.model import parse_model
+from collab.recipe.packing import Files
 from collab.recipe.question import allow, own_functions, question_of, settled_in
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import ORIGINS, TABLES, TaskSpec, without_former

@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
 from collab.given import is_of_python
+from collab.recipe import documents, library
 from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
 from collab.runs.layout import ADAPTER_CONFIG, DATA, EPISODES, FUNCTIONS
-from collab.trust.held import check
+from collab.trust.held import check, is_own
 from collab.trust.sources import digest_of, sources_of
 
 Kind = Literal[
@@ -275,3 +277,47 @@ class Packing:
 
 def _differs(path: Path, content: bytes) -> bool:
     return path.exists() and (not path.is_file() or path.read_bytes() != content)
+
+
+class Files:
+    """Reads YAML files and remembers which of them come from elsewhere."""
+
+    def __init__(self, first: Files | None = None) -> None:
+        """Start from the files that `first` has read, if given."""
+        self.trusted: list[Path] = [*first.trusted] if first else []
+        """Files of the current project and of the library."""
+        self.foreign: dict[Path, str] = {**first.foreign} if first else {}
+        """Files from elsewhere, each with a digest of its content."""
+        self.project: Path | None = None
+        """The folder in which names are looked up first."""
+        self.first: Path | None = None
+        """The file of the recipe, if it has one."""
+
+    def begin_at(self, path: Path) -> None:
+        """Look names up in the project of this file first, if the file exists."""
+        self.first = path if path.is_file() else None
+        self.project = library.project_of(path) if path.is_file() else None
+
+    def read(self, path: Path, *, own: bool = True) -> dict[str, Any]:
+        """Read the mapping in a file; names relative to the file become whole paths.
+
+        Args:
+            own: False for a file that counts as foreign wherever it is: a recipe in a run's folder.
+
+        Raises:
+            RecipeError: see `documents.read_mapping`.
+        """
+        data = documents.read_mapping(path)
+        real = path.resolve()
+        if library.is_shipped(real) or (own and is_own(path)):
+            self.trusted.append(real)
+        else:
+            self.foreign[real] = blake2b(real.read_bytes(), digest_size=16).hexdigest()
+        return anchored(data, path.parent, library.project_of(path))
+
+    def holds(self, path: Path) -> bool:
+        """Return True if a file is in the folder of one of these files, or in the shipped
+        library."""
+        folders = [file.parent for file in (*self.trusted, *self.foreign)]
+        real = path.resolve()
+        return library.is_shipped(real) or any(real.is_relative_to(f) for f in folders)

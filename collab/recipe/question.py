@@ -17,10 +17,9 @@ from collab import plugins
 from collab.errors import RecipeError
 from collab.loopback import leads_to_loopback
 from collab.recipe.base import Spec, specs_in
-from collab.recipe.files import Files
 from collab.recipe.hosted import AnthropicModel, MCPServer, OpenAIModel
 from collab.recipe.model import ENGINES, ReplayModel, ScriptedModel, VLLMModel, parse_model
-from collab.recipe.packing import Kind, changed, named_in
+from collab.recipe.packing import Files, Kind, changed, named_in
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import FilterSpec, TrainerSpec

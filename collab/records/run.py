@@ -13,9 +13,8 @@ from collab.errors import RecordError
 from collab.records.episode import Episode
 from collab.runs.about import KILLED, RUNNING, check_holds_run, read_about, status_of
 from collab.runs.layout import EPISODES, EVAL, RUN
-from collab.runs.log import whole_lines
-from collab.runs.reading import each_once, read_whole_lines
-from collab.wording import counted, plain_reason
+from collab.runs.log import each_once, read_whole_lines, whole_lines
+from collab.wording import counted, faults
 
 
 @dataclass(frozen=True)
@@ -92,6 +91,5 @@ def _parsed(file: Path) -> Iterator[Episode]:
         try:
             yield Episode.model_validate_json(line)
         except ValidationError as error:
-            first = error.errors()[0]
-            reason = plain_reason(first["msg"])
+            reason = faults(error)[0]
             raise RecordError(f"{file}, line {number}: not an episode: {reason}") from error

@@ -17,7 +17,7 @@ from collab.records import Action, Decision, Episode, Failure, Feedback, Score, 
 from collab.report.page import Texts
 from collab.report.runs import Run, value_at
 from collab.rewards.declared import ScoreColumn as Column
-from collab.rewards.declared import told as measures_of
+from collab.rewards.declared import measures_of
 from collab.tasks import Suite, open_suite
 from collab.tasks.formats import BUILT_IN as FORMATS
 from collab.tasks.generated import BUILT_IN as GENERATORS

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from collab.evaluation.compare import estimate_of, paired
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import Estimate
 from collab.evaluation.table import (
@@ -20,6 +19,7 @@ from collab.evaluation.table import (
     spanned,
     words,
 )
+from collab.evaluation.values import estimate_of, paired
 from collab.report.cohorts import Cohort
 from collab.report.episodes import ShownEpisode
 from collab.report.opening import (
@@ -34,9 +34,10 @@ from collab.report.panels import RETURN, Panel, Series, Unit, bounded, mark_equa
 from collab.report.problems import MOST_TASKS, natural
 from collab.report.runs import Run, at_most, largest_return, value_at
 from collab.runs import metric_names as names
-from collab.trainers.training.events import TaskResult
+from collab.trainers.training.events import values_by_task
 
 MODES = ("sampled", "greedy")
+TITLES = {names.JOINT_RETURN: "Joint return", names.SOLVED: "Solved"}
 
 Values = dict[str, float]
 """Values by task."""
@@ -44,32 +45,32 @@ Values = dict[str, float]
 
 def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
     """Returns and solved shares on held-out tasks, a point for each evaluation."""
-    for title, solved in (("Joint return, held out", False), ("Solved, held out", True)):
+    for metric, title in TITLES.items():
         series = [
             points
             for number, cohort in enumerate(cohorts)
             for mode in MODES
-            if (points := _points(cohort, number, mode, solved=solved, named=len(cohorts) > 1))
+            if (points := _points(cohort, number, mode, metric, named=len(cohorts) > 1))
         ]
         note = f"Whiskers: 95 % intervals, {METHOD}."
         if any(len(cohort.runs) > 1 for cohort in cohorts):
             note += " Each problem's value is its mean over seeds."
         if series:
             runs = [run for cohort in cohorts for run in cohort.runs]
-            unit: Unit = "share" if solved else "number"
-            panel = Panel(title, RETURN, series, unit, note)
-            most = 1.0 if solved else most_of("return", unit, "", runs)
+            unit: Unit = "share" if metric == names.SOLVED else "number"
+            panel = Panel(f"{title}, held out", RETURN, series, unit, note)
+            most = most_of("open" if unit == "share" else "return", unit, "", runs)
             yield mark_equal(bounded(panel, most), merge=len(cohorts) == 1)
 
 
-def _points(cohort: Cohort, number: int, mode: str, *, solved: bool, named: bool) -> Series | None:
+def _points(cohort: Cohort, number: int, mode: str, metric: str, *, named: bool) -> Series | None:
     x, y, low, high = [], [], [], []
     for step in sorted({e.step for run in cohort.runs for e in run.evaluations}):
-        by_run = [v for run in cohort.runs if (v := values_of(run, step, mode, solved=solved))]
+        by_run = [v for run in cohort.runs if (v := values_of(run, step, mode, metric))]
         tasks = dict.fromkeys(task for values in by_run for task in values)
         means = [fmean(v[task] for v in by_run if task in v) for task in tasks]
         if means:
-            estimated = estimate_of(_metric(solved=solved), means, _most(cohort, means))
+            estimated = estimate_of(metric, means, _most(cohort, means))
             x.append(float(step))
             y.append(estimated.mean)
             low.append(estimated.low)
@@ -81,16 +82,13 @@ def _points(cohort: Cohort, number: int, mode: str, *, solved: bool, named: bool
     return Series(label, mode, color, x, y, low, high, style="points", dashed=mode == "greedy")
 
 
-def ends_of(cohort: Cohort, mode: str, *, solved: bool) -> tuple[Values, Values]:
+def ends_of(cohort: Cohort, mode: str, metric: str) -> tuple[Values, Values]:
     """The value of each problem in the first and in the last evaluation, over all seeds.
 
     Both have the same problems; runs with fewer than two evaluations are left out.
     """
     pairs = [
-        (
-            values_of(run, steps[0], mode, solved=solved),
-            values_of(run, steps[-1], mode, solved=solved),
-        )
+        (values_of(run, steps[0], mode, metric), values_of(run, steps[-1], mode, metric))
         for run in cohort.runs
         if len(steps := [evaluation.step for evaluation in run.evaluations]) > 1
     ]
@@ -105,23 +103,15 @@ def ends_of(cohort: Cohort, mode: str, *, solved: bool) -> tuple[Values, Values]
     return over_seeds(0), over_seeds(1)
 
 
-def values_of(run: Run, step: int, mode: str, *, solved: bool) -> Values:
+def values_of(run: Run, step: int, mode: str, metric: str) -> Values:
     """The values of an evaluation, by task."""
-    for evaluation in run.evaluations:
-        if evaluation.step == step:
-            results: dict[str, TaskResult] = getattr(evaluation, mode)
-            values = {t: r.solved if solved else r.joint_return for t, r in results.items()}
-            return {task: value for task, value in values.items() if value is not None}
-    return {}
+    evaluation = next((each for each in run.evaluations if each.step == step), None)
+    return values_by_task(getattr(evaluation, mode), metric) if evaluation else {}
 
 
 def _most(cohort: Cohort, returns: Sequence[float]) -> float:
     """The largest return that there could be."""
     return max(*returns, *(largest_return(run) or 0.0 for run in cohort.runs))
-
-
-def _metric(*, solved: bool) -> str:
-    return names.SOLVED if solved else names.JOINT_RETURN
 
 
 @dataclass(frozen=True)
@@ -147,8 +137,10 @@ class Change:
 
 def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
     """Held-out results before and after training, or else the returns of the steps."""
-    solved = [change for cohort in cohorts for change in _changes(cohort, solved=True)]
-    returns = [change for cohort in cohorts for change in _changes(cohort, solved=False)]
+    solved, returns = (
+        [c for cohort in cohorts for mode in MODES if (c := _change(cohort, mode, metric))]
+        for metric in (names.SOLVED, names.JOINT_RETURN)
+    )
     if not returns:
         return Opening(_without_held_out(cohorts))
     cards = [_card("Solved, held out", solved)] if solved else []
@@ -158,20 +150,14 @@ def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
     return Opening(_sentence(solved or returns, cohorts), cards, note)
 
 
-def _changes(cohort: Cohort, *, solved: bool) -> list[Change]:
-    changes = (_change(cohort, mode, solved=solved) for mode in MODES)
-    return [change for change in changes if change]
-
-
-def _change(cohort: Cohort, mode: str, *, solved: bool) -> Change | None:
-    before, after = ends_of(cohort, mode, solved=solved)
+def _change(cohort: Cohort, mode: str, metric: str) -> Change | None:
+    before, after = ends_of(cohort, mode, metric)
     if not before:
         return None
-    metric = _metric(solved=solved)
     most = _most(cohort, [*before.values(), *after.values()])
     first, last = (estimate_of(metric, [*ends.values()], most) for ends in (before, after))
     gain = paired({metric: before}, {metric: after}, most)[metric]
-    if solved:
+    if metric == names.SOLVED:
         return Change(cohort.label, mode, first, last, gain, 1.0, "share")
     return Change(cohort.label, mode, first, last, gain, most, "points")
 
@@ -310,7 +296,7 @@ def _cells(
     """Before, after and the gain; in `short`, the gain with the two below it."""
     steps = [evaluation.step for evaluation in run.evaluations] or [0]
     ends = (steps[0], steps[-1])
-    before, after = (values_of(run, step, mode, solved=False).get(task) for step in ends)
+    before, after = (values_of(run, step, mode, names.JOINT_RETURN).get(task) for step in ends)
     if not short:
         for value in (before, after):
             yield words(NONE) if value is None else estimate(value, None, "points")

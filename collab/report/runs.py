@@ -20,7 +20,7 @@ from collab.records.run import key_of, open_run
 from collab.runs import metric_names as names
 from collab.runs.about import check_holds_run
 from collab.runs.layout import EVALUATION, METRICS, RECIPE, TRAINING
-from collab.runs.reading import each_once, read_lines, read_whole_lines
+from collab.runs.log import each_once, read_lines, read_whole_lines
 from collab.trainers.training.events import Evaluation, HeldOut
 
 MOST_COMPLAINTS = 10

@@ -72,7 +72,7 @@ def shown(reward: RewardSpec | None) -> list[ScoreColumn]:
     return columns
 
 
-def told(score: Score) -> list[str]:
+def measures_of(score: Score) -> list[str]:
     """Describe in words what a score shows besides its reward."""
     return [text for measure in MEASURES if (text := measure.told(score))]
 

@@ -16,9 +16,9 @@ from typing_extensions import TypedDict
 
 from collab.errors import CollabError, RecordError
 from collab.naming import as_name
-from collab.runs.atomic import write_atomically
+from collab.runs.atomic import write_atomically, writing
 from collab.runs.layout import EPISODES, MARKS, METRICS, RUN
-from collab.wording import plain_reason
+from collab.wording import faults
 
 RUNNING, KILLED = "running", "killed"
 """Statuses of a running run, and of one whose process is gone."""
@@ -139,16 +139,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise RecordError(f"{folder} is not a run's folder: {RUN}: {error.strerror}") from error
     except ValidationError as error:
-        raise RecordError(f"{path}: {_why(error)}") from error
-
-
-def _why(error: ValidationError) -> str:
-    first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        return f"not JSON: {first['ctx']['error']}"
-    if not first["loc"]:
-        return f"expected a mapping, got {type(first['input']).__name__}"
-    return f"{'.'.join(map(str, first['loc']))}: {plain_reason(first['msg'])}"
+        raise RecordError(f"{path}: {faults(error)[0]}") from error
 
 
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:
@@ -160,10 +151,8 @@ def write_about(folder: Path, about: Mapping[str, Any]) -> None:
     content = {key: value for key, value in about.items() if key != "process"}
     if content.get("status") == RUNNING:
         content["process"] = this_process()
-    try:
+    with writing(folder / RUN):
         write_atomically(folder / RUN, json.dumps(content, indent=2))
-    except OSError as error:
-        raise RecordError(f"{folder / RUN} cannot be written: {error.strerror}") from error
 
 
 def mark_interrupted(folder: Path) -> None:

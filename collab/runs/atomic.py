@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -27,6 +28,16 @@ def write_atomically(path: Path, text: str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def writing(path: Path, remedy: str = "") -> Iterator[None]:
+    """While entered, errors of the disk become one RecordError for `path`, with the remedy."""
+    try:
+        yield
+    except OSError as error:
+        end = f"; {remedy}" if remedy else ""
+        raise RecordError(f"{path} cannot be written: {error.strerror or error}{end}") from error
 
 
 def open_as_usual(path: Path) -> None:

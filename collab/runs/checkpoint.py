@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collab.errors import RecordError
 from collab.runs.layout import CHECKPOINT, CHECKPOINT_STATE
-from collab.wording import plain_reason
+from collab.wording import faults
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
@@ -53,10 +53,7 @@ def read_state(path: Path) -> State:
     except OSError as error:
         raise RecordError(f"{file} cannot be read: {error.strerror}; {_remedy(path)}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        why = plain_reason(first["msg"])
-        reason = f"{place + ': ' if place else ''}{why}, got {first['input']!r:.60}"
+        reason = f"{faults(error)[0]}, got {error.errors()[0]['input']!r:.60}"
         raise RecordError(f"{file}: {reason}; {_remedy(path)}") from error
     if path.name != name_of(state.step):
         raise RecordError(

@@ -16,7 +16,7 @@ from collab.naming import joint_name
 from collab.runs import metric_names as names
 from collab.runs.about import read_about, status_of
 from collab.runs.layout import EVAL, METRICS, PROBE, RUN, STUDY, TRAINING
-from collab.runs.reading import read_lines
+from collab.runs.log import read_lines
 from collab.stats import mean
 
 

@@ -4,11 +4,15 @@ removed."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from collab.errors import CollabError, RecordError
+from collab.wording import faults
 
 if TYPE_CHECKING:
     import pandas
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 class Log:
     """A file of lines, open for appending by one process."""
 
-    def __init__(self, path: Path, remedy: str = "free some room") -> None:
+    def __init__(self, path: Path, remedy: str = "free some space") -> None:
         """Open or create the file; a truncated last line is removed.
 
         `remedy` ends the message for a line that does not fit.
@@ -158,3 +162,59 @@ def to_pandas(rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
     except ImportError as error:
         raise CollabError("to_pandas needs pandas; remedy: pip install pandas") from error
     return pandas.DataFrame.from_records([dict(row) for row in rows])
+
+
+R = TypeVar("R", bound=BaseModel)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Lines(Generic[T]):
+    """The lines of a file, and complaints about it in words."""
+
+    items: list[T]
+    broken: list[str]
+    """Complaints about complete lines that are invalid."""
+    torn: str
+    """Complaint about a truncated last line, as a running run may have; or ""."""
+
+    @property
+    def complaints(self) -> list[str]:
+        """All complaints."""
+        return [*self.broken, self.torn] if self.torn else self.broken
+
+
+def read_whole_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
+    """Return the lines that are such records, and a complaint for each other line."""
+    lines = read_lines(path, kind.model_validate_json, "not an episode")
+    return lines.items, lines.complaints
+
+
+def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
+    """Yield the first item of each key, since two writers of a folder may have left duplicates."""
+    known: set[Hashable] = set()
+    for item in items:
+        if (item_key := key(item)) not in known:
+            known.add(item_key)
+            yield item
+
+
+def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T]:
+    """Parse each line; return the items, and a complaint for each line that `parse` rejects.
+
+    `parse` rejects a line by `ValueError`, `KeyError` or `TypeError`; `refused` says what the line
+    is not.
+
+    Raises:
+        RecordError: the file cannot be read.
+    """
+    lines, is_torn = whole_lines(path)
+    items, broken = [], []
+    for number, line in enumerate(lines, start=1):
+        try:
+            items.append(parse(line))
+        except (ValueError, KeyError, TypeError) as error:
+            reason = faults(error)[0] if isinstance(error, ValidationError) else str(error)
+            broken.append(f"{path}, line {number}: {refused}: {reason}")
+    torn = f"{path}: skipped the last line, which is truncated" if is_torn else ""
+    return Lines(items, broken, torn)

@@ -13,7 +13,7 @@ from collab.recipe.packing import Packing
 from collab.recipe.schema import write_recipe
 from collab.records import Episode
 from collab.runs.about import write_about
-from collab.runs.atomic import Lock
+from collab.runs.atomic import Lock, writing
 from collab.runs.layout import EPISODES, RECIPE
 from collab.runs.log import Log
 from collab.wording import option
@@ -27,13 +27,11 @@ class RunFolder:
     ) -> None:
         """Write the initial files; raises RecordError if they cannot be written."""
         self.path, self._lock = path, lock
-        try:
+        with writing(path):
             path.mkdir(parents=True, exist_ok=True)
             write_recipe(path / RECIPE, recipe, Packing(path))
             write_about(path, {**about, "status": "running"})
             self._episodes = Log(path / EPISODES)
-        except OSError as error:
-            raise RecordError(f"{path} cannot be written: {error.strerror}") from error
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> RunFolder:

@@ -7,10 +7,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from collab.distribution import install
+from collab.distribution import optional
 from collab.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -55,20 +54,10 @@ def app(
 
 def check_installed() -> None:
     """Raise RecipeError if the packages of the extra `serve` are missing."""
-    _check("serve", "prometheus_client", "starlette", "uvicorn")
+    for package in ("prometheus_client", "starlette", "uvicorn"):
+        optional(package, "serving", "serve", RecipeError)
 
 
 def check_mcp() -> None:
     """Raise RecipeError if the package of the extra `mcp` is missing."""
-    _check("mcp", "mcp")
-
-
-def _check(extra: str, *packages: str) -> None:
-    for package in packages:
-        try:
-            import_module(package)
-        except ImportError as error:
-            raise RecipeError(
-                f"serving needs the package {package}, which is not installed; install it with"
-                f" {install(extra)}"
-            ) from error
+    optional("mcp", "serving", "mcp", RecipeError)

@@ -22,7 +22,7 @@ from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import parse_json, read_mapping
 from collab.recipe.packing import Packing
 from collab.runs.about import mark_interrupted, read_about
-from collab.runs.atomic import Lock, write_atomically
+from collab.runs.atomic import Lock, write_atomically, writing
 from collab.runs.layout import RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
 from collab.stats import mean
 from collab.study.results import CellResult, Point, Status, StudyResults
@@ -53,12 +53,10 @@ class StudyFolder:
             raise RecordError(f"{path} is not empty; {remedy}give another folder with --out")
         self._check_same(spec)
         self._lock = Lock(path)
-        try:
+        with writing(path):
             data = spec.model_dump(mode="json")
             text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
             write_atomically(path / STUDY_RECIPE, text)
-        except OSError as error:
-            raise RecordError(f"{path} cannot be written: {error.strerror}") from error
         self._measure = spec.measure
         self._failures = self._read_failures()
 
@@ -129,10 +127,8 @@ class StudyFolder:
 
     def save(self, results: StudyResults) -> None:
         """Write all results; raises RecordError if the disk is full."""
-        try:
+        with writing(self.path / STUDY, "free some space"):
             write_atomically(self.path / STUDY, results.model_dump_json(indent=2))
-        except OSError as error:
-            raise RecordError(f"{self.path / STUDY}: {error.strerror}; free some space") from error
 
     def close(self) -> None:
         self._lock.release()

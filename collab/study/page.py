@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from collab.errors import RecordError
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.table import Form, ResultTable, TableCell, estimate, make_table, words
 from collab.report.panels import Panel, Series
 from collab.report.report import MOST_EPISODES, make_page, make_report
 from collab.report.runs import read_all
-from collab.runs.atomic import write_atomically
+from collab.runs.atomic import write_atomically, writing
 from collab.runs.layout import REPORT
 from collab.stats import mean
 from collab.study.results import (
@@ -48,10 +47,8 @@ def write_page(results: StudyResults, folder: Path) -> Path | None:
         notes=[*_notes(results), *report.notes],
     )
     path = folder / REPORT
-    try:
+    with writing(path, "free some space"):
         write_atomically(path, make_page(report, reading.runs))
-    except OSError as error:
-        raise RecordError(f"{path} cannot be written: {error.strerror}; free some space") from error
     return path
 
 

@@ -15,8 +15,8 @@ from collab.errors import RecipeError
 from collab.naming import as_name
 from collab.recipe import Recipe, check_functions, library, read_recipe
 from collab.recipe.base import Spec
-from collab.recipe.files import Files
 from collab.recipe.load import validate
+from collab.recipe.packing import Files
 from collab.trust import Consent, Question, joined, remember, settle
 
 RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evaluation.every_tokens")

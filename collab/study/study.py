@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from collab.errors import RecordError
+from collab.runs.atomic import writing
 from collab.study.folder import StudyFolder
 from collab.study.results import (
     CellFinished,
@@ -59,6 +59,8 @@ class Study:
         self._trust, self._emit = trust, emit or _ignore
         self._seconds: dict[str, float] = {}
         self._under_way: dict[str, Cell] = {}
+        self._results: StudyResults | None = None
+        """Final results, once the study is closed."""
 
     async def run(self, jobs: int, threads: int) -> StudyResults:
         """Train the missing cells, `jobs` at once; returns the results of all.
@@ -89,20 +91,18 @@ class Study:
         self._emit(results)
         return results
 
-    def leave(self) -> None:
-        """Mark cells under way as interrupted, if there is no time to wait."""
-        self.close()
-
     def close(self) -> StudyResults:
-        """Write the results and release the folder."""
+        """Mark cells under way as interrupted, write the results and release the folder, once."""
+        if self._results is not None:
+            return self._results
         for cell in self._under_way.values():
             self.folder.interrupted(cell)
         statuses = [self.folder.status(cell) for cell in self.cells]
         ended: StudyStatus = "failed" if "failed" in statuses else "done"
         is_whole = all(status in ("done", "failed") for status in statuses)
-        results = self._save(ended if is_whole else "interrupted")
+        self._results = self._save(ended if is_whole else "interrupted")
         self.folder.close()
-        return results
+        return self._results
 
     async def _work(self, waiting: Iterator[Cell], threads: int) -> None:
         for cell in waiting:
@@ -164,19 +164,16 @@ async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[i
     # One GPU a cell, or each would start a rank on all of them.
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": gpu}
-    try:
-        with log.open("ab") as stream:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "collab", "train", *arguments),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                env=environment,
-                start_new_session=True,  # Ctrl-C is told to it by us, once
-                preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
-            )
-    except OSError as error:
-        raise RecordError(f"{log} cannot be written: {error.strerror}") from error
+    with writing(log), log.open("ab") as stream:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "collab", "train", *arguments),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is told to it by us, once
+            preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
+        )
     try:
         status = await process.wait()
     except asyncio.CancelledError:

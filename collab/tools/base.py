@@ -15,7 +15,7 @@ from collab.errors import CollabError, RecipeError, one_line
 from collab.plugins import in_thread, load
 from collab.records import ToolSpec
 from collab.sandbox import Sandbox, Trial
-from collab.wording import plain_reason
+from collab.wording import faults
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,7 @@ def _described(
 
 def _mismatch(error: ValidationError) -> str:
     """Describe the fault of each argument, in one line."""
-    errors = [f"{'.'.join(map(str, e['loc']))}: {plain_reason(e['msg'])}" for e in error.errors()]
-    return f"the arguments do not fit: {'; '.join(errors)}"
+    return f"the arguments do not fit: {'; '.join(faults(error))}"
 
 
 SPEC = ToolSpec(

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from collab.lazy import lazy_name
+
 if TYPE_CHECKING:
     from collab.trainers.credit import Group, Weights, compare
     from collab.trainers.training.plan.plan import Plan, make_plan
@@ -19,20 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "Plan", "TrainingRun", "Weights", "compare", "make_plan"]
 
-_ROOMS = {
-    "Group": "credit",
-    "Plan": "training.plan.plan",
-    "TrainingRun": "training.run",
-    "Weights": "credit",
-    "compare": "credit",
-    "make_plan": "training.plan.plan",
-}
-
 
 def __getattr__(name: str) -> Any:
     """Import the public names on first use, so torch is loaded only when training begins."""
-    if name not in __all__:
-        raise AttributeError(f"module 'collab.trainers' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"collab.trainers.{_ROOMS[name]}"), name)
+    return lazy_name(name, __name__, __file__)

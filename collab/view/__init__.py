@@ -1,7 +1,4 @@
-"""A local page over many runs: list, filter, compare and open them, or follow running ones.
-
-`folders` finds the runs that may be read, and `server` serves the list and the reports.
-"""
+"""A local page over many runs: list, filter, compare and open them, or follow running ones."""
 
 from collab.view.server import check_installed, serve
 

@@ -78,13 +78,13 @@ def test_a_line_is_shown_before_the_next_finding_is_made(
 
     def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
         yield "first", slowly()
-        yield "second", iter([Finding("second", "c", False, "not here", "install it")])
+        yield "second", iter([Finding("c", False, "not here", "install it")])
 
     def slowly() -> Iterator[Finding]:
         seen.append(capsys.readouterr().out)
-        yield Finding("first", "a", True, "here")
+        yield Finding("a", True, "here")
         seen.append(capsys.readouterr().out)
-        yield Finding("first", "b", False, "broken", "mend it", needed=True)
+        yield Finding("b", False, "broken", "mend it", needed=True)
         seen.append(capsys.readouterr().out)
 
     monkeypatch.setattr(doctor, "examine", examine)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from collab import records
 from collab.cli.live.view import LiveReport
-from collab.cli.screen.page import Block, Column, TerminalPage
+from collab.cli.screen.page import Block, TerminalPage
 from collab.cli.screen.streams import guarded_streams, json_text
 from collab.records import Action, Decision, Episode, Failure, PartScore, Score, Turn, Usage
 from collab.runtime.events import (
@@ -121,7 +121,7 @@ def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     def colours() -> str:
         terminal = console(80, "truecolor")
         TerminalPage(terminal).blocks([Block("code", "def f(): return 1")])
-        TerminalPage(terminal).table([Column("a", style="red")], [[("1", "green")]])
+        TerminalPage(terminal).table(["a"], [[("1", "green")]])
         return text_of(terminal)
 
     assert "\x1b[3" in colours()
@@ -133,7 +133,7 @@ def test_markup_and_control_characters_are_shown_as_they_are() -> None:
     terminal = console(80)
     page = TerminalPage(terminal)
     page.line("[red]", ("\x1b]0;title\x07", "dim"))
-    page.table([Column("a")], [["[bold]x"]])
+    page.table(["a"], [["[bold]x"]])
     assert "[red]\\x1b]0;title\\x07" in text_of(terminal)
     assert "[bold]x" in text_of(terminal)
     assert clean("a\r\nb\tc\x9b1m") == "a\nb\tc\\x9b1m"

@@ -9,9 +9,8 @@ import pytest
 from rich.console import Console
 
 from collab.cli.commands import diff, show
-from collab.cli.commands.probe import show_probe
-from collab.cli.screen.page import Column, Page, PlainPage, TerminalPage
-from collab.cli.screen.results import show_evaluation, show_study
+from collab.cli.screen.page import Page, PlainPage, TerminalPage
+from collab.cli.screen.results import show_evaluation, show_probe, show_study
 from collab.evaluation.results import Results
 from collab.probe.results import TeamProbe
 from collab.study.results import CellResult, Point, StudyResults, differences, trainer_results
@@ -76,9 +75,7 @@ def test_an_evaluation_of_four_teams(project: Path, collab) -> None:
 def test_long_paths_and_texts_continue_on_the_next_line() -> None:
     narrow = terminal(60)
     path = "/somewhere/" + "x" * 60
-    narrow.table(
-        [Column("path"), Column("why"), Column("n", right=True)], [[path, "because " * 9, "123"]]
-    )
+    narrow.table(["path", "why", ">n"], [[path, "because " * 9, "123"]])
     text = shown(narrow)
     assert text.count("x") == 60
     assert text.count("because") == 9

@@ -16,7 +16,7 @@ from support.trainer_recipes import WORDS, make_game
 from typer.testing import CliRunner
 
 from collab.cli.app import app
-from collab.cli.launch.slurm import Given, Slurm, parse_slurm, sbatch_file
+from collab.cli.launch import Given, Slurm, parse_slurm, sbatch_file
 from collab.errors import RecipeError
 from collab.recipe.schema import dump_recipe
 

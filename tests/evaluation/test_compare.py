@@ -3,9 +3,8 @@
 import pytest
 from support.episodes import make_episode, make_score
 
-from collab.evaluation.compare import difference, speed_of, team_result
 from collab.evaluation.teams import EvaluatedTeam
-from collab.evaluation.values import task_values
+from collab.evaluation.values import difference, speed_of, task_values, team_result
 from collab.recipe import Recipe
 from collab.records import Problem, Scheme, Score
 

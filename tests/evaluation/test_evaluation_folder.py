@@ -109,7 +109,7 @@ def test_what_is_no_evaluation_says_so(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="is not an evaluation's folder"):
         read_results(tmp_path)
     (tmp_path / "eval.json").write_text(json.dumps({"evaluation": "x"}))
-    with pytest.raises(RecordError, match="not an evaluation: required key is missing"):
+    with pytest.raises(RecordError, match="not an evaluation: status: required key is missing"):
         read_results(tmp_path)
 
 

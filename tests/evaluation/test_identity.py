@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from collab.evaluation.identity import identity_of
+from collab.evaluation.teams import identity_of
 from collab.recipe import Recipe
 
 ROWS = [{"text": "a"}, {"text": "b"}]

@@ -10,7 +10,7 @@ import yaml
 
 import collab
 from collab.errors import RecipeError
-from collab.evaluation.shown import further_calls, shown_asserts
+from collab.evaluation.selection import further_calls, shown_asserts
 
 PROMPT = 'def area(a, b):\n    """The area of a rectangle.\n\n    assert area(2, 3) == 6\n    """\n'
 ROW = {

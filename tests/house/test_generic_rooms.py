@@ -17,7 +17,6 @@ GENERIC = ("rewards", "trainers", "evaluation", "report", "runs", "runtime", "cl
 ABOUT_CODE = (
     "rewards/code/",
     "evaluation/selection.py",
-    "evaluation/shown.py",
     "trainers/credit/games/code_like.py",
 )
 

@@ -11,7 +11,7 @@ import collab
 PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
-    {"distribution", "errors", "given", "loopback", "naming"}
+    {"distribution", "errors", "given", "lazy", "loopback", "naming"}
     | {"seeds", "signals", "stats", "syntax", "wording"},
     {"runs"},
     {"trust"},

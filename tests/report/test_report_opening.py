@@ -58,10 +58,10 @@ def test_gains_are_paired_and_of_the_maximum(trained: Path) -> None:
     assert found.most == "4.00"
     assert found.gain.startswith(f"{gain:+.2f} (")
     [plot] = found.plots
-    assert [line.row.label for line in plot.rows] == ["sampled", "greedy"]
+    assert [line.label for line in plot.rows] == ["sampled", "greedy"]
     assert [mark.before for mark in plot.rows[0].marks] == [True, False]
     assert plot.ticks[-1].text == "4"
-    before, after = plot.rows[0].row.interval.split(" → ")
+    before, after = plot.rows[0].interval.split(" → ")
     low, high = map(float, before.split(" to "))
     assert low < fmean(first.sampled[t].joint_return for t in last.sampled) < high
     assert after != before
@@ -83,7 +83,7 @@ def test_several_recipes_are_rows_of_one_plot(tmp_path: Path) -> None:
     [plot] = card(report, "Solved, held out").plots
     labels = [f"learning_rate {rate}, {mode}" for rate in ("0.0001", "0.0003")
               for mode in ("sampled", "greedy")]  # fmt: skip
-    rows = [line.row.label for line in plot.rows]
+    rows = [line.label for line in plot.rows]
     assert set(rows) <= {*labels, *(label.partition(",")[0] for label in labels)}
 
 
@@ -105,10 +105,10 @@ def test_runs_are_rows_of_one_plot(played: Path, tmp_path: Path) -> None:
     assert report.opening.sentence.startswith("other solves 100 % of the problems, played ")
     assert card(report, "Return").most == "4.00"
     [plot] = card(report, "Solved").plots
-    assert [line.row.label for line in plot.rows] == ["played", "other"]
+    assert [line.label for line in plot.rows] == ["played", "other"]
     other = plot.rows[1]
-    low, high = other.row.interval.split(" to ")
-    assert (other.row.text, high) == ("100.0 %", "100.0")
+    low, high = other.interval.split(" to ")
+    assert (other.text, high) == ("100.0 %", "100.0")
     assert float(low) < 90
     assert other.marks[0].at == 100.0
 
@@ -168,4 +168,4 @@ def test_all_rows_are_on_one_scale_up_to_the_maximum() -> None:
     assert [line.marks[0].at for line in plot.rows] == [20.0, 60.0]
     assert (plot.rows[1].marks[0].low, plot.rows[1].marks[0].high) == (40.0, 100.0)
     assert plot.zero is None
-    assert plot.rows[1].text == "b: 3"
+    assert plot.rows[1].in_words == "b: 3"

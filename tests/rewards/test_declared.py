@@ -8,7 +8,7 @@ from support.episodes import make_episode, make_part, make_score
 from collab.evaluation.values import task_values
 from collab.recipe import RewardSpec
 from collab.records import Episode
-from collab.rewards.declared import language_of, shown, title_of, told
+from collab.rewards.declared import language_of, measures_of, shown, title_of
 
 TEXT = RewardSpec.model_validate(
     {
@@ -45,8 +45,8 @@ def test_programs_show_their_tests() -> None:
     score = make_score(tests=(3, 4))
     [column] = [item for item in shown(None) if item.cell(score)]
     assert (column.head, column.cell(score), column.value(score)) == ("tests", "3/4", 0.75)
-    assert told(score) == ["3 of 4 tests"]
-    assert told(make_score()) == []
+    assert measures_of(score) == ["3 of 4 tests"]
+    assert measures_of(make_score()) == []
 
 
 def test_a_text_is_no_program() -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from collab.errors import RecordError
-from collab.runs.log import BLOCK, Log, whole_lines
-from collab.runs.reading import read_lines
+from collab.runs.log import BLOCK, Log, read_lines, whole_lines
 
 Open = Callable[..., Log]
 

@@ -19,7 +19,7 @@ from collab.records import read_episodes
 from collab.records.run import open_run
 from collab.report.report import write_report
 from collab.report.runs import read_run
-from collab.runs.reading import read_whole_lines
+from collab.runs.log import read_whole_lines
 from collab.trainers import TrainingRun, make_plan
 from collab.trainers.training.evaluations import fall
 from collab.trainers.training.events import Evaluation, HeldOut, TaskResult

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -17,8 +18,7 @@ from collab.cli.commands.view import command
 from collab.errors import RecipeError, RecordError
 from collab.runs.about import this_process
 from collab.view import check_installed
-from collab.view.folders import Folders, NoRun
-from collab.view.server import Pages
+from collab.view.server import Folders, NoRun, Pages
 
 
 def ask(server: str, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, str]:
@@ -169,10 +169,7 @@ def test_several_folders_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr("collab.view.server.import_module", refuse)
+    monkeypatch.setitem(sys.modules, "starlette", None)
     with pytest.raises(RecipeError, match=r"needs the package starlette.*collab-agents\[serve\]"):
         check_installed()
 

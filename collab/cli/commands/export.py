@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
 
 from collab.cli.options import argument, complete_runs, option
-
-Run = Annotated[
-    Path, argument("RUN", "The folder of a trained team.", autocompletion=complete_runs)
-]
-Adapters = Annotated[
-    Path | None, option("--adapters", "DIR", "Write one adapter per agent, in PEFT's format.")
-]
-Merged = Annotated[
-    Path | None, option("--merged", "DIR", "Write one model per agent, with its adapter merged.")
-]
 
 SERVED_RANK = 16
 """vLLM's default for the largest rank of an adapter."""
 
 
-def command(run: Run, *, adapters: Adapters = None, merged: Merged = None) -> None:
+def command(
+    run: Path = argument("RUN", "The folder of a trained team.", autocompletion=complete_runs),
+    *,
+    adapters: Path | None = option(
+        "--adapters", "DIR", "Write one adapter per agent, in PEFT's format."
+    ),
+    merged: Path | None = option(
+        "--merged", "DIR", "Write one model per agent, with its adapter merged."
+    ),
+) -> None:
     """Write a trained team's weights for other programs.
 
     PEFT and vLLM load the adapters as they are. Merged models need no PEFT:

@@ -6,11 +6,8 @@ import json
 import shutil
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from collab.cli.options import argument
+from collab.cli.options import argument, option
 from collab.errors import RecipeError
 
 SCAFFOLDS = Path(__file__).with_name("scaffold")
@@ -25,15 +22,14 @@ class Kind(StrEnum):
 
 
 def command(
-    folder: Annotated[Path, argument("FOLDER", "The project's folder.")] = Path(),
-    kind: Annotated[
-        Kind,
-        typer.Option(
-            metavar="KIND",
-            help="Kind of tasks: code, judged by tests; text, judged by your functions; or"
-            " environment, your game.",
-        ),
-    ] = Kind.CODE,
+    folder: Path = argument("FOLDER", "The project's folder.", default=Path()),
+    kind: Kind = option(
+        "--kind",
+        "KIND",
+        "Kind of tasks: code, judged by tests; text, judged by your functions; or"
+        " environment, your game.",
+        default=Kind.CODE,
+    ),
 ) -> None:
     """Start a project: a team, a suite and a recipe.
 

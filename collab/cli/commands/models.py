@@ -6,16 +6,15 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from collab.cli.options import flag, option
-from collab.cli.screen.page import Column, Page, Piece, open_page
+from collab.cli.screen.page import Page, Piece, open_page
 
 if TYPE_CHECKING:
     from collab.models import Model
-    from collab.models.conformance import Verdict
 
 WRITTEN = {
     "transformers": "NAME, OWNER/NAME, ./FOLDER",
@@ -32,18 +31,14 @@ MARKS = {"ok": ("ok", "green"), "failed": ("no", "bold red"), "not applicable": 
 
 
 def command(
-    check: Annotated[
-        str | None, option("--check", "MODEL", "Run the conformance suite on this model.")
-    ] = None,
-    adapter: Annotated[
-        list[str] | None,
-        option("--adapter", "DIR", "With --check: a LoRA adapter for the model. Give two."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        option("--set", "KEY=VALUE", "With --check: an option of the model. Repeatable."),
-    ] = None,
-    json: Annotated[bool, flag("--json", "Print one JSON object.")] = False,
+    check: str | None = option("--check", "MODEL", "Run the conformance suite on this model."),
+    adapter: list[str] | None = option(
+        "--adapter", "DIR", "With --check: a LoRA adapter for the model. Give two."
+    ),
+    settings: list[str] | None = option(
+        "--set", "KEY=VALUE", "With --check: an option of the model. Repeatable."
+    ),
+    json: bool = flag("--json", "Print one JSON object."),
 ) -> None:
     """List the model aliases, their sources and the engines.
 
@@ -104,62 +99,55 @@ def _show() -> None:
             f"{model.size / 1e6:.0f} MB",
             f"{model.converted / 1e6:.0f} MB",
             ("cached", "green") if model.cached else "not yet",
-            f"{model.description}; {model.license}, {model.source}",
+            (f"{model.description}; {model.license}, {model.source}", "dim"),
         ]
         for model in ALIASES.values()
     ]
     page = open_page()
-    page.table(
-        [
-            Column("alias"),
-            Column("download", right=True),
-            Column("on disk", right=True),
-            Column("fetched"),
-            Column("", style="dim"),
-        ],
-        aliases,
-    )
+    page.table(["alias", ">download", ">on disk", "fetched", ""], aliases)
     engines: list[list[Piece]] = [
         [
             (name, "bold"),
             WRITTEN.get(name, f"{name}:NAME"),
-            (spec.__doc__ or "").strip().partition("\n")[0],
+            ((spec.__doc__ or "").strip().partition("\n")[0], "dim"),
         ]
         for name, spec in ENGINES.items()
     ]
-    engines.append([("yours", "bold"), "FILE.py:FUNCTION", "A function that returns a Model."])
-    page.table([Column("engine"), Column("written"), Column("", style="dim")], engines)
+    yours = ("A function that returns a Model.", "dim")
+    engines.append([("yours", "bold"), "FILE.py:FUNCTION", yours])
+    page.table(["engine", "written", ""], engines)
 
 
 def _check(name: str, settings: Sequence[str], adapters: Sequence[str], *, json: bool) -> None:
     """Run the conformance suite on an engine and show the results; exits 1 if a check fails."""
-
     model = _open(name, settings)
-    page = None if json else open_page()
-    raise typer.Exit(asyncio.run(_conforms(model, adapters, page)))
+    raise typer.Exit(asyncio.run(_conforms(model, adapters, None if json else open_page())))
 
 
 async def _conforms(model: Model, adapters: Sequence[str], page: Page | None) -> int:
-    verdicts = await _verdicts(model, adapters, page)
-    conforms = all(verdict.outcome != "failed" for verdict in verdicts)
-    _conclude(model.name, verdicts, page, conforms=conforms)
-    status = 0 if conforms else 1
-    if not await _all_stopped():
-        sys.stdout.flush()
-        os._exit(status)
-    return status
-
-
-def _conclude(name: str, verdicts: Sequence[Verdict], page: Page | None, *, conforms: bool) -> None:
     from json import dumps
 
+    from collab.models.conformance import conform
+
+    verdicts = []
+    async for verdict in conform(model, adapters):
+        verdicts.append(verdict)
+        if page is not None:
+            mark, style = MARKS[verdict.outcome]
+            text = f"  {verdict.check:<15}  {verdict.seconds:6.1f} s  "
+            page.line((f"{mark:<2}", style), text, (verdict.why, "dim"))
+    conforms = all(verdict.outcome != "failed" for verdict in verdicts)
     if page is None:
         checks = [verdict.model_dump() for verdict in verdicts]
-        print(dumps({"model": name, "conforms": conforms, "checks": checks}))
+        print(dumps({"model": model.name, "conforms": conforms, "checks": checks}))
     elif conforms:
-        page.line((f"{name} conforms", "bold green"))
+        page.line((f"{model.name} conforms", "bold green"))
     else:
-        page.line((f"{name} does not conform", "bold red"), ": see the lines marked no")
+        page.line((f"{model.name} does not conform", "bold red"), ": see the lines marked no")
+    if not await _all_stopped():
+        sys.stdout.flush()
+        os._exit(int(not conforms))
+    return int(not conforms)
 
 
 async def _all_stopped() -> bool:
@@ -186,20 +174,3 @@ def _open(name: str, settings: Sequence[str]) -> Model:
         overrides.apply(data, setting)
     spec = validate(Checked, {"model": data}, "--check").model
     return open_model(spec, progress=View().loading)
-
-
-async def _verdicts(model: Model, adapters: Sequence[str], page: Page | None) -> list[Verdict]:
-    from collab.models.conformance import conform
-
-    verdicts = []
-    async for verdict in conform(model, adapters):
-        verdicts.append(verdict)
-        if page is not None:
-            _show_verdict(page, verdict)
-    return verdicts
-
-
-def _show_verdict(page: Page, verdict: Verdict) -> None:
-    mark, style = MARKS[verdict.outcome]
-    text = f"  {verdict.check:<15}  {verdict.seconds:6.1f} s  "
-    page.line((f"{mark:<2}", style), text, (verdict.why, "dim"))

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated
 
-from collab.cli.options import argument, complete_runs, flag, option
-
-Run = Annotated[
-    Path, argument("RUN", "The folder of a run or a training.", autocompletion=complete_runs)
-]
-To = Annotated[str, option("--to", "OWNER/NAME", "The repository on the hub.")]
-Licence = Annotated[
-    str | None, option("--licence, --license", "NAME", "Licence of the team, e.g. apache-2.0.")
-]
-Public = Annotated[bool, flag("--public", "Make a new repository public. Default: private.")]
-Staged = Annotated[bool, flag("--dry-run", "Upload nothing; write the files to a local folder.")]
-Folder = Annotated[
-    Path | None, option("--out", "DIR", "Folder for --dry-run. Default: push/OWNER-NAME.")
-]
+from collab.cli.options import argument, complete_runs, flag, option, remark
 
 
 def command(
-    run: Run,
-    to: To,
+    run: Path = argument("RUN", "The folder of a run or a training.", autocompletion=complete_runs),
+    to: str = option("--to", "OWNER/NAME", "The repository on the hub.", default=...),
     *,
-    licence: Licence = None,
-    public: Public = False,
-    dry_run: Staged = False,
-    out: Folder = None,
+    licence: str | None = option(
+        "--licence, --license", "NAME", "Licence of the team, e.g. apache-2.0."
+    ),
+    public: bool = flag("--public", "Make a new repository public. Default: private."),
+    dry_run: bool = flag("--dry-run", "Upload nothing; write the files to a local folder."),
+    out: Path | None = option("--out", "DIR", "Folder for --dry-run. Default: push/OWNER-NAME."),
 ) -> None:
     """Upload a team to the Hugging Face hub, with a model card.
 
@@ -51,15 +38,10 @@ def command(
     check_repository(to)
     if dry_run:
         folder = out or Path("push") / to.replace("/", "-")
-        _print(stage(run, folder, repository=to, licence=licence))
+        remark(stage(run, folder, repository=to, licence=licence), "note")
         print(f"{folder}: these files would be uploaded to {to}")
         return
     with tempfile.TemporaryDirectory() as place:
-        _print(stage(run, Path(place), repository=to, licence=licence))
+        remark(stage(run, Path(place), repository=to, licence=licence), "note")
         name = push(Path(place), to, private=not public)
     print(f"uploaded; use it with: collab run {name}")
-
-
-def _print(notes: list[str]) -> None:
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from math import fsum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from collab.cli.options import Json, Out, Trust, argument
+from collab.cli.options import JSON, OUT, TRUST, argument, remark
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ _READ = "; to run it again, read these files and give --trust"
 
 
 def command(
-    run: Annotated[Path, argument("RUN", "The folder of a run.")],
-    json: Json = False,
-    out: Out = None,
-    trust: Trust = False,
+    run: Path = argument("RUN", "The folder of a run."),
+    json: bool = JSON,
+    out: Path | None = OUT,
+    trust: bool = TRUST,
 ) -> None:
     """Run a recorded run again without a model, and compare.
 
@@ -48,8 +48,7 @@ def command(
     from collab.trust import settle
 
     record = open_run(run)
-    for complaint in record.complaints:
-        print(f"warning: {complaint}", file=sys.stderr)
+    remark(record.complaints)
     recipe, question = read_recipe(str(run))
     if gone := [name for name in of_python_in(recipe) if given(name) is None]:
         why = f"functions passed in Python are not in a file: {', '.join(gone)}"
@@ -65,8 +64,7 @@ def command(
     if played.status == "interrupted":
         raise typer.Exit(130)
     differences = compare(record.episodes, played.episodes)
-    for difference in differences:
-        print(f"differs: {difference}", file=sys.stderr)
+    remark(differences, "differs")
     if not differences:
         same = f"the same: rewards and tokens of {counted(len(record.episodes), 'episode')}"
         print(same, file=sys.stderr if json else sys.stdout)
@@ -83,8 +81,7 @@ def _add_up(episodes: list[Episode], why: str, remedy: str = "") -> int:
         and abs((points := fsum(p.points for p in turn.score.parts)) - (total := turn.score.reward))
         > 1e-9
     ]
-    for difference in wrong:
-        print(f"differs: {difference}", file=sys.stderr)
+    remark(wrong, "differs")
     print(
         f"{why}\nso collab ran nothing; it added up the recorded rewards of {len(episodes)}"
         f" episodes{remedy}",

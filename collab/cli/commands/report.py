@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated
 
-from collab.cli.options import argument, complete_runs, flag, option
+from collab.cli.options import argument, complete_runs, flag, option, remark
 from collab.runs.layout import REPORT
 from collab.wording import counted
 
 
 def command(
-    runs: Annotated[
-        list[Path],
-        argument("RUN", "Folders of runs, trainings or evaluations.", autocompletion=complete_runs),
-    ],
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "FILE",
-            "The HTML file. Default: report.html in the run's folder, or here for several runs.",
-        ),
-    ] = None,
-    episodes: Annotated[
-        int | None, option("--episodes", "N", "Largest number of episodes. Default: 2000.", min=1)
-    ] = None,
-    browse: Annotated[bool, flag("--open", "Open the file in the browser.")] = False,
+    runs: list[Path] = argument(
+        "RUN", "Folders of runs, trainings or evaluations.", autocompletion=complete_runs
+    ),
+    out: Path | None = option(
+        "--out",
+        "FILE",
+        "The HTML file. Default: report.html in the run's folder, or here for several runs.",
+    ),
+    episodes: int | None = option(
+        "--episodes", "N", "Largest number of episodes. Default: 2000.", min=1
+    ),
+    browse: bool = flag("--open", "Open the file in the browser."),
 ) -> None:
     """Write one HTML file about runs: curves, comparisons and episodes.
 
@@ -43,8 +37,7 @@ def command(
     single = len(runs) == 1 and runs[0].is_dir()
     target = out or (runs[0] / REPORT if single else Path(REPORT))
     report = write_report(runs, target, most=episodes or MOST_EPISODES)
-    for note in report.notes:
-        print(f"warning: {note}", file=sys.stderr)
+    remark(report.notes)
     size = target.stat().st_size
     print(f"{target}: {counted(len(report.shown), 'episode')}, {size / 1e6:.1f} MB")
     if browse:

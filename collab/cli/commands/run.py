@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from collab.cli.options import (
-    DryRun,
-    Isolation,
-    Json,
-    ModelName,
-    Problems,
-    RunOut,
-    Samples,
-    Seed,
-    Settings,
-    ShowRecipe,
-    Team,
-    Trust,
-    Workers,
+    DRY_RUN,
+    JSON,
+    MODEL,
+    PROBLEMS,
+    RUN_OUT,
+    SAMPLES,
+    SANDBOX,
+    SEED,
+    SETTINGS,
+    SHOW_RECIPE,
+    TEAM,
+    TRUST,
+    WORKERS,
     consent,
     flag,
     option,
+    remark,
     send_spans,
     suite_of,
     with_sandbox,
@@ -37,40 +37,33 @@ if TYPE_CHECKING:
     from collab.cli.live.view import View
     from collab.recipe import Recipe
     from collab.records import Episode, Problem
-    from collab.runtime.best_of import BestOf
+    from collab.runtime.events import BestOf
 
 
-BestOfOption = Annotated[
-    int | None,
-    option(
+def command(
+    team: str = TEAM,
+    *,
+    task: list[str] | None = PROBLEMS,
+    model: str | None = MODEL,
+    settings: list[str] | None = SETTINGS,
+    samples: int | None = SAMPLES,
+    best_of: int | None = option(
         "--best-of",
         "G",
         "Play G samples, score all combinations of the agents' answers and keep the best.",
         min=2,
     ),
-]
-RequireSolved = Annotated[
-    bool, flag("--require-solved, --require-pass", "Exit 1 unless every episode is solved.")
-]
-
-
-def command(
-    team: Team,
-    *,
-    task: Problems = None,
-    model: ModelName = None,
-    settings: Settings = None,
-    samples: Samples = None,
-    best_of: BestOfOption = None,
-    seed: Seed = None,
-    sandbox: Isolation = None,
-    workers: Workers = None,
-    trust: Trust = False,
-    json: Json = False,
-    out: RunOut = None,
-    require_solved: RequireSolved = False,
-    dry_run: DryRun = False,
-    show_recipe: ShowRecipe = False,
+    seed: int | None = SEED,
+    sandbox: str | None = SANDBOX,
+    workers: int | None = WORKERS,
+    trust: bool = TRUST,
+    json: bool = JSON,
+    out: Path | None = RUN_OUT,
+    require_solved: bool = flag(
+        "--require-solved, --require-pass", "Exit 1 unless every episode is solved."
+    ),
+    dry_run: bool = DRY_RUN,
+    show_recipe: bool = SHOW_RECIPE,
 ) -> None:
     """Run a team on problems and score the results.
 
@@ -118,8 +111,7 @@ def _check(recipe: Recipe, model: str | None, best_of: int | None) -> None:
     from collab.runtime.best_of import check_best_of
     from collab.runtime.notes import unused
 
-    for note in unused(recipe, model):
-        print(f"note: {note}", file=sys.stderr)
+    remark(unused(recipe, model), "note")
     if best_of is not None:
         check_best_of(recipe, best_of)
 
@@ -178,17 +170,14 @@ def _combine(
     """Find, record and show the best combination of each problem's answers."""
     import asyncio
 
-    from collab.cli.live.view import JsonView
-    from collab.runs.atomic import write_atomically
+    from collab.runs.atomic import write_atomically, writing
     from collab.runs.layout import BEST
     from collab.runtime.best_of import best_of
 
     bests = asyncio.run(best_of(recipe, problems, episodes))
     lines = [best.model_dump_json() for best in bests]
-    write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
+    with writing(folder / BEST):
+        write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
     for best in bests:
-        if isinstance(view, JsonView):
-            view.see(best)
-        else:
-            open_page().line(best.told())
+        view.see(best)
     return bests

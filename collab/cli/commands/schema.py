@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from collab.cli.options import argument
 
 
 def command(
-    part: Annotated[
-        str, argument("recipe|team|task|reward|trainer", "The kind of file.")
-    ] = "recipe",
+    part: str = argument("recipe|team|task|reward|trainer", "The kind of file.", default="recipe"),
 ) -> None:
     """Print the JSON Schema of your YAML files, for editors.
 

@@ -8,14 +8,14 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from collab.cli.options import (
-    Isolation,
-    Settings,
-    Trust,
+    SANDBOX,
+    SETTINGS,
+    TRUST,
     argument,
     consent,
     flag,
@@ -36,23 +36,24 @@ if TYPE_CHECKING:
 _MAX_CHARACTERS = 1 << 26
 HELPER = "aux"
 
+_UNSCORED: dict[str, Any] = {
+    **dict.fromkeys(("solved", "tests", "reward", "maximum"), None),
+    **{"parts": [], "flags": [], "failures": [], "schemes": [], "isolation": None},
+}
+"""The keys of a score in JSON, and their values without one."""
+
 
 def command(
-    address: Annotated[str, argument("ADDRESS", "One problem, SUITE/ID.")],
-    programs: Annotated[
-        list[str] | None, argument("PROGRAM.py", "Files with whole programs.")
-    ] = None,
+    address: str = argument("ADDRESS", "One problem, SUITE/ID."),
+    programs: list[str] | None = argument("PROGRAM.py", "Files with whole programs.", default=None),
     *,
-    agent: Annotated[
-        list[str] | None,
-        option("--agent", "NAME=FILE", "File with an agent's answer. Repeatable."),
-    ] = None,
-    settings: Settings = None,
-    sandbox: Isolation = None,
-    trust: Trust = False,
-    json: Annotated[
-        bool, flag("--json", "Print one JSON object per program, each on its own line.")
-    ] = False,
+    agent: list[str] | None = option(
+        "--agent", "NAME=FILE", "File with an agent's answer. Repeatable."
+    ),
+    settings: list[str] | None = SETTINGS,
+    sandbox: str | None = SANDBOX,
+    trust: bool = TRUST,
+    json: bool = flag("--json", "Print one JSON object per program, each on its own line."),
 ) -> None:
     """Score programs or texts that already exist.
 
@@ -110,22 +111,14 @@ class Result:
     def as_json(self, address: str) -> str:
         from json import dumps
 
-        score = self.score
-        data: dict[str, Any] = {"task": address, "file": self.file}
-        data["solved"] = score.solved if score else None
-        data["tests"] = score.tests.model_dump() if score and score.tests else None
-        data["reward"] = score.reward if score else None
-        data["maximum"] = score.maximum if score else None
-        parts = score.parts if score else ()
-        data["parts"] = [{**part.model_dump(), "points": part.points} for part in parts]
-        data["flags"] = list(score.flags) if score else []
-        data["failures"] = list(score.failures) if score else []
-        data["schemes"] = [scheme.model_dump() for scheme in score.schemes] if score else []
-        data["isolation"] = score.isolation if score else None
+        data: dict[str, Any] = {"task": address, "file": self.file, **_UNSCORED}
+        if self.score:
+            data |= self.score.model_dump(include=set(_UNSCORED))
+            parts = self.score.parts
+            data["parts"] = [{**part.model_dump(), "points": part.points} for part in parts]
         failure = self.failure
-        data["failure"] = {"type": failure.type, "message": failure.message} if failure else None
-        data["seconds"] = round(self.seconds, 6)
-        return dumps(data)
+        data["failure"] = failure.model_dump(include={"type", "message"}) if failure else None
+        return dumps({**data, "seconds": round(self.seconds, 6)})
 
 
 def _recipe(address: str, settings: list[str], trust: Consent) -> Recipe:

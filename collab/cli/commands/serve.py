@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from collab.cli.options import (
-    Isolation,
-    ModelName,
-    Settings,
-    Trust,
+    MODEL,
+    SANDBOX,
+    SETTINGS,
+    TRUST,
     argument,
     complete_teams,
     consent,
@@ -25,106 +25,73 @@ if TYPE_CHECKING:
     from collab.serving.settings import Settings as Serving
 
 
-Teams = Annotated[
-    list[str],
-    argument(
+def command(
+    teams: list[str] = argument(
         "TEAM|RECIPE|RUN",
         "Names of teams, team or recipe files, or folders of runs.",
         autocompletion=complete_teams,
     ),
-]
-Names = Annotated[
-    list[str] | None,
-    option("--name", "NAME", "Name of a team for clients; one per team. Default: the team's name."),
-]
-Host = Annotated[str, option("--host", "HOST", "Address to listen on.")]
-Port = Annotated[
-    int, option("--port", "PORT", "Port to listen on; 0 picks a free one.", min=0, max=65535)
-]
-Field = Annotated[
-    str | None,
-    option(
+    *,
+    name: list[str] | None = option(
+        "--name", "NAME", "Name of a team for clients; one per team. Default: the team's name."
+    ),
+    host: str = option("--host", "HOST", "Address to listen on.", default="127.0.0.1"),
+    port: int = option(
+        "--port", "PORT", "Port to listen on; 0 picks a free one.", min=0, max=65535, default=8000
+    ),
+    model: str | None = MODEL,
+    settings: list[str] | None = SETTINGS,
+    field: str | None = option(
         "--field",
         "NAME",
         "Task field that gets the user's text. Default: the only field, else prompt.",
     ),
-]
-History = Annotated[
-    str,
-    option(
+    history: str = option(
         "--history",
         "refuse|join",
         "Earlier messages of a conversation: refuse them, or put them first.",
+        default="refuse",
     ),
-]
-AllowSampling = Annotated[bool, flag("--allow-sampling", "Let requests set temperature and top_p.")]
-NoDetails = Annotated[bool, flag("--no-details", "Leave out what each agent wrote.")]
-Mcp = Annotated[
-    str | None,
-    option(
+    allow_sampling: bool = flag("--allow-sampling", "Let requests set temperature and top_p."),
+    no_details: bool = flag("--no-details", "Leave out what each agent wrote."),
+    mcp: str | None = option(
         "--mcp",
         "http|stdio",
         "Offer each team as an MCP tool: also at /mcp, or only on stdin and stdout.",
     ),
-]
-RunCode = Annotated[bool, flag("--run-code", "Let feedback run the agents' code in the sandbox.")]
-Record = Annotated[
-    Path | None, option("--record", "DIR", "Save all episodes here, with the users' texts.")
-]
-Keys = Annotated[
-    list[str] | None,
-    option(
+    run_code: bool = flag("--run-code", "Let feedback run the agents' code in the sandbox."),
+    record: Path | None = option(
+        "--record", "DIR", "Save all episodes here, with the users' texts."
+    ),
+    key: list[str] | None = option(
         "--key",
         "KEY",
         "Key that clients must send. Process lists show it; COLLAB_API_KEYS=KEY,KEY does not.",
     ),
-]
-Origins = Annotated[
-    list[str] | None,
-    option("--origin", "URL", "Allow requests from web pages of this origin. Repeatable."),
-]
-Concurrency = Annotated[
-    int | None,
-    option(
+    origin: list[str] | None = option(
+        "--origin", "URL", "Allow requests from web pages of this origin. Repeatable."
+    ),
+    concurrency: int | None = option(
         "--concurrency", "N", "Episodes at the same time. Default: the recipe's concurrency.", min=1
     ),
-]
-Queue = Annotated[
-    int, option("--queue", "N", "Requests that may wait; further requests get status 429.", min=0)
-]
-Seconds = Annotated[
-    float, option("--seconds", "S", "Time limit of an episode, in seconds.", min=0.1)
-]
-MaxBody = Annotated[int, option("--max-body", "BYTES", "Size limit of a request, in bytes.", min=1)]
-Drain = Annotated[
-    float, option("--drain", "S", "Seconds to finish answers in progress after SIGTERM.", min=0)
-]
-
-
-def command(
-    teams: Teams,
-    *,
-    name: Names = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    model: ModelName = None,
-    settings: Settings = None,
-    field: Field = None,
-    history: History = "refuse",
-    allow_sampling: AllowSampling = False,
-    no_details: NoDetails = False,
-    mcp: Mcp = None,
-    run_code: RunCode = False,
-    record: Record = None,
-    key: Keys = None,
-    origin: Origins = None,
-    concurrency: Concurrency = None,
-    queue: Queue = 256,
-    seconds: Seconds = 600.0,
-    max_body: MaxBody = 1_000_000,
-    drain: Drain = 30.0,
-    sandbox: Isolation = None,
-    trust: Trust = False,
+    queue: int = option(
+        "--queue",
+        "N",
+        "Requests that may wait; further requests get status 429.",
+        min=0,
+        default=256,
+    ),
+    seconds: float = option(
+        "--seconds", "S", "Time limit of an episode, in seconds.", min=0.1, default=600.0
+    ),
+    max_body: int = option(
+        "--max-body", "BYTES", "Size limit of a request, in bytes.", min=1, default=1_000_000
+    ),
+    drain: float = option(
+        "--drain", "S", "Seconds to finish answers in progress after SIGTERM.", min=0, default=30.0
+    ),
+    sandbox: str | None = SANDBOX,
+    trust: bool = TRUST,
 ) -> None:
     """Serve teams behind OpenAI's API.
 

@@ -6,46 +6,34 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from collab.cli.options import argument, complete_runs, flag, option
-from collab.cli.screen.page import BAD, GOOD, WARN, Block, Column, Page, Piece, open_page
+from collab.cli.options import argument, complete_runs, flag, option, remark
+from collab.cli.screen.page import BAD, DIM, GOOD, WARN, Page, Piece, open_page
 from collab.errors import RecipeError, RecordError
-from collab.wording import counted
 
 if TYPE_CHECKING:
-    from collab.records import Decision, Episode, Turn
+    from collab.records import Episode, Turn
     from collab.rewards.declared import ScoreColumn
     from collab.runs.listing import Listed
 
 
-_RUNS = (
-    Column("run"),
-    Column("began"),
-    Column("kind"),
-    Column("team"),
-    Column("task"),
-    Column("status"),
-    Column("return", right=True),
-    Column("solved", right=True),
-)
+_RUNS = ("run", "began", "kind", "team", "task", "status", ">return", ">solved")
 
 
 def command(
-    run: Annotated[
-        Path | None,
-        argument(
-            "RUN", "The folder of a run. Default: a list of all runs.", autocompletion=complete_runs
-        ),
-    ] = None,
-    episode: Annotated[
-        str | None, argument("EPISODE", "An episode's id, problem or number in the list.")
-    ] = None,
-    turn: Annotated[
-        int | None, option("--turn", "N", "Show only this turn, counted from 1.", min=1)
-    ] = None,
-    agent: Annotated[str | None, option("--agent", "NAME", "Show only this agent.")] = None,
-    json: Annotated[bool, flag("--json", "Print the records as JSON lines.")] = False,
+    run: Path | None = argument(
+        "RUN",
+        "The folder of a run. Default: a list of all runs.",
+        autocompletion=complete_runs,
+        default=None,
+    ),
+    episode: str | None = argument(
+        "EPISODE", "An episode's id, problem or number in the list.", default=None
+    ),
+    turn: int | None = option("--turn", "N", "Show only this turn, counted from 1.", min=1),
+    agent: str | None = option("--agent", "NAME", "Show only this agent."),
+    json: bool = flag("--json", "Print the records as JSON lines."),
 ) -> None:
     """List runs, or show the episodes of one run.
 
@@ -126,8 +114,7 @@ def _show_evaluation(folder: Path, *, json: bool) -> None:
         page = open_page()
         show_evaluation(page, record.results)
         page.line(f"episodes of a team: collab show {folder}/TEAM; ", (_teams_in(folder), "bold"))
-    for complaint in record.complaints:
-        print(f"warning: {complaint}", file=sys.stderr)
+    remark(record.complaints)
     if record.results is None:
         raise RecordError(f"{folder}: show one of its teams: {_teams_in(folder)}")
 
@@ -141,6 +128,7 @@ def _teams_in(folder: Path) -> str:
 def _show_run(
     run: Path, episode: str | None, turn: int | None, agent: str | None, *, json: bool
 ) -> None:
+    from collab.cli.screen.episode import show_episode
     from collab.cli.screen.results import show_gains
     from collab.cli.screen.streams import json_text
     from collab.recipe.schema import reward_in
@@ -160,9 +148,8 @@ def _show_run(
             show_gains(page, gains)
     else:
         for item in chosen:
-            _show(open_page(), item, whole=turn is None)
-    for complaint in record.complaints:
-        print(f"warning: {complaint}", file=sys.stderr)
+            show_episode(open_page(), item, decisions=True, whole=turn is None)
+    remark(record.complaints)
 
 
 def _show_list(
@@ -172,14 +159,12 @@ def _show_list(
     if about:
         models = ", ".join(sorted(set(about.get("models", {}).values())))
         page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")
-    columns = [Column("", right=True, style="dim"), Column("episode"), Column("verdict")]
     scores = [episode.score for episode in episodes if episode.score]
     declared = [item for item in declared if any(map(item.cell, scores))]
-    heads = ["return", "of", *(item.head for item in declared), "turns", "tokens"]
-    columns += [Column(name, right=True) for name in heads]
+    heads = [f">{item.head}" for item in declared]
+    columns = [">", "episode", "verdict", ">return", ">of", *heads, ">turns", ">tokens"]
     has_schemes = any(score.scheme for score in scores)
-    columns += [Column("scheme")] * has_schemes
-    columns += [Column("flags", style="yellow")]
+    columns += [*["scheme"] * has_schemes, "flags"]
     rows = [_episode_row(n, episode, declared, has_schemes) for n, episode in enumerate(episodes)]
     page.table(columns, rows)
 
@@ -204,8 +189,8 @@ def _episode_row(
     turns = f"{played} of {episode.horizon}" if episode.unplayed else played
     counts = [*measured, turns, str(tokens)]
     scheme = [(score.scheme if score else None) or "-"] * has_schemes
-    flags = ", ".join(score.flags) if score else ""
-    return [str(number), episode.id, verdict, *earned, *counts, *scheme, flags or "-"]
+    flags = (", ".join(score.flags) if score else "") or "-"
+    return [(str(number), DIM), episode.id, verdict, *earned, *counts, *scheme, (flags, WARN)]
 
 
 def _select(episodes: list[Episode], name: str) -> list[Episode]:
@@ -258,46 +243,3 @@ def _of_agent(turn: Turn, agent: str) -> Turn:
             "feedback": {name: f for name, f in turn.feedback.items() if name == agent},
         }
     )
-
-
-def _show(page: Page, episode: Episode, *, whole: bool) -> None:
-    from collab.cli.screen import episode as view
-
-    page.heading(episode.id)
-    page.line((f"seed {episode.seed}, {episode.seconds:.1f} s, {episode.started}", "dim"))
-    before: float | None = None
-    for turn in episode.turns:
-        page.line()
-        page.line((f"turn {turn.index + 1}", "bold"))
-        for decision in turn.decisions:
-            _show_decision(page, decision)
-        view.show_work(page, turn)
-        if turn.score:
-            view.show_score(page, turn.score, before)
-        view.show_feedback(page, turn)
-        before = turn.score.reward if turn.score else None
-    if whole:
-        view.show_end(page, episode)
-    elif episode.failure:
-        view.show_failure(page, episode.failure)
-    page.line()
-
-
-def _show_decision(page: Page, decision: Decision) -> None:
-    from collab.cli.screen.episode import call_block
-
-    action = decision.action
-    place = f"{decision.agent}, round {decision.round + 1}" if decision.round else decision.agent
-    blocks: list[Block] = [
-        Block(f"{place} observes: {message.role}", message.content, "text")
-        for message in decision.observation
-    ]
-    title = f"{place} responds: {counted(action.usage.new_tokens, 'token')}, {action.seconds:.1f} s"
-    title += f", {action.finish_reason}, {action.model}"
-    title += f", adapter {action.adapter}" if action.adapter else ""
-    if action.logprobs:
-        mean = sum(action.logprobs) / len(action.logprobs)
-        title += f", log-prob {mean:.2f} per token, least {min(action.logprobs):.2f}"
-    calls = [call_block(place, call) for call in action.tool_calls if call.id]
-    for block in (*blocks, Block(title, action.text, "text"), *calls):
-        page.blocks([block])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from collab.cli.options import Json, Trust, argument, consent, flag, option
+from collab.cli.options import JSON, TRUST, argument, consent, flag, option
 from collab.cli.screen.page import open_page
 
 if TYPE_CHECKING:
@@ -16,33 +16,18 @@ if TYPE_CHECKING:
     from collab.trainers import Plan
 
 
-StudyFile = Annotated[
-    Path, argument("STUDY.yaml", "A study file: trainers, suites, seeds and a budget.")
-]
-Resume = Annotated[bool, flag("--resume", "Continue a study; finished runs are kept.")]
-Retry = Annotated[bool, flag("--retry", "With --resume: also continue runs that failed.")]
-Jobs = Annotated[
-    int | None,
-    option("--jobs", "N", "Runs at once. Default: as many as the machine can handle.", min=1),
-]
-StudyDryRun = Annotated[
-    bool, flag("--dry-run", "Check every run and show the plan; train nothing.")
-]
-StudyOut = Annotated[
-    Path | None, option("--out", "DIR", "The study's folder. Default: studies/NAME.")
-]
-
-
 def command(
-    study: StudyFile,
+    study: Path = argument("STUDY.yaml", "A study file: trainers, suites, seeds and a budget."),
     *,
-    resume: Resume = False,
-    retry: Retry = False,
-    jobs: Jobs = None,
-    dry_run: StudyDryRun = False,
-    trust: Trust = False,
-    json: Json = False,
-    out: StudyOut = None,
+    resume: bool = flag("--resume", "Continue a study; finished runs are kept."),
+    retry: bool = flag("--retry", "With --resume: also continue runs that failed."),
+    jobs: int | None = option(
+        "--jobs", "N", "Runs at once. Default: as many as the machine can handle.", min=1
+    ),
+    dry_run: bool = flag("--dry-run", "Check every run and show the plan; train nothing."),
+    trust: bool = TRUST,
+    json: bool = JSON,
+    out: Path | None = option("--out", "DIR", "The study's folder. Default: studies/NAME."),
 ) -> None:
     """Compare trainers at equal numbers of generated tokens.
 
@@ -119,10 +104,8 @@ def _run(
             print(f"report: {page}", file=sys.stderr)
         status = int(results.status == "failed")
 
-    try:
-        is_done = run_to_end(main(), run.leave)
-    finally:
-        view.close()
-    if not is_done:
-        print(f"interrupted; continue with --resume (in {folder})", file=sys.stderr)
-    return status if is_done else 130
+    def finish(_: object) -> str:
+        run.close()
+        return f"; continue with --resume (in {folder})"
+
+    return status if run_to_end(main(), view, finish) else 130

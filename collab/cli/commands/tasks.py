@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from collab.cli.options import Trust, argument, consent, flag
-from collab.cli.screen.page import Column, Piece, open_page
+from collab.cli.options import TRUST, argument, consent, flag
+from collab.cli.screen.page import Piece, open_page, show_components
 from collab.errors import RecipeError
 from collab.wording import counted
 
@@ -22,11 +23,9 @@ _WIDTH = 100
 
 
 def command(
-    suite: Annotated[str | None, argument("SUITE", "A suite's name or a data file.")] = None,
-    trust: Trust = False,
-    check: Annotated[
-        bool, flag("--check", "Run the conformance suite on the suite's environment.")
-    ] = False,
+    suite: str | None = argument("SUITE", "A suite's name or a data file.", default=None),
+    trust: bool = TRUST,
+    check: bool = flag("--check", "Run the conformance suite on the suite's environment."),
 ) -> None:
     """List the suites, or the problems of one suite.
 
@@ -50,16 +49,15 @@ def command(
 
 
 def _suites() -> None:
-    from collab.recipe import documents, library
+    from collab.recipe import documents
 
-    rows: list[list[Piece]] = []
-    for name, path in library.components("task"):
+    def row(path: Path) -> list[Piece]:
         data = documents.read_mapping(path)
         origin = "environment" if "environment" in data else _source(data.get("source"))
-        rows.append([(name, "bold"), origin, str(data.get("description", ""))])
-    page = open_page()
-    page.table([Column("suite"), Column("source"), Column("description")], rows)
-    page.line(("problems of one: collab tasks SUITE", "dim"))
+        return [origin, str(data.get("description", ""))]
+
+    columns = ["suite", "source", "description"]
+    show_components("task", columns, row, "problems of one: collab tasks SUITE")
 
 
 def _source(source: Any) -> str:
@@ -79,9 +77,11 @@ def _problems(name: str, trust: Consent) -> None:
     spec, question = read_task(name)
     settle(about_rows(spec, question), trust)
     suite = open_suite(spec)
-    rows = [[problem.address, _first_line(problem.public)] for problem in suite.select("")]
+    rows: list[list[Piece]] = [
+        [problem.address, (_first_line(problem.public), "dim")] for problem in suite.select("")
+    ]
     page = open_page()
-    page.table([Column("address"), Column("problem", style="dim")], rows)
+    page.table(["address", "problem"], rows)
     splits = ", ".join(f"{spec.name}/{split} ({rows})" for split, rows in spec.splits.items())
     count = counted(len(suite), "problem")
     page.line((f"{count}{f'; splits: {splits}' if splits else ''}", "dim"))

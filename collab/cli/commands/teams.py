@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
 
 from collab.cli.options import argument
-from collab.cli.screen.page import Block, Column, open_page
-from collab.errors import RecipeError
+from collab.cli.screen.page import Block, Piece, open_page, show_components
 from collab.wording import counted
 
 
 def command(
-    team: Annotated[str | None, argument("TEAM", "A team's name or file.")] = None,
+    team: str | None = argument("TEAM", "A team's name or file.", default=None),
 ) -> None:
     """List the teams, or show one with its agents and prompts.
 
@@ -29,21 +28,13 @@ def command(
 
 def _teams() -> None:
     from collab.recipe import read_recipe
-    from collab.recipe.library import components
 
-    rows: list[Any] = []
-    for name, path in components("team"):
-        try:
-            spec = read_recipe(str(path))[0].team
-        except RecipeError as error:
-            rows.append([(name, "bold"), "-", "-", (f"broken: {error}", "red")])
-            continue
-        rows.append([(name, "bold"), ", ".join(spec.agents), str(spec.protocol), spec.description])
-    columns = [Column("team"), Column("agents"), Column("protocol")]
-    columns.append(Column("description"))
-    page = open_page()
-    page.table(columns, rows)
-    page.line(("its prompts: collab teams TEAM", "dim"))
+    def row(path: Path) -> list[Piece]:
+        spec = read_recipe(str(path))[0].team
+        return [", ".join(spec.agents), str(spec.protocol), spec.description]
+
+    columns = ["team", "agents", "protocol", "description"]
+    show_components("team", columns, row, "its prompts: collab teams TEAM")
 
 
 def _team(name: str) -> None:

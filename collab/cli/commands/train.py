@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from collab.cli.launch.place import Gpus, RanksHere, ranks_wanted
+from collab.cli.launch import ranks_wanted
 from collab.cli.options import (
-    DryRun,
-    Isolation,
-    Json,
-    ModelName,
-    Settings,
-    ShowRecipe,
-    Trust,
-    Workers,
+    DRY_RUN,
+    JSON,
+    MODEL,
+    SANDBOX,
+    SETTINGS,
+    SHOW_RECIPE,
+    TRUST,
+    WORKERS,
     argument,
     complete_runs,
     complete_suites,
@@ -31,82 +31,59 @@ from collab.cli.options import (
 from collab.cli.screen.page import open_page
 
 if TYPE_CHECKING:
-    from collab.cli.launch.slurm import Given
+    from collab.cli.launch import Given
     from collab.recipe import Recipe
     from collab.trainers import Plan
     from collab.trainers.learner.ranks import Ranks
 
 
-TrainableRecipe = Annotated[
-    str | None,
-    argument(
+def command(
+    recipe: str | None = argument(
         "RECIPE|TEAM|FOLDER",
         "A recipe file, a team's name, or a trained team's folder.",
         autocompletion=complete_teams,
+        default=None,
     ),
-]
-Suite = Annotated[
-    str | None,
-    option(
+    *,
+    task: str | None = option(
         "--task, -t",
         "SUITE[/TASKS]",
         "Replace the recipe's tasks, e.g. humaneval/0-19.",
         autocompletion=complete_suites,
     ),
-]
-Trainer = Annotated[
-    str | None,
-    option(
+    trainer: str | None = option(
         "--trainer",
         "NAME",
         "Replace the recipe's trainer. Default: magrpo.",
         autocompletion=complete_trainers,
     ),
-]
-SeedOfTraining = Annotated[
-    int | None, option("--seed", "N", "Random seed; the same seed gives the same training.", min=0)
-]
-Resume = Annotated[
-    Path | None,
-    option(
+    model: str | None = MODEL,
+    settings: list[str] | None = SETTINGS,
+    seed: int | None = option(
+        "--seed", "N", "Random seed; the same seed gives the same training.", min=0
+    ),
+    resume: Path | None = option(
         "--resume", "RUN", "Continue a run from its last checkpoint.", autocompletion=complete_runs
     ),
-]
-TrainingOut = Annotated[Path | None, option("--out", "DIR", "Folder of the run. Default: runs/ID.")]
-Card = Annotated[
-    str | None,
-    option("--card", "NAME|GB", "With --dry-run: plan for this GPU, e.g. h100, rtx4090 or 24."),
-]
-SlurmJob = Annotated[
-    str | None,
-    option(
+    sandbox: str | None = SANDBOX,
+    workers: int | None = WORKERS,
+    trust: bool = TRUST,
+    json: bool = JSON,
+    out: Path | None = option("--out", "DIR", "Folder of the run. Default: runs/ID."),
+    card: str | None = option(
+        "--card", "NAME|GB", "With --dry-run: plan for this GPU, e.g. h100, rtx4090 or 24."
+    ),
+    slurm: str | None = option(
         "--slurm",
         "nodes=N,gpus=N",
         "Submit a SLURM job; also partition=, account=, time=, template=.",
     ),
-]
-
-
-def command(
-    recipe: TrainableRecipe = None,
-    *,
-    task: Suite = None,
-    trainer: Trainer = None,
-    model: ModelName = None,
-    settings: Settings = None,
-    seed: SeedOfTraining = None,
-    resume: Resume = None,
-    sandbox: Isolation = None,
-    workers: Workers = None,
-    trust: Trust = False,
-    json: Json = False,
-    out: TrainingOut = None,
-    card: Card = None,
-    slurm: SlurmJob = None,
-    dry_run: DryRun = False,
-    show_recipe: ShowRecipe = False,
-    gpus: Gpus = None,
-    ranks: RanksHere = None,
+    dry_run: bool = DRY_RUN,
+    show_recipe: bool = SHOW_RECIPE,
+    gpus: int | None = option("--gpus", "N", "Use N GPUs. Default: all that are visible.", min=1),
+    ranks: int | None = option(
+        "--ranks", "N", "Learn in N processes on processors, without GPUs.", min=1
+    ),
 ) -> None:
     """Train a team on the joint reward, with one adapter per agent.
 
@@ -125,8 +102,7 @@ def command(
     """
     from json import dumps
 
-    from collab.cli.launch.place import MachineOptions, check_options, place_of
-    from collab.cli.launch.slurm import Given, send
+    from collab.cli.launch import Given, MachineOptions, check_options, place_of, send
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_id
@@ -206,7 +182,7 @@ def _job(
     recipe: Recipe, given: Given, slurm: str, out: Path | None, resume: Path | None
 ) -> tuple[str, Path]:
     """The file of a job, and the folder of its run; raises what a run that cannot begin raises."""
-    from collab.cli.launch.slurm import sbatch_file
+    from collab.cli.launch import sbatch_file
     from collab.runs.about import new_run_id
     from collab.trainers.training.check import check_recipe
 
@@ -259,6 +235,8 @@ def _show_plan(
 
 
 def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: bool) -> int:
+    from contextlib import closing
+
     from collab.cli.live.playing import run_to_end
     from collab.cli.live.view import open_view
     from collab.runs.about import mark_interrupted
@@ -273,19 +251,15 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
         if view.progress or not isinstance(event, TrainingProgress):
             view.see(event)
 
-    def give_up() -> None:
-        view.close()
-        mark_interrupted(folder)
+    def finish(end: str) -> str:
+        if end == "interrupted":
+            mark_interrupted(folder)
+        begun = (folder / TRAINING).is_file()
+        going_on = f"; continue with: collab train --resume {folder}" if begun else ""
+        return f" at step {training.step}{going_on}"
 
-    try:
+    with closing(view):
         training = TrainingRun(
             recipe, folder, resume=resumed, emit=emit, loading=view.loading, ranks=ranks
         )
-        is_done = run_to_end(training.run(), give_up)
-    finally:
-        view.close()
-    if not is_done:
-        begun = (folder / TRAINING).is_file()
-        going_on = f"; continue with: collab train --resume {folder}" if begun else ""
-        print(f"interrupted at step {training.step}{going_on}", file=sys.stderr)
-    return 0 if is_done else 130
+        return 0 if run_to_end(training.run(), view, finish) else 130

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from collab.cli.options import argument
-from collab.cli.screen.page import Block, Column, open_page
-from collab.errors import RecipeError
+from collab.cli.screen.page import Block, Piece, open_page, show_components
 
 if TYPE_CHECKING:
     from collab.recipe import TrainerSpec
 
 
 def command(
-    trainer: Annotated[str | None, argument("TRAINER", "A trainer's name or file.")] = None,
+    trainer: str | None = argument("TRAINER", "A trainer's name or file.", default=None),
 ) -> None:
     """List the trainers, or show one with its settings.
 
@@ -33,25 +33,21 @@ def command(
 
 def _trainers() -> None:
     from collab.recipe import read_trainer
-    from collab.recipe.library import components, is_shipped
+    from collab.recipe.library import is_shipped
     from collab.trainers.results import RESULTS
 
-    rows: list[Any] = []
-    for name, path in components("trainer"):
-        try:
-            spec = read_trainer(str(path))
-        except RecipeError as error:
-            rows.append([(name, "bold"), "-", "-", "-", (f"broken: {error}", "red")])
-            continue
-        result = RESULTS.get(name, "-") if is_shipped(path) else "-"
-        settings = [str(spec.algorithm), str(spec.group_size)]
-        rows.append([(name, "bold"), *settings, result, spec.description])
-    columns = [Column("trainer"), Column("algorithm"), Column("G", right=True)]
-    columns += [Column("result"), Column("description")]
-    page = open_page()
-    page.table(columns, rows)
-    page.line(("result: measured on a real model (docs/results.md); -: no result yet", "dim"))
-    page.line(("its settings: collab trainers TRAINER", "dim"))
+    def row(path: Path) -> list[Piece]:
+        spec = read_trainer(str(path))
+        result = RESULTS.get(path.stem, "-") if is_shipped(path) else "-"
+        return [str(spec.algorithm), str(spec.group_size), result, spec.description]
+
+    show_components(
+        "trainer",
+        ["trainer", "algorithm", ">G", "result", "description"],
+        row,
+        "result: measured on a real model (docs/results.md); -: no result yet",
+        "its settings: collab trainers TRAINER",
+    )
 
 
 def _trainer(name: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from collab.cli.options import argument, flag, option
 from collab.errors import RecordError
@@ -11,14 +10,13 @@ from collab.runs.layout import PLACES
 
 
 def command(
-    folder: Annotated[
-        Path | None,
-        argument("FOLDER", "A folder of runs. Default: runs/, evals/ and studies/ here."),
-    ] = None,
-    port: Annotated[
-        int, option("--port", "PORT", "Port to listen on; 0 picks a free one.", min=0, max=65535)
-    ] = 8765,
-    browse: Annotated[bool, flag("--open", "Open the page in the browser.")] = False,
+    folder: Path | None = argument(
+        "FOLDER", "A folder of runs. Default: runs/, evals/ and studies/ here.", default=None
+    ),
+    port: int = option(
+        "--port", "PORT", "Port to listen on; 0 picks a free one.", min=0, max=65535, default=8765
+    ),
+    browse: bool = flag("--open", "Open the page in the browser."),
 ) -> None:
     """Show runs in the browser: list, filter, compare and follow them.
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from collab.cli.options import Json, argument, complete_runs
-
-Watched = Annotated[
-    Path,
-    argument("RUN", "The folder of a run, training or evaluation.", autocompletion=complete_runs),
-]
+from collab.cli.options import JSON, argument, complete_runs
 
 
-def command(run: Watched, *, json: Json = False) -> None:
+def command(
+    run: Path = argument(
+        "RUN", "The folder of a run, training or evaluation.", autocompletion=complete_runs
+    ),
+    *,
+    json: bool = JSON,
+) -> None:
     """Follow a run, training or evaluation started elsewhere.
 
     The command only reads the run's files. It ends when the run ends, and says

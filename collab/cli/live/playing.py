@@ -38,75 +38,65 @@ Status = Literal["done", "interrupted", "failed"]
 class Played:
     """The episodes and the status of a run that was followed."""
 
-    view: View
-    out: Path | None
     episodes: list[Episode] = field(default_factory=list)
     status: Status = "failed"
-    _opening: RunStarted | None = None
-    _since: float | None = None
-    """Time at which the models were loaded."""
-    _ending: threading.Lock = field(default_factory=threading.Lock)
-
-    async def follow(self, recipe: Recipe, problems: Sequence[Problem]) -> None:
-        """Show the run's events except the last one, which `finish` shows once everything is
-        closed."""
-        stream = team.play(
-            recipe,
-            problems,
-            out=self.out,
-            progress=self.view.progress,
-            loading=self.view.loading,
-        )
-        async with aclosing(stream) as events:
-            async for event in events:
-                if isinstance(event, RunStarted):
-                    self._opening = event
-                else:
-                    self._since = self._since or time.perf_counter()
-                if isinstance(event, EpisodeFinished):
-                    self.episodes.append(event.episode)
-                if not isinstance(event, RunFinished):
-                    self.view.see(event)
-
-    def finish(self, status: Status) -> None:
-        """Show the end, once."""
-        if not self._ending.acquire(blocking=False):
-            return
-        self.status = status
-        if self._opening:
-            seconds = time.perf_counter() - self._since if self._since else 0.0
-            summary = summarise(self.episodes, seconds)
-            self.view.see(RunFinished(run=self._opening.run, status=status, summary=summary))
-        self.view.close()
-        if status == "interrupted":
-            place = f" in {self.out}" if self.out else ""
-            finished = counted(len(self.episodes), "finished episode")
-            print(f"interrupted: {finished}{place}", file=sys.stderr)
 
 
 def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View) -> Played:
     """Run to the end; returns also after an interruption, and raises as `Team.stream` does."""
-    played = Played(view, out)
+    played = Played()
+    opening: RunStarted | None = None
+    since: float | None = None  # when the models were loaded
 
-    def give_up() -> None:
-        played.finish("interrupted")
-        if out is not None:
+    async def follow() -> None:
+        nonlocal opening, since
+        stream = team.play(recipe, problems, out=out, progress=view.progress, loading=view.loading)
+        async with aclosing(stream) as events:
+            async for event in events:
+                if isinstance(event, RunStarted):
+                    opening = event
+                else:
+                    since = since or time.perf_counter()
+                if isinstance(event, EpisodeFinished):
+                    played.episodes.append(event.episode)
+                if not isinstance(event, RunFinished):  # shown once everything is closed
+                    view.see(event)
+
+    def finish(status: Status) -> str:
+        played.status = status
+        if opening:
+            seconds = time.perf_counter() - since if since else 0.0
+            summary = summarise(played.episodes, seconds)
+            view.see(RunFinished(run=opening.run, status=status, summary=summary))
+        if status == "interrupted" and out is not None:
             mark_interrupted(out)
+        place = f" in {out}" if out else ""
+        return f": {counted(len(played.episodes), 'finished episode')}{place}"
 
-    try:
-        is_done = run_to_end(played.follow(recipe, problems), give_up)
-    except BaseException:
-        played.finish("failed")
-        raise
-    played.finish("done" if is_done else "interrupted")
+    run_to_end(follow(), view, finish)
     return played
 
 
-def run_to_end(work: Coroutine[Any, Any, object], give_up: Callable[[], None]) -> bool:
-    """Run the work; False if SIGINT, SIGTERM or SIGHUP ended it, see `Interruption`."""
+def run_to_end(
+    work: Coroutine[Any, Any, object], view: View, finish: Callable[[Status], str]
+) -> bool:
+    """Run the work; False if SIGINT, SIGTERM or SIGHUP ended it, see `Interruption`.
+
+    However the work ends, `finish` is called once, and then the view closes. The text that
+    `finish` returns is printed after the word "interrupted" if the work was interrupted.
+    """
+    ending = threading.Lock()
+
+    def end(status: Status) -> None:
+        if not ending.acquire(blocking=False):
+            return
+        remark = finish(status)
+        view.close()
+        if status == "interrupted":
+            print(f"interrupted{remark}", file=sys.stderr)
 
     async def main() -> bool:
-        with Interruption(give_up) as interruption:
+        with Interruption(lambda: end("interrupted")) as interruption:
             try:
                 await work
             except asyncio.CancelledError:
@@ -115,7 +105,13 @@ def run_to_end(work: Coroutine[Any, Any, object], give_up: Callable[[], None]) -
                 return False
         return True
 
-    return asyncio.run(main())
+    try:
+        is_done = asyncio.run(main())
+    except BaseException:
+        end("failed")
+        raise
+    end("done" if is_done else "interrupted")
+    return is_done
 
 
 class Interruption:

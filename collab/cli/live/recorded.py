@@ -21,7 +21,7 @@ from collab.runs.log import Tail
 from collab.runtime.events import AgentActed, EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarise
 from collab.trainers.training.events import Evaluation, StepFinished, TrainingProgress
-from collab.wording import plain_reason
+from collab.wording import faults
 
 POLL_SECONDS = 0.5
 
@@ -43,50 +43,34 @@ def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
     if is_evaluation(folder):
         return follow_evaluation(folder, pause)
     read_about(folder)
-    is_training = (folder / TRAINING).is_file()
-    return follow_training(folder, pause) if is_training else follow_run(folder, pause)
+    return follow_run(folder, pause)
 
 
 def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
-    """The events of a run, from its start to its end.
-
-    Raises:
-        RecordError: the folder is not a run's.
-    """
-    about = read_about(folder)
-    opening = _opening(folder, about)
+    """The events of a run, or of a training: steps, evaluations, and what is under way between."""
+    opening = _opening(folder, read_about(folder))
     yield opening
-    tail, episodes = Tail(folder / EPISODES), []
-    for now in _until_it_ends(folder, pause):
-        about = now
+    is_training = (folder / TRAINING).is_file()
+    tail = Tail(folder / (METRICS if is_training else EPISODES))
+    episodes: list[Episode] = []
+    about: Mapping[str, Any] = {}
+    step, tokens = 0, 0
+    for about in _until_it_ends(folder, pause):
         for line in tail.lines():
-            if episode := _episode(line):
-                episodes.append(episode)
-                yield from _events_of(episode)
-    summary = {**summarise(episodes, 0.0), **about.get("summary", {})}
-    yield RunFinished(run=opening.run, status=_ended(about), summary=summary)
-
-
-def follow_training(folder: Path, pause: Pause = wait) -> Iterator[Record]:
-    """The events of a training: steps, evaluations, and what is under way between them.
-
-    Raises:
-        RecordError: the folder is not a run's.
-    """
-    about = read_about(folder)
-    opening = _opening(folder, about)
-    yield opening
-    tail, step, tokens = Tail(folder / METRICS), 0, 0
-    for now in _until_it_ends(folder, pause):
-        about = now
-        for line in tail.lines():
-            event = _of_training(line, about, tokens)
-            if isinstance(event, StepFinished):
-                step, tokens = event.step, event.tokens or 0
-            if event is not None:
+            if not is_training:
+                if episode := _episode(line):
+                    episodes.append(episode)
+                    yield from _events_of(episode)
+            elif event := _of_training(line, about, tokens):
+                if isinstance(event, StepFinished):
+                    step, tokens = event.step, event.tokens or 0
                 yield event
-        yield TrainingProgress(step=step + 1, phase="sampling")
-    if summary := about.get("summary"):
+        if is_training:
+            yield TrainingProgress(step=step + 1, phase="sampling")
+    summary = about.get("summary", {})
+    if not is_training:
+        summary = {**summarise(episodes, 0.0), **summary}
+    if summary:
         yield RunFinished(run=opening.run, status=_ended(about), summary=summary)
 
 
@@ -96,7 +80,6 @@ def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:
     Raises:
         RecordError: the folder is not an evaluation's.
     """
-    results = read_results(folder)
     tails: dict[str, Tail] = {}
     while True:
         results, is_gone = read_results(folder), _is_gone(folder)
@@ -145,10 +128,7 @@ def _opening(folder: Path, about: Mapping[str, Any]) -> RunStarted:
     try:
         return RunStarted.model_validate({**known, "folder": str(folder)})
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        reason = plain_reason(first["msg"])
-        raise RecordError(f"{folder}: run.json: {place}: {reason}") from error
+        raise RecordError(f"{folder}: run.json: {faults(error)[0]}") from error
 
 
 def _ended(about: Mapping[str, Any]) -> Any:

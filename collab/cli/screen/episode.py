@@ -5,51 +5,79 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Block, Column, Page, Piece
+from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Block, Page, Piece
 from collab.models.tool_text import before_calls
-from collab.records import Action, Episode, Failure, PartScore, Scheme, Score, ToolCall, Turn
-from collab.rewards.declared import language_of
-from collab.rewards.declared import told as measures_of
+from collab.records import (
+    Action,
+    Decision,
+    Episode,
+    Failure,
+    PartScore,
+    Scheme,
+    Score,
+    ToolCall,
+    Turn,
+)
+from collab.rewards.declared import language_of, measures_of
 from collab.wording import counted
 
-PARTS = (
-    Column("part"),
-    Column("points", right=True),
-    Column("of", right=True, style=DIM),
-    Column("why", style=DIM),
-)
+PARTS = ("part", ">points", ">of", "why")
 
 
-def show_episode(page: Page, episode: Episode) -> None:
-    """One episode in full, turn by turn."""
+def show_episode(
+    page: Page, episode: Episode, *, decisions: bool = False, whole: bool = True
+) -> None:
+    """One episode, turn by turn.
+
+    Args:
+        decisions: show all that each agent observes and responds, instead of its tool calls only.
+        whole: the episode is shown to its end.
+    """
     page.heading(episode.id)
+    if decisions:
+        page.line((f"seed {episode.seed}, {episode.seconds:.1f} s, {episode.started}", DIM))
     reward: float | None = None
     for turn in episode.turns:
-        if len(episode.turns) > 1:
+        if decisions or len(episode.turns) > 1:
             page.line()
             page.line((f"turn {turn.index + 1}", NAME))
-        show_calls(page, turn)
+        for decision in turn.decisions:
+            for block in _decision_of(decision) if decisions else _calls_of(decision):
+                page.blocks([block])
         show_work(page, turn)
         if turn.score:
             show_score(page, turn.score, reward)
         show_feedback(page, turn)
         reward = turn.score.reward if turn.score else None
-    show_end(page, episode)
+    if whole:
+        show_end(page, episode)
+    elif episode.failure:
+        show_failure(page, episode.failure)
     page.line()
 
 
-def show_calls(page: Page, turn: Turn) -> None:
-    """Print every tool call of the turn with its result, in the order of the record."""
-    for block in _calls_of(turn):
-        page.blocks([block])
+def _calls_of(decision: Decision) -> Iterator[Block]:
+    """Each tool call of an agent with its result."""
+    for message in decision.observation:
+        if call := message.answers:
+            yield call_block(decision.agent, call)
+            yield Block(f"{call.name} answers {decision.agent}", message.content, "text")
 
 
-def _calls_of(turn: Turn) -> Iterator[Block]:
-    for decision in turn.decisions:
-        for message in decision.observation:
-            if call := message.answers:
-                yield call_block(decision.agent, call)
-                yield Block(f"{call.name} answers {decision.agent}", message.content, "text")
+def _decision_of(decision: Decision) -> Iterator[Block]:
+    """All that an agent observes, its response and its tool calls."""
+    action = decision.action
+    place = f"{decision.agent}, round {decision.round + 1}" if decision.round else decision.agent
+    for message in decision.observation:
+        yield Block(f"{place} observes: {message.role}", message.content, "text")
+    title = f"{place} responds: {counted(action.usage.new_tokens, 'token')}, {action.seconds:.1f} s"
+    title += f", {action.finish_reason}, {action.model}"
+    title += f", adapter {action.adapter}" if action.adapter else ""
+    if action.logprobs:
+        mean = sum(action.logprobs) / len(action.logprobs)
+        title += f", log-prob {mean:.2f} per token, least {min(action.logprobs):.2f}"
+    yield Block(title, action.text, "text")
+    yield from (call_block(place, call) for call in action.tool_calls if call.id)
 
 
 def call_block(agent: str, call: ToolCall) -> Block:
@@ -134,12 +162,13 @@ def verdict(score: Score) -> list[Piece]:
 
 def _part(part: PartScore) -> list[Piece]:
     if not part.applies:
-        return [(part.name, DIM), ("-", DIM), ("-", DIM), part.reason]
+        return [(part.name, DIM), ("-", DIM), ("-", DIM), (part.reason, DIM)]
     style = BAD if part.points < 0 else GOOD if part.points > 0 else ""
     points = part.points or 0.0  # not -0.0
     if not part.weight:
-        return [part.name, (f"{part.value:.0%}", DIM), ("-", DIM), part.reason]
-    return [part.name, (f"{points:.2f}", style), f"{part.weight:.2f}", part.reason]
+        return [part.name, (f"{part.value:.0%}", DIM), ("-", DIM), (part.reason, DIM)]
+    of = (f"{part.weight:.2f}", DIM)
+    return [part.name, (f"{points:.2f}", style), of, (part.reason, DIM)]
 
 
 def show_feedback(page: Page, turn: Turn) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
-from collab.wording import clean
+from collab.errors import RecipeError
+from collab.wording import aligned, clean
 
 if TYPE_CHECKING:
     from rich.console import (
@@ -20,8 +22,13 @@ if TYPE_CHECKING:
     )
     from rich.live import Live
 
+    from collab.recipe.library import Kind
+
 GOOD, BAD, WARN, DIM, NAME = "green", "red", "yellow", "dim", "bold"
 """Styles, by their meaning."""
+
+RIGHT = ">"
+"""Begin of the title of a column that is aligned to the right."""
 
 Piece = str | tuple[str, str]
 """A text, or a text and its style; plain pages leave styles out."""
@@ -30,13 +37,8 @@ SIDE_BY_SIDE = 110
 """A terminal of this many columns shows two blocks next to each other."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table; numbers are aligned to the right and do not wrap."""
-
-    title: str
-    right: bool = False
-    style: str = ""
+Columns = Sequence[str]
+"""Titles of a table's columns; `>title` is aligned to the right and does not wrap."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Page(Protocol):
 
     def blocks(self, blocks: Sequence[Block]) -> None: ...
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Piece]]) -> None: ...
+    def table(self, columns: Columns, rows: Sequence[Sequence[Piece]]) -> None: ...
 
 
 def open_page() -> PlainPage | TerminalPage:
@@ -70,6 +72,25 @@ def open_page() -> PlainPage | TerminalPage:
     # The page cleans its texts itself, so that its colours reach the terminal.
     beneath = getattr(sys.stdout, "beneath", sys.stdout)
     return TerminalPage(Console(file=beneath, highlight=False, markup=False, emoji=False))
+
+
+def show_components(
+    kind: Kind, columns: Sequence[str], row: Callable[[Path], Sequence[Piece]], *remarks: str
+) -> None:
+    """A row for each component of a kind, as `row` makes it from the component's file."""
+    from collab.recipe.library import components
+
+    page = open_page()
+    rows: list[list[Piece]] = []
+    for name, path in components(kind):
+        try:
+            cells = row(path)
+        except RecipeError as error:
+            cells = [*["-"] * (len(columns) - 2), (f"broken: {error}", BAD)]
+        rows.append([(name, NAME), *cells])
+    page.table(columns, rows)
+    for remark in remarks:
+        page.line((remark, DIM))
 
 
 def plain(pieces: Sequence[Piece]) -> str:
@@ -94,17 +115,12 @@ class PlainPage:
             self.line("-- ", block.title)
             self.line(block.text.strip("\n"))
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Piece]]) -> None:
-        titles = [column.title for column in columns]
+    def table(self, columns: Columns, rows: Sequence[Sequence[Piece]]) -> None:
+        titles = [column.removeprefix(RIGHT) for column in columns]
         cells = [titles] if any(titles) else []
         cells += [[plain([cell]).replace("\n", " ") for cell in row] for row in rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for row in cells:
-            padded = [
-                cell.rjust(width) if column.right else cell.ljust(width)
-                for cell, width, column in zip(row, widths, columns, strict=True)
-            ]
-            self.line("  ".join(padded))
+        for line in aligned(cells, [column.startswith(RIGHT) for column in columns]):
+            self.line(line)
 
 
 class TerminalPage:
@@ -148,7 +164,7 @@ class TerminalPage:
             grid.add_row(*map(_panel, blocks[first : first + 2]))
         self.console.print(grid)
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Piece]]) -> None:
+    def table(self, columns: Columns, rows: Sequence[Sequence[Piece]]) -> None:
         """Cells that have no room continue on the next line; nothing is left out."""
         from rich import box
         from rich.table import Table
@@ -156,7 +172,7 @@ class TerminalPage:
 
         table = Table(
             box=box.SIMPLE_HEAD,
-            show_header=any(column.title for column in columns),
+            show_header=any(columns),
             show_edge=False,
             header_style="dim",
             border_style="dim",
@@ -165,10 +181,9 @@ class TerminalPage:
         )
         for column in columns:
             table.add_column(
-                Text(clean(column.title)),
-                justify="right" if column.right else "left",
-                style=column.style,
-                no_wrap=column.right,
+                Text(clean(column.removeprefix(RIGHT))),
+                justify="right" if column.startswith(RIGHT) else "left",
+                no_wrap=column.startswith(RIGHT),
                 overflow="fold",
             )
         for row in rows:

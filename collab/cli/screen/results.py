@@ -1,16 +1,17 @@
-"""The results of runs, trainings, evaluations and studies, in lines and tables."""
+"""The results of runs, probes, trainings, evaluations and studies, in lines and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collab.cli.screen.episode import out_of
-from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Column, Page, Piece
+from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Page, Piece
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import Results, sections
+from collab.evaluation.results import Estimate, Results, sections
 from collab.evaluation.table import ResultTable, TableCell
+from collab.probe.results import Best, GameProbe, TeamProbe
 from collab.runs import metric_names as names
 from collab.runtime.events import RunStarted
 from collab.trainers.training.events import Evaluation, StepFinished, largest_return
@@ -26,10 +27,14 @@ def show_table(page: Page, table: ResultTable) -> None:
     """A table with its title and note; each interval follows its mean in brackets."""
     page.line()
     page.line((table.title, NAME))
-    columns = [Column(title, right=number > 0) for number, title in enumerate(table.columns)]
-    page.table(columns, [[_piece(cell) for cell in row] for row in table.rows])
+    page.table(_numbers_in(table.columns), [[_piece(cell) for cell in row] for row in table.rows])
     if table.note:
         page.line((table.note, DIM))
+
+
+def _numbers_in(titles: Sequence[str]) -> list[str]:
+    """Columns of titles and, from the second column on, of numbers."""
+    return [titles[0], *(f">{title}" for title in titles[1:])]
 
 
 def _piece(cell: TableCell) -> Piece:
@@ -50,9 +55,8 @@ def show_summary(page: Page, summary: Mapping[str, Any], models: Mapping[str, st
     if not agents:
         return
     priced = any(agent["cost"] is not None for agent in agents.values())
-    columns = [Column("agent"), Column("model")]
-    columns += [Column(name, right=True) for name in ("responses", "prompt tokens", "new tokens")]
-    columns += [Column("cost", right=True)] * priced
+    columns = ["agent", "model", ">responses", ">prompt tokens", ">new tokens"]
+    columns += [">cost"] * priced
     rows: list[list[Piece]] = []
     for name, agent in agents.items():
         counts = [f"{agent[key]:,}" for key in ("responses", "prompt_tokens", "new_tokens")]
@@ -151,7 +155,7 @@ def show_gains(page: Page, gains: Mapping[str, Mapping[str, Any]]) -> None:
         row.append((f"{gain['gain']:+.2f}{error}", GOOD if gain["gain"] > 0 else BAD))
         row += [_number(gain[f"solved_{end}"], ".0%") or "-" for end in ("before", "after")]
         rows.append(row)
-    page.table([Column(title, right=number > 0) for number, title in enumerate(titles)], rows)
+    page.table(_numbers_in(titles), rows)
 
 
 def show_evaluation(page: Page, results: Results) -> None:
@@ -191,6 +195,93 @@ def show_study_plan(
     rows: Sequence[Sequence[Piece]] = [
         [name, f"{plan.total / 1e9:.2f} GB", f"{plan.steps:,}"] for name, plan in plans.items()
     ]
-    columns = [Column("run"), Column("memory", right=True), Column("steps or more", right=True)]
-    page.table(columns, rows)
+    page.table(["run", ">memory", ">steps or more"], rows)
     page.line("folder: ", (str(folder), NAME))
+
+
+def show_probe(page: Page, probe: TeamProbe) -> None:
+    """Numbers of the team, numbers of its agents, and advice."""
+    page.line()
+    page.table(["before training", ">", "95 % interval"], list(_probe_rows(probe)))
+    page.line()
+    names = ("tokens", "limit", "cut off", "empty", "own", "influence")
+    page.table(["agent", *(f">{name}" for name in names)], _probe_agents(probe))
+    page.line()
+    for text in probe.advice:
+        page.line(("· ", NAME), text)
+
+
+def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
+    groups = len(probe.tasks)
+    if probe.game is None or not probe.game.zero_sum:
+        yield _row("mean return", probe.mean, probe.maximum)
+    if probe.solved:
+        yield _row("solved", probe.solved)
+    if probe.game:
+        yield from _game_rows(probe.game)
+    yield ["dead groups, as played", f"{probe.dead} of {groups}", ""]
+    if probe.crossed:
+        yield ["dead groups, crossed", f"{probe.crossed.dead} of {groups}", ""]
+    if probe.best:
+        yield from _best_rows(probe, probe.best)
+    if probe.crossed and probe.crossed.interaction is not None:
+        yield ["decided only together", f"{probe.crossed.interaction:.0%}", "of the variance"]
+    text = f"{probe.seconds:.0f} s"
+    if probe.crossed:
+        text += f", and {probe.judging_seconds:.1f} s to judge {probe.crossed.scored:,} more"
+    yield ["generated tokens", f"{probe.tokens:,}", text]
+
+
+def _game_rows(game: GameProbe) -> Iterator[list[Piece]]:
+    for name, value in game.returns.items():
+        text = f"{value.low:.2f} to {value.high:.2f}"
+        yield [f"mean return of {name}", f"{value.mean:.2f}", (text, DIM)]
+    for name, value in game.at_end.items():
+        yield _row(f"{name}, at the end", value)
+
+
+def _best_rows(probe: TeamProbe, best: Best) -> Iterator[list[Piece]]:
+    if best.whole_games:
+        yield _row(f"best of {best.samples} games, return", best.reward, probe.maximum)
+        if best.solved:
+            yield _row(f"best of {best.samples} games, solved", best.solved)
+        return
+    where = " in turn 1" if probe.turns > 1 else ""
+    of = f"best of {best.samples}{where}"
+    yield _row(f"{of}, reward", best.reward, probe.reward_maximum)
+    if best.solved:
+        yield _row(f"{of}, solved", best.solved)
+    if best.reward_combined:
+        of = f"best of {best.combinations:,} combinations{where}"
+        yield _row(f"{of}, reward", best.reward_combined, probe.reward_maximum)
+        if best.solved_combined:
+            yield _row(f"{of}, solved", best.solved_combined)
+
+
+def _row(name: str, value: Estimate, most: float | None = None) -> list[Piece]:
+    """A share, or points and their maximum, with the interval."""
+    if most is None:
+        return [name, f"{value.mean:.0%}", (f"{value.low:.0%} to {value.high:.0%}", DIM)]
+    text = f"{value.low:.2f} to {value.high:.2f}"
+    return [name, f"{value.mean:.2f} of {most:.2f}", (text, DIM)]
+
+
+def _probe_agents(probe: TeamProbe) -> list[list[Piece]]:
+    crossed = probe.crossed
+    owns, influence = (crossed.own, crossed.influence) if crossed else ({}, {})
+    return [
+        [
+            (name, NAME),
+            f"{agent.tokens:.0f}",
+            str(agent.limit),
+            f"{agent.truncated.mean:.0%}",
+            f"{agent.empty.mean:.0%}",
+            _share(owns.get(name)),
+            _share(influence.get(name)),
+        ]
+        for name, agent in probe.agents.items()
+    ]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"

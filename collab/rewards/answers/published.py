@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from collab.distribution import install
+from collab.distribution import optional
 from collab.errors import RewardError
 from collab.plugins import check_module_free
 from collab.recipe.packing import environment_function
@@ -118,14 +118,9 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
 @cache
 def _scorer(name: str) -> Callable[[str, dict[str, Any]], float]:
     """Return the scoring function of a reasoning-gym set."""
-    try:
-        import reasoning_gym  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError as error:
-        raise RewardError(
-            f"the suite reasoning_gym/{name} needs the package reasoning-gym; remedy:"
-            f" {install('reasoning-gym')}"
-        ) from error
-    scorer: Callable[[str, dict[str, Any]], float] = reasoning_gym.get_score_answer_fn(name)
+    user = f"the suite reasoning_gym/{name}"
+    gym = optional("reasoning_gym", user, "reasoning-gym", RewardError)
+    scorer: Callable[[str, dict[str, Any]], float] = gym.get_score_answer_fn(name)
     return scorer
 
 
@@ -163,21 +158,10 @@ def environment_score(
 def _task(environment: str, options: dict[str, Any], data: dict[str, Any]) -> Any:
     """Return the task from which a row was made."""
     check_module_free("environment", environment_function(environment))
-    vf = _package(environment)
+    vf = optional("verifiers.v1", f"the suite verifiers/{environment}", "verifiers", RewardError)
     config = vf.taskset_config_type(environment).model_validate({**options, "id": environment})
     kind = vf.task_type(environment)
     return kind(kind.data_type().model_validate(data), config.task)
-
-
-def _package(environment: str) -> Any:
-    try:
-        import verifiers.v1 as vf  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError as error:
-        raise RewardError(
-            f"the suite verifiers/{environment} needs the package verifiers, 0.4; remedy:"
-            f" {install('verifiers')}"
-        ) from error
-    return vf
 
 
 def _most(task: Any) -> float:

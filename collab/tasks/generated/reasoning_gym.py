@@ -7,7 +7,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from collab.distribution import install
+from collab.distribution import optional
 from collab.errors import RecipeError, TaskError, UnknownName
 
 CHUNK = 50
@@ -28,16 +28,10 @@ def reasoning_gym(random: Random, *, name: str, **options: Any) -> Iterator[dict
     """
     for option in {*options} & {*_OURS}:
         raise RecipeError(f"'{option}' is not an option of reasoning_gym here; set {_OURS[option]}")
-    try:
-        import reasoning_gym as gym  # type: ignore[import-not-found,import-untyped,unused-ignore]
-        from reasoning_gym.factory import DATASETS  # type: ignore[import-not-found,unused-ignore]
-    except ImportError as error:
-        raise TaskError(
-            f"the suite reasoning_gym/{name} needs the package reasoning-gym; remedy:"
-            f" {install('reasoning-gym')}"
-        ) from error
-    if name not in DATASETS:
-        raise UnknownName("set of reasoning_gym", name, DATASETS)
+    user = f"the suite reasoning_gym/{name}"
+    gym = optional("reasoning_gym", user, "reasoning-gym", TaskError)
+    if name not in gym.factory.DATASETS:
+        raise UnknownName("set of reasoning_gym", name, gym.factory.DATASETS)
     first, seen, vain = random.randrange(_SEEDS), set[str](), 0
     for chunk in count():
         before = len(seen)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from collab.distribution import install
+from collab.distribution import optional
 from collab.errors import RecipeError, TaskError
 from collab.plugins import check_module_free
 from collab.recipe.packing import environment_function
@@ -26,7 +26,7 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
     if not environment:
         raise RecipeError("name an environment of verifiers: verifiers/NAME")
     check_module_free("environment", environment_function(environment))
-    vf = _package(environment)
+    vf = optional("verifiers.v1", f"the suite verifiers/{environment}", "verifiers", TaskError)
     try:
         config = vf.taskset_config_type(environment).model_validate({**options, "id": environment})
     except ModuleNotFoundError as error:
@@ -51,17 +51,6 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
             "options": options,
             "data": data,
         }
-
-
-def _package(environment: str) -> Any:
-    try:
-        import verifiers.v1 as vf  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError as error:
-        raise TaskError(
-            f"the suite verifiers/{environment} needs the package verifiers, 0.4; remedy:"
-            f" {install('verifiers')}"
-        ) from error
-    return vf
 
 
 def _check_taskset(vf: Any, environment: str, taskset: Any) -> None:

@@ -18,7 +18,7 @@ from collab.records import Episode, Problem
 from collab.records.run import key_of
 from collab.runs.checkpoint import LevelsState
 from collab.runs.layout import EPISODES
-from collab.runs.reading import each_once, read_whole_lines
+from collab.runs.log import each_once, read_whole_lines
 from collab.stats import mean
 from collab.tasks import open_suite
 from collab.trainers.credit import algorithm_for

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from collab.records import Episode, Record
 from collab.runs.layout import METRICS
-from collab.runs.reading import read_lines
+from collab.runs.log import read_lines
+from collab.runs.metric_names import SOLVED
 from collab.runtime.events import RunFinished, RunStarted
 
 StepPart = Literal["sampling", "credit", "update", "evaluation", "filter"]
@@ -57,6 +58,12 @@ class TaskResult(Record):
 def largest_return(results: Mapping[str, TaskResult]) -> float | None:
     """Return the largest possible return on any of the tasks, if known."""
     return max((r.maximum for r in results.values() if r.maximum is not None), default=None)
+
+
+def values_by_task(results: Mapping[str, TaskResult], metric: str) -> dict[str, float]:
+    """Return the values of a metric, the return or the solved share, of tasks that have one."""
+    values = {t: r.solved if metric == SOLVED else r.joint_return for t, r in results.items()}
+    return {task: value for task, value in values.items() if value is not None}
 
 
 class Evaluation(Record):

@@ -21,9 +21,9 @@ from collab.recipe.schema import write_recipe
 from collab.recipe.task import SourceSpec
 from collab.records import Episode
 from collab.runs.about import is_at_work, read_about, write_about
+from collab.runs.atomic import writing
 from collab.runs.layout import ADAPTERS, EPISODES, EVALUATION, METRICS, MODELS, RECIPE, TRAINING
-from collab.runs.log import Log
-from collab.runs.reading import read_lines
+from collab.runs.log import Log, read_lines
 from collab.tasks import pinned
 from collab.trainers.training.events import HeldOut
 from collab.wording import option
@@ -153,11 +153,9 @@ class TrainingFolder:
         Raises:
             RecordError: the folder cannot be written.
         """
-        try:
+        with writing(path):
             folder = cls(path)
             write_recipe(path / TRAINING, recipe, folder.packing)
-        except OSError as error:
-            raise RecordError(f"{path} cannot be written: {error.strerror}") from error
         folder.about(about)
         return folder
 
@@ -175,19 +173,16 @@ class TrainingFolder:
             RecordError: the folder is not a training run, or cannot be written.
         """
         cls.check_holds_run(path)
-        try:
-            with ExitStack() as opened:
-                folder = opened.enter_context(closing(cls(path)))
-                listed = applied(about.pop("changes", []), before, folder.packing, step)
-                new = changes(before, recipe, folder.packing, step)
-                if listed or new:
-                    about["changes"] = [*listed, *new]
-                folder.about(about)
-                if new:
-                    write_recipe(path / TRAINING, recipe, folder.packing)
-                opened.pop_all()
-        except OSError as error:
-            raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+        with writing(path), ExitStack() as opened:
+            folder = opened.enter_context(closing(cls(path)))
+            listed = applied(about.pop("changes", []), before, folder.packing, step)
+            new = changes(before, recipe, folder.packing, step)
+            if listed or new:
+                about["changes"] = [*listed, *new]
+            folder.about(about)
+            if new:
+                write_recipe(path / TRAINING, recipe, folder.packing)
+            opened.pop_all()
         return folder
 
     @classmethod
@@ -281,10 +276,8 @@ class TrainingFolder:
             raise RecordError(f"{self.path}: the team cannot be written: {error}") from error
         trained = recipe.with_agents({a: _as_trained(p) for p in policies for a in p.agents})
         trained = trained.model_copy(update={"trainer": None})
-        try:
+        with writing(self.path / RECIPE):
             write_recipe(self.path / RECIPE, trained, self.packing)
-        except OSError as error:
-            raise RecordError(f"{self.path}: {RECIPE} cannot be written: {error}") from error
 
     def close(self) -> None:
         for log in self._logs.values():

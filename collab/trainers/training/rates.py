@@ -12,7 +12,7 @@ from collab.recipe import Recipe
 from collab.recipe.documents import parse_json
 from collab.recipe.trainer import FilterSpec
 from collab.records import Episode, Problem
-from collab.runs.atomic import write_atomically
+from collab.runs.atomic import write_atomically, writing
 from collab.runs.layout import RATES
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
@@ -141,10 +141,8 @@ class Rates:
         if self._spec.episodes is None:
             self.tokens += generated_tokens(list(played.values()))
         data = {"by": by, "tokens": self.tokens, "rates": self.rates}
-        try:
+        with writing(self._file):
             write_atomically(self._file, json.dumps(data, indent=1))
-        except OSError as error:
-            raise RecordError(f"{self._file} cannot be written: {error.strerror}") from error
 
 
 def _some(tasks: Sequence[str]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 from typer.testing import CliRunner
@@ -67,5 +67,5 @@ def test_a_shell_is_answered(collab, line: str, told: str) -> None:
 @pytest.mark.parametrize("name", ["serve", "report", "export", "push"])
 def test_commands_that_take_a_run_complete_its_name(name: str) -> None:
     command = import_module(f"collab.cli.commands.{name}").command
-    first = next(iter(get_type_hints(command, include_extras=True).values()))
-    assert first.__metadata__[0].autocompletion in (complete_runs, complete_teams)
+    first = next(iter(signature(command).parameters.values()))
+    assert first.default.autocompletion in (complete_runs, complete_teams)

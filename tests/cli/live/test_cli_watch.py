@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from collab.cli.live.recorded import follow_evaluation, follow_run, follow_training
+from collab.cli.live.recorded import follow
 from collab.records import Record
 from collab.runs.about import read_about, this_process, write_about
 from collab.runs.log import Tail, last_line
@@ -57,7 +57,7 @@ def test_a_run_at_work_is_followed_to_its_end(collab) -> None:
         else:
             write_about(folder, about)
 
-    told = kinds(follow_run(folder, work))
+    told = kinds(follow(folder, work))
     assert told == ["run.started", *["episode.finished"] * 6, "run.finished"]
 
 
@@ -100,7 +100,7 @@ def test_an_evaluation_is_followed(collab) -> None:
     def work() -> None:
         Path("e/eval.json").write_text(json.dumps(results))
 
-    told = kinds(follow_evaluation(Path("e"), work))
+    told = kinds(follow(Path("e"), work))
     assert told == ["team.started", *["episode.finished"] * 8, "eval.finished"]
     Path("e/eval.json").write_text(json.dumps({**results, "status": "running"}))
     killed(Path("e/pair"))
@@ -128,7 +128,7 @@ def test_a_training_is_followed(collab) -> None:
         with file.open("a") as stream:
             stream.write(json.dumps(rows.pop(0)) + "\n")
 
-    events = list(follow_training(folder, work))
+    events = list(follow(folder, work))
     told = [kind for kind in kinds(iter(events)) if kind != "training.progress"]
     assert told == [
         "run.started", "evaluation.finished", "step.finished", "step.finished", "run.finished"

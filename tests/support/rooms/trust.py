@@ -14,8 +14,7 @@ from collab import plugins
 from collab.cli.app import app
 from collab.errors import CollabError
 from collab.recipe import load_recipe
-from collab.view.folders import Folders
-from collab.view.server import Pages
+from collab.view.server import Folders, Pages
 
 TEAM = """\
 agents:

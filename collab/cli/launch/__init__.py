@@ -1,1 +1,0 @@
-"""Passes a training run to a cluster's scheduler."""

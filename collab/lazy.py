@@ -1,0 +1,33 @@
+"""Names that a package imports on first use, so that importing the package costs nothing."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+
+def lazy_name(name: str, package: str, file: str) -> Any:
+    """Import a name of a package from the place that its block `if TYPE_CHECKING` says.
+
+    Raises:
+        AttributeError: the block in the package's `file` does not import it.
+    """
+    from importlib import import_module
+
+    place = _places(file).get(name)
+    if place is None:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    if place == package:
+        return import_module(f"{package}.{name}")
+    return getattr(import_module(place), name)
+
+
+@cache
+def _places(file: str) -> dict[str, str]:
+    """The module of each name that the blocks of a file import."""
+    import ast
+    from pathlib import Path
+
+    blocks = [n for n in ast.parse(Path(file).read_bytes()).body if isinstance(n, ast.If)]
+    imports = [n for block in blocks for n in block.body if isinstance(n, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
