@@ -204,7 +204,7 @@ def show_probe(page: Page, probe: TeamProbe) -> None:
     page.line()
     page.table(["before training", ">", "95 % interval"], list(_probe_rows(probe)))
     page.line()
-    names = ("tokens", "limit", "cut off", "empty", "own", "influence")
+    names = ("tokens", "limit", "truncated", "empty", "own", "influence")
     page.table(["agent", *(f">{name}" for name in names)], _probe_agents(probe))
     page.line()
     for text in probe.advice:
