@@ -46,7 +46,7 @@ def optional(module: str, user: str, extra: str, error: type[Exception]) -> Any:
     except ImportError as reason:
         package = module.partition(".")[0]
         raise error(
-            f"{user} needs the package {package}, which is not installed; install it with"
+            f"{user} needs the package {package}, which is missing or too old; install it with"
             f" {install(extra)}"
         ) from reason
 

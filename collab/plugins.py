@@ -23,7 +23,7 @@ from collab.given import given, is_of_python, plain_name
 from collab.trust.held import agreed, is_held, of_function
 from collab.trust.modules import keep_to_its_source, load_file
 from collab.trust.sources import digest_of, sources_of
-from collab.wording import faults
+from collab.wording import plain_reason
 
 _LOADING = threading.RLock()  # else a second thread would be given a file that is half read
 
@@ -229,7 +229,8 @@ def _of_type(what: str, hint: Any, value: Any) -> Any:
     try:
         return TypeAdapter(hint).validate_python(value)
     except ValidationError as error:
-        raise RecipeError(f"{what}: {faults(error)[0]}, got {value!r:.80}") from None
+        reason = plain_reason(error.errors()[0]["msg"])
+        raise RecipeError(f"{what}: {reason}, got {value!r:.80}") from None
 
 
 def _from_module(kind: str, name: str) -> ModuleType:

@@ -100,7 +100,10 @@ def fault_of(step: Any, seats: Sequence[str]) -> str:
     paid = step.rewards if isinstance(step.rewards, Mapping) else {"": step.rewards}
     for seat in (*step.observations, *filter(None, paid)):
         if seat not in seats:
-            return f"an observation for '{seat}', which is not one of its seats: {', '.join(seats)}"
+            known = ", ".join(seats)
+            return (
+                f"an observation or a reward for '{seat}', which is not one of its seats: {known}"
+            )
     wrong = [t for t in map(type, step.observations.values()) if not issubclass(t, _TOLD)]
     if wrong:
         return f"a {wrong[0].__name__} as an observation, not text or an Observation"

@@ -223,11 +223,13 @@ def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[
     if split is None:
         return list(tasks)
     if recipe.task is None:
-        raise RecipeError(f"--split needs a suite; give one with {option('task', 'SUITE')}")
+        raise RecipeError(
+            f"{option('split')} needs a suite; give one with {option('task', 'SUITE')}"
+        )
     suites = list(tasks) or [recipe.task.source.path or recipe.task.name]
     for address in suites:
         if split_address(address)[1]:
-            raise RecipeError(f"--split needs a whole suite, got task {address}")
+            raise RecipeError(f"{option('split')} needs a whole suite, got task {address}")
     splits = recipe.task.splits
     if not splits:
         raise TaskError(

@@ -24,8 +24,6 @@ from collab.runtime.protocols import Protocol
 from collab.runtime.scheduler import Scheduler
 from collab.runtime.turn import Round, TurnFeedback
 
-"""Feedback on the previous turn, by agent."""
-
 
 @dataclass(frozen=True)
 class RolloutContext:
@@ -144,7 +142,7 @@ class Acting:
                 agent=move.agent,
                 round=round_.number,
                 step=number,
-                saw=tuple(round_.others[move.agent]),
+                saw=round_.saw(move.agent),
                 observation=step.observation,
                 action=step.action,
             )

@@ -160,8 +160,11 @@ class EpisodeRun:
             state.artefacts = {n: turn.artefacts[n] for n in context.agents if n in turn.artefacts}
         if self._game is not None:
             state.joined = agents
-        else:
-            self._join(state, turn)
+            return
+        examined = state.joint.text
+        self._join(state, turn)
+        if state.joint.text != examined:
+            state.feedback, state.failures = {}, ()  # on an answer that was replaced
 
     def _join(self, state: _TurnState, turn: Turn) -> None:
         """Make the joint artefact of the answers so far."""

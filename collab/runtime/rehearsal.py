@@ -56,11 +56,21 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
         rounds.append(round_)
         return dict.fromkeys(round_.agents, "")
 
-    asks_feedback = False
+    asked = 0
 
     async def examine(turn: Turn) -> TurnFeedback:
-        nonlocal asks_feedback
-        asks_feedback = True
+        nonlocal asked
+        asked += 1
+        if asked > MOST_ROUNDS:
+            raise RecipeError(
+                f"the protocol asks for feedback more than {MOST_ROUNDS} times in one turn;"
+                " give its loop a limit"
+            )
+        if any(spec.source == "solved" for spec in team.feedback):
+            raise RecipeError(
+                "the protocol asks for feedback within a turn, and 'solved' is known only at its"
+                " end; take it out of team.feedback"
+            )
         return dict.fromkeys(turn.agents, (REPORTS_ERROR,))
 
     turn = Turn(0, team.agents, play, examine=examine if team.feedback else None)
@@ -72,7 +82,7 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
     except Exception as error:
         cause = attribute(error, AgentError)
         raise cause if isinstance(cause, RecipeError) else RecipeError(str(cause)) from error
-    return Rehearsed(tuple(rounds), joined, turn.chosen is not None, asks_feedback)
+    return Rehearsed(tuple(rounds), joined, turn.chosen is not None, asks_feedback=asked > 0)
 
 
 def gives_feedback(recipe: Recipe) -> bool:

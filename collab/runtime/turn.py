@@ -31,6 +31,13 @@ class Round:
     """Template text for agents without one of that name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further fields of each agent's template, besides those that every template sees."""
+    examined: tuple[str, ...] = ()
+    """Agents whose answers earlier feedback of the turn judged."""
+
+    def saw(self, agent: str) -> tuple[str, ...]:
+        """Return the others on whose answers of the turn the agent's answer depends."""
+        examined = (name for name in self.examined if name != agent)
+        return tuple(dict.fromkeys((*self.others.get(agent, ()), *examined)))
 
 
 Play = Callable[[Round], Awaitable[Mapping[str, str]]]
@@ -69,6 +76,7 @@ class Turn:
         self._play, self._examine = play, examine
         self._acted = set(acted)
         self._rounds = 0
+        self._examined: tuple[str, ...] = ()
         self._one_round = asyncio.Lock()
 
     async def act(
@@ -117,7 +125,9 @@ class Turn:
         self._check(names)
         async with self._one_round:
             others = {name: self._shown_to(name, sees) for name in names}
-            round_ = Round(self._rounds, names, template, others, otherwise, fields or {})
+            round_ = Round(
+                self._rounds, names, template, others, otherwise, fields or {}, self._examined
+            )
             self._rounds += 1
             answers = await self._play(round_)
             self.artefacts.update(answers)
@@ -127,15 +137,18 @@ class Turn:
     async def feedback(self) -> TurnFeedback:
         """Return the team's feedback on the answers so far, by agent; hidden tests play no part.
 
+        Answers that follow count as dependent on all answers so far.
+
         Raises:
             RecipeError: the team has no feedback source.
             FeedbackError, SandboxError: a source fails.
         """
         if self._examine is None:
             raise RecipeError(
-                "the protocol asks for feedback, and the team has no source of it; set"
-                " team.feedback, e.g. to [execution]"
+                "the protocol asks for feedback, but the team has no source of it; set"
+                " team.feedback, e.g. to [execution]; a server runs programs only with --run-code"
             )
+        self._examined = tuple(self.artefacts)
         return await self._examine(self)
 
     def acted(self, agent: str) -> bool:

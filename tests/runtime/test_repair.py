@@ -35,7 +35,6 @@ def test_a_failing_example_is_repaired(project: Path) -> None:
     assert "expected 'ccc', got 'a'" in request
     assert episode.turns[0].joined == ("repairer",)
     assert episode.solved
-    assert episode.turns[0].feedback["repairer"][0].findings
 
 
 def test_nothing_is_repaired_once_the_examples_pass(project: Path) -> None:
@@ -75,3 +74,34 @@ def test_a_plan_counts_every_repair(project: Path) -> None:
     played = dry_run(found, problems)
     assert [request.call.agent for request in played.requests] == ["coder"] + 3 * ["repairer"]
     assert played.warnings == ()
+
+
+def test_the_feedback_is_on_the_answer_that_counts(project: Path) -> None:
+    """The repairer uses a helper that only the coder wrote, so its program fails alone."""
+    coder = "\ndef pick(strings):\n    return max(strings, key=len)\n\n" + WRONG.lstrip()
+    borrows = "\ndef longest(strings):\n    return pick(strings) if strings else None\n```"
+    settings = "team.protocol={use: repair, options: {rounds: 2}}"
+    answers = {"coder": [coder], "repairer": [borrows, RIGHT]}
+    episode = play(project, answers, "coding-repair", settings)
+    assert [d.agent for d in episode.turns[0].decisions] == ["coder", "repairer", "repairer"]
+    assert episode.solved
+    assert episode.turns[0].feedback == {}, "it was on an answer that was replaced"
+
+
+def test_a_repair_depends_on_the_answer_that_was_examined(project: Path) -> None:
+    episode = play(project, {"coder": [WRONG], "repairer": [RIGHT]})
+    assert episode.decisions("repairer")[0].saw == ("coder",)
+
+
+def test_whether_a_task_is_solved_is_not_known_within_a_turn(project: Path) -> None:
+    with pytest.raises(RecipeError, match="'solved' is known only at its end"):
+        play(project, {"coder": [WRONG]}, "coding-repair", "team.feedback=[solved]")
+
+
+def test_feedback_without_end_is_refused(project: Path) -> None:
+    (project / "polls.py").write_text(
+        "async def polls(turn):\n    await turn.together()\n    while await turn.feedback():\n"
+        "        pass\n"
+    )
+    with pytest.raises(RecipeError, match="asks for feedback more than 1000 times in one turn"):
+        play(project, {"coder": [RIGHT]}, "coding-repair", "team.protocol=polls.py:polls")

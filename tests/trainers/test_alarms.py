@@ -66,7 +66,7 @@ def test_a_helper_that_stops_working_is_told() -> None:
     warnings = [alarms.read(row) for _ in range(2 * WINDOW)]
     warnings += [alarms.read({**row, "part/helper_tests": 0.2}) for _ in range(2 * WINDOW)]
     assert [text[:52] for texts in warnings for text in texts] == [
-        "the agent's own tests pass in 38% of the episodes, l"
+        "on average 38% of the agent's own tests pass, less t"
     ]
 
 

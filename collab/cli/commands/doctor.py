@@ -144,7 +144,7 @@ def _devices() -> Iterator[Finding]:
 
 
 def _data() -> Iterator[Finding]:
-    """The suite of the main job, and the models with an alias, which gguf converts."""
+    """HumanEval, and the models with an alias, which gguf converts."""
     from collab.models.store import ALIASES, cache_root
 
     for alias, model in ALIASES.items():

@@ -90,8 +90,10 @@ def run_to_end(
     def end(status: Status) -> None:
         if not ending.acquire(blocking=False):
             return
-        remark = finish(status)
-        view.close()
+        try:
+            remark = finish(status)
+        finally:
+            view.close()
         if status == "interrupted":
             print(f"interrupted{remark}", file=sys.stderr)
 

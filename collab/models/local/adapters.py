@@ -70,8 +70,8 @@ class Adapters:
         if not (folder / ADAPTER_CONFIG).is_file():
             held = ", ".join(sorted(self.names)) or "none"
             raise ModelError(
-                f"adapter {folder} is not a folder with an {ADAPTER_CONFIG}, and not an adapter of"
-                f" model {self._model!r} holds ({held})"
+                f"adapter {folder} is not a folder with an {ADAPTER_CONFIG}, and not an adapter"
+                f" that model {self._model!r} holds ({held})"
             )
         try:
             check_harmless(folder)

@@ -66,7 +66,7 @@ FAMILY = Family(
         ),
         "part_tests": AlarmSpec(
             below_best=0.5,
-            says="the agent's own tests pass in {now:.0%} of the episodes, less than half of the"
+            says="on average {now:.0%} of the agent's own tests pass, less than half of the"
             " best step: its teammates may do its work; join with `python-owned`, or give this"
             " part more weight",
         ),

@@ -62,8 +62,9 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
         norm = update.gradient_norms[policy.name]
         raise TrainingError(
             f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
-            f" learning rate {update.rate:g}): the learning rate is below their rounding, or the"
-            " optimiser holds other parameters; raise trainer.learning_rate"
+            f" learning rate {update.rate:g}): the learning rate is below the"
+            " parameters' rounding, or the optimiser holds other parameters; raise"
+            " trainer.learning_rate"
         )
 
 

@@ -38,7 +38,8 @@ def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> s
     episodes = [episode for group in groups for episode in group]
     failed = [episode for episode in episodes if episode.failure]
     if len(failed) > MOST_FAILED * len(episodes):
-        return f"{_failures(failed, len(episodes))}; a step needs at least {MOST_FAILED:.0%}"
+        least = f"at least {1 - MOST_FAILED:.0%} of a step's episodes must finish"
+        return f"{_failures(failed, len(episodes))}; {least}"
     if failed and all(len(whole(g)) < min(2, spec.group_size) for g in groups):
         return f"{_failures(failed, len(episodes))}; no group has enough left to compare"
     return None
