@@ -182,7 +182,7 @@ def _own(
     if isinstance(made, str):
         return located(made, artefacts)
     if not isinstance(made, Joint):
-        raise AgentError(f"{what} returned a {type(made).__name__}; a join returns text or a Joint")
+        raise AgentError(f"{what} returned {type(made).__name__}; a join returns text or a Joint")
     n_lines = len(made.text.split("\n"))
     for agent, (first, last) in made.spans.items():
         if agent not in artefacts or not 1 <= first <= last <= n_lines:

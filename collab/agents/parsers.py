@@ -105,7 +105,7 @@ def _own(what: str, parser: Parser, response: str) -> str:
     """Return the artefact of a user's parser; raises AgentError unless it is text."""
     artefact = call(what, AgentError, parser, response)
     if not isinstance(artefact, str):
-        raise AgentError(f"{what} returned a {type(artefact).__name__}; a parser returns text")
+        raise AgentError(f"{what} returned {type(artefact).__name__}; a parser returns text")
     return artefact
 
 

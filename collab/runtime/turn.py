@@ -43,7 +43,7 @@ class Round:
 Play = Callable[[Round], Awaitable[Mapping[str, str]]]
 """Plays a round; returns each agent's artefact."""
 TurnFeedback = Mapping[str, tuple[Feedback, ...]]
-"""What the team's feedback sources tell each agent."""
+"""Feedback by agent, in the order of the sources."""
 
 
 class Turn:
@@ -146,7 +146,7 @@ class Turn:
         if self._examine is None:
             raise RecipeError(
                 "the protocol asks for feedback, but the team has no source of it; set"
-                " team.feedback, e.g. to [execution]; a server runs programs only with --run-code"
+                " team.feedback, e.g. to [execution] (a server omits some, see collab serve --help)"
             )
         self._examined = tuple(self.artefacts)
         return await self._examine(self)

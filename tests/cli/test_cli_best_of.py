@@ -35,7 +35,7 @@ def test_the_best_pair_was_never_played(collab: Any) -> None:
         "best of 9 combinations of 3 samples: reward 1.00 of 1.00 by a of sample 0, b of sample 1"
     )
     assert told in " ".join(result.out.split())
-    assert "never played together; the best that was played: 0.50" in " ".join(result.out.split())
+    assert "that was never played; the best that was played: 0.50" in " ".join(result.out.split())
     [line] = Path("out/best.jsonl").read_text().splitlines()
     best = json.loads(line)
     assert (best["made_of"], best["played"], best["scored"]) == ({"a": 0, "b": 1}, False, 9)

@@ -45,7 +45,7 @@ def test_settings_that_differ_and_results_paired_by_problem(collab) -> None:
     told = collab("diff", "a", "b").out
     assert "team.agents.a.role" in told
     assert "+0.80 [" in told
-    assert "on the 5 problems of both" in told
+    assert "on the 5 problems that both played" in told
 
 
 def test_a_run_and_itself(collab) -> None:

@@ -74,9 +74,9 @@ def test_the_moderated_debate_ends_when_they_agree(folder: Path) -> None:
 
 
 def test_the_commands_and_the_shipped_debate_are_understood(folder: Path) -> None:
-    [script] = blocks("protocols.md", "sh")
-    shown = CliRunner().invoke(app, shlex.split(script)[1:])
-    assert shown.exit_code == 0, shown.output
+    for script in blocks("protocols.md", "sh"):
+        shown = CliRunner().invoke(app, shlex.split(script)[1:])
+        assert shown.exit_code == 0, shown.output
     shipped = yaml.safe_load(blocks("protocols.md", "yaml")[0])["protocol"]
     protocol_for(Component.model_validate(shipped))
 

@@ -116,7 +116,7 @@ def test_a_plugin_from_a_file(tmp_path: Path) -> None:
         open_model(spec_of(f"{file}:broken"))
     with pytest.raises(ModelUnavailable, match="has batching 'quick'; it is one of static, contin"):
         open_model(spec_of(f"{file}:quick"))
-    failing = r"loud' failed to open: .*mine\.py:\d+: KeyError: 'volume'; its"
+    failing = r"loud' failed to open: .*mine\.py:\d+: KeyError: 'volume'; collab calls"
     with pytest.raises(ModelUnavailable, match=failing):
         open_model(spec_of(f"{file}:loud"))
     with pytest.raises(RecipeError, match="quiet"):

@@ -22,7 +22,7 @@ def test_what_is_under_way_when_the_engine_is_closed_ends(tiny: Path) -> None:
                 await asyncio.gather(engine.aclose(), engine.aclose())
                 server.seconds = 0.0
                 for work in (asked, engine.generate([request()])):
-                    with pytest.raises(ModelUnavailable, match="was closed"):
+                    with pytest.raises(ModelUnavailable, match="is closed"):
                         await asyncio.wait_for(work, 10)
 
     asyncio.run(ask())

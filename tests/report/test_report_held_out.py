@@ -106,5 +106,5 @@ def test_lines_that_are_no_held_out_episodes(held_out: Path) -> None:
     assert len(run.held_out) == 36
     assert [complaint.partition("evaluation.jsonl")[2][:9] for complaint in run.complaints] == [
         ", line 37",
-        ": the las",
+        ": skipped",
     ]

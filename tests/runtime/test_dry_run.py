@@ -129,8 +129,8 @@ def test_templates_that_nobody_asks_for(project: Path) -> None:
     agents = {"a": {"prompt": "a", "discuss": "mine"}, "b": {"prompt": "b"}}
     agents["b"]["templates"] = {"rebutt": "no"}
     assert played(make(agents=agents, protocol="sequential")).warnings == (
-        "team.agents.a.discuss is not used: protocol 'sequential' does not ask for it",
-        "team.agents.b.templates.rebutt is not used: protocol 'sequential' does not ask for it",
+        "team.agents.a.discuss is not used: protocol 'sequential' does not use it",
+        "team.agents.b.templates.rebutt is not used: protocol 'sequential' does not use it",
     )
     agents["b"].pop("templates")
     assert played(make(agents=agents, protocol="discussion")).warnings == ()

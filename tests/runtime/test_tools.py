@@ -174,7 +174,7 @@ def test_a_long_result_is_cut(tools: Path) -> None:
     [
         (["pyton"], (), "did you mean 'python'"),
         (["tools.py:dubble"], (), "did you mean 'double'"),
-        (["tools.py:positional"], (), "without a name"),
+        (["tools.py:positional"], (), "positional-only or variadic"),
         (["python", "python"], (), "two tools called 'python'"),
         (["python"], ("agents.a.harness={use: tools, options: {calls: 0}}",), "at least 1, got 0"),
     ],

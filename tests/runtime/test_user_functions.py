@@ -122,7 +122,7 @@ def test_one_that_would_have_to_be_waited_for_is_refused(open_one: Callable[[str
 def test_one_that_gives_something_else_is_told_what_to_give(
     open_one: Callable[[str], Any],
 ) -> None:
-    with pytest.raises(CollabError, match=r"number' gave a int; an? \w+ gives a "):
+    with pytest.raises(CollabError, match=r"number' returned int; an? \w+ returns "):
         open_one("number")
 
 

@@ -95,7 +95,7 @@ def test_a_refused_change_stops_the_run_before_it_writes(
 ) -> None:
     recipe, run = short_run
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    with pytest.raises(RecipeError, match=r"seed is 0 in the run .* and 7 would make it another"):
+    with pytest.raises(RecipeError, match=r"seed is 0 in the run .* and 7 would change it"):
         asyncio.run(TrainingRun(changed(recipe, "seed", 7), run, resume=True).run())
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
@@ -175,7 +175,7 @@ def test_a_dry_run_refuses_what_going_on_would(short_run: tuple[Recipe, Path]) -
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     found = dry(run.parent, "--resume", "run", "--set", "trainer.lora.rank=3")
     assert found.exit_code == 2
-    assert "trainer.lora.rank is 16 in the run run, and 3 would make it another run" in found.stderr
+    assert "trainer.lora.rank is 16 in the run run, and 3 would change it" in found.stderr
     found = dry(run.parent, "--resume", "run", "--set", "trainer.steps=3")
     assert found.exit_code == 0, found.stderr
     assert found.stdout.startswith("3 steps, ")

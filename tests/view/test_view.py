@@ -190,6 +190,6 @@ def test_a_folder_whose_name_is_no_text_is_shown_and_hides_no_other(tmp_path: Pa
         assert name.encode()
         assert pages.report([name]).encode()
     (odd / os.fsdecode(b"link\xff")).symlink_to("/etc/passwd")
-    with pytest.raises(NoRun, match="leads out of runs") as error:
+    with pytest.raises(NoRun, match="a place outside runs") as error:
         pages.report(["odd\\udcff"])
     assert pages.message("No such run", str(error.value)).encode()

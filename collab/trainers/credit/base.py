@@ -194,7 +194,7 @@ def _checked(what: str, rule: Rule, group: Group, **options: Any) -> Weights:
     weights = call(what, TrainingError, partial(rule, **options), group)
     if not isinstance(weights, Mapping):
         raise TrainingError(
-            f"{what} returned a {type(weights).__name__}; an algorithm returns a mapping from"
+            f"{what} returned {type(weights).__name__}; an algorithm returns a mapping from"
             " (episode, turn, agent) to a number, or to one number per token"
         )
     return weights

@@ -229,7 +229,7 @@ def test_a_key_that_cannot_be_sent_is_not_shown(
     monkeypatch.setenv(protocol.variable, key)
     with (
         protocol.serve(protocol.answer("never")) as server,
-        pytest.raises(ModelUnavailable, match=f"^{protocol.variable} holds no key") as told,
+        pytest.raises(ModelUnavailable, match=f"^{protocol.variable} does not hold a key") as told,
     ):
         protocol.engine(server)
     assert "sk-" not in str(told.value)

@@ -28,7 +28,7 @@ def test_what_waits_when_the_engine_is_closed_fails(tiny: Path) -> None:
         await engine.aclose()
         await asyncio.gather(*asked, return_exceptions=True)
         for work in (asked[2], asyncio.create_task(engine.generate([REQUEST]))):
-            with pytest.raises(ModelUnavailable, match="was closed"):
+            with pytest.raises(ModelUnavailable, match="is closed"):
                 await work
 
     asyncio.run(go())

@@ -103,7 +103,7 @@ def test_what_is_cancelled_killed_or_closed_ends_and_is_no_verdict(cluster: Any)
         assert isinstance(sandbox._executor, RayExecutor)
         assert sandbox._executor._driver is not None
         sandbox._executor._driver._process.kill()
-        with pytest.raises(SandboxError, match="ended in the middle of a trial"):
+        with pytest.raises(SandboxError, match="ended during a trial"):
             await waiting
         assert (await sandbox.check(trial(HONEST))).passed
         started.update(ours())

@@ -150,7 +150,7 @@ def test_a_trained_team_is_not_measured(
     train(filtered(tiny_words, tmp_path, FILTER, steps=1), tmp_path / "run")
     other = {**FILTER, **change} if change else None
     recipe = make_game(tiny_words, tmp_path, algorithm="marloo", tasks_per_step=1, filter=other)
-    with pytest.raises(RecipeError, match="would make it another run"):
+    with pytest.raises(RecipeError, match="would change it"):
         train(recipe, tmp_path / "run", resume=True)
 
 
@@ -186,7 +186,7 @@ def test_the_plan_says_what_measuring_takes(tiny_words: Path, tmp_path: Path) ->
     plan = make_plan(recipe)
     [line] = plan.filter
     assert "before the first step 32 episodes (8 x 4), at most 192 new tokens" in line
-    assert "from 0.15 to 0.3 are kept" in line
+    assert "with a rate from 0.15 to 0.3" in line
     assert line in plan.text()
     assert not make_plan(make_game(tiny_words, tmp_path)).filter
 

@@ -87,7 +87,7 @@ def test_an_exact_sum_is_the_same_in_any_order_over_any_ranks() -> None:
 def test_a_gradient_beyond_the_range_of_an_exact_sum_stops() -> None:
     parameter = torch.zeros(2)
     parameter.grad = torch.tensor([1.0, 5e6])
-    with pytest.raises(TrainingError, match="a gradient of 5e\\+06 is too large to be added"):
+    with pytest.raises(TrainingError, match="a gradient of 5e\\+06 is too large to add exactly"):
         ExactSum([parameter], lambda flat: None, pieces=2).add()
 
 
