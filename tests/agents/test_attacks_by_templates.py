@@ -5,6 +5,8 @@ import pytest
 from collab.agents.prompts import Template
 from collab.errors import CollabError
 
+pytestmark = pytest.mark.slow
+
 TEMPLATES = {
     "a loop over a joined text": "{% for c in ('x' * 99999) * 9999 %}{% endfor %}",
     "loops in a macro's caller": (

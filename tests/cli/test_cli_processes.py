@@ -13,7 +13,7 @@ from support.shares import one_in
 
 from collab.records import read_episodes
 
-pytestmark = pytest.mark.usefixtures("project")
+pytestmark = [pytest.mark.usefixtures("project"), pytest.mark.slow]
 
 COLLAB = (sys.executable, "-m", "collab")
 ROOT = Path(__file__).resolve().parents[2]

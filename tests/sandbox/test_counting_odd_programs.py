@@ -10,6 +10,8 @@ from support.programs.counting import RAISING, RIGHT, counts, run
 from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox, Trial, Verdict
 
+pytestmark = pytest.mark.slow
+
 
 def test_time_counts_what_was_seen_and_fails_the_rest() -> None:
     async def main() -> Verdict:

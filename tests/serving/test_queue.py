@@ -14,6 +14,8 @@ import httpx
 import pytest
 from support.served import DUO, SOLO, Server, Talker, recipe
 
+pytestmark = pytest.mark.slow
+
 USER = {"role": "user", "content": "Hello."}
 
 

@@ -14,6 +14,8 @@ from collab.recipe import SourceSpec, TaskSpec
 from collab.rewards import Scorer
 from collab.tasks import Suite, open_suite
 
+pytestmark = pytest.mark.slow
+
 
 def suite(rows: int = 50, seed: int = 0, **generate: object) -> Suite:
     source = {"generate": {"use": "pocket_code", **generate}, "rows": rows, "seed": seed}

@@ -20,6 +20,8 @@ from collab.trainers import TrainingRun
 from collab.trainers.training.check import check_recipe
 from collab.trainers.training.plan.plan import make_plan
 
+pytestmark = pytest.mark.slow
+
 PER_STEP = 2 * 2
 """Episodes: tasks and samples of each."""
 

@@ -18,6 +18,8 @@ from collab.runtime import Team
 from collab.trainers import TrainingRun
 from collab.trainers.learner.policy import open_policies
 
+pytestmark = pytest.mark.slow
+
 
 def train(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
     """The metrics of each step."""

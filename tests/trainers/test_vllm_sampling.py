@@ -25,6 +25,8 @@ from collab.trainers import TrainingRun
 from collab.trainers.training.check import check_recipe
 from collab.trainers.training.plan.plan import make_plan
 
+pytestmark = pytest.mark.slow
+
 NOISE = 1e-4
 """Nats a token between two float32 models with the same weights."""
 

@@ -30,6 +30,8 @@ from collab.trainers.credit.magrpo import marloo
 from collab.trainers.credit.vdn import VDN, FitQuality
 from collab.trainers.training.check import check_recipe
 
+pytestmark = pytest.mark.slow
+
 ALPHA = {"a": (0.0, 1.0, 3.0), "b": (5.0, -4.0)}
 
 

@@ -33,6 +33,8 @@ from collab.trainers.learner.samples import Sample, make_samples
 from collab.trainers.learner.update_order import CompoundRatios, updated_at
 from collab.trainers.training.check import check_recipe
 
+pytestmark = pytest.mark.slow
+
 SEQUENTIAL = TrainerSpec(update_order="sequential", compound_ratio_cap=None)
 SAMPLINGS = {"a": Sampling(), "b": Sampling()}
 
