@@ -98,6 +98,6 @@ def test_a_model_that_cannot_be_opened_is_told_once(warm_ranks: WarmRanks, folde
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", *arguments)
     assert ended.statuses[0] == 1
     assert ended.statuses[1] in (0, -signal.SIGTERM)  # as it ended first, or was ended
-    assert ended.stderr.count("device 'cuda:7' is not here") == 1
+    assert ended.stderr.count("device 'cuda:7' does not exist") == 1
     assert (folder / "stderr-1").read_text() == ""
     assert not (folder / "run").exists()
