@@ -43,8 +43,9 @@ class Fields:
 def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
     """Return the problem's fields that the templates of a recipe's team read."""
     known: dict[str, bool] = {}
+    revised = recipe.team.turns > 1 or gives_feedback(recipe)
     for agent in recipe.team.agents.values():
-        for source in _sources(agent, revised=gives_feedback(recipe)):
+        for source in _sources(agent, revised=revised):
             for name, is_needed in _fields_read(source):
                 known[name] = known.get(name, False) or is_needed
     needed = tuple(name for name, is_needed in known.items() if is_needed)
