@@ -174,7 +174,7 @@ class EpisodeRun:
         state.joint = make_joint(self.context.join, joined, self.problem)
 
     async def _examine(self, state: _TurnState, turn: Turn) -> TurnFeedback:
-        """Return the feedback on a turn that goes on."""
+        """Return the feedback on the answers of a turn that has not ended."""
         if self._game is not None:
             raise RecipeError("a protocol cannot ask for feedback within a turn of a game")
         self._join(state, turn)

@@ -171,7 +171,7 @@ async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[i
             stdout=stream,
             stderr=stream,
             env=environment,
-            start_new_session=True,  # Ctrl-C is told to it by us, once
+            start_new_session=True,  # so that Ctrl-C reaches it once, through this process
             preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
         )
     try:

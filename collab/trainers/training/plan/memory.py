@@ -84,7 +84,7 @@ class Rows:
     budget: int
     """Tokens of a micro-batch, padding included."""
     shared: bool
-    """Whether the responses of a group share one prompt in a row, as many as fit."""
+    """Whether a row holds one prompt with as many of a group's responses as fit."""
     group_size: int
 
 
