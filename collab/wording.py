@@ -28,7 +28,7 @@ _REASONS = (
     (r"^Input should be ", "must be "),
     (r"^\w+ should have (.*) after validation, not .*$", r"must have \1"),
     (r", unable to (parse|interpret) .*$", ""),
-    (r"\ba valid (integer)\b", r"an \1"),
+    (r"\ba valid (integer|array)\b", r"an \1"),
     (r"\ba valid boolean\b", "true or false"),
     (r"\ba valid\b", "a"),
     (r"\bgreater than or equal to\b", "at least"),

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 from collab.records import Sampling
 from collab.serving.refusal import invalid
 from collab.serving.settings import Settings
+from collab.wording import plain_reason
 
 Value = str | int | float | bool | list[str]
 """Value of a problem's field."""
@@ -183,9 +184,10 @@ def read(kind: type[Read], body: bytes) -> Read:
         data = from_json(body)
         places = [_place(one["loc"], data, is_missing=one["type"] == "missing") for one in errors]
         deepest = max(range(len(errors)), key=lambda number: len(places[number]))
-        reason = "is missing" if errors[deepest]["type"] == "missing" else errors[deepest]["msg"]
-        reason = reason if places[deepest] else "send a JSON object"
-        raise invalid(reason, _path(places[deepest]) or None) from None
+        path = _path(places[deepest])
+        reason = plain_reason(errors[deepest]["msg"])
+        message = f"{path}: {reason}" if path else "send a JSON object"
+        raise invalid(message, path or None) from None
     for param, is_impossible, remedy in request.impossible():
         if is_impossible:
             raise invalid(f"{param} cannot be followed: {remedy}", param, "unsupported_value")

@@ -149,6 +149,11 @@ def test_what_cannot_be_followed(server: Server, body: dict[str, Any], param: st
     assert param == answer.json()["error"]["param"], answer.text
 
 
+def test_a_fault_is_named_with_its_place(server: Server) -> None:
+    answer = post(server, input=ASKED, temperature=9)
+    assert answer.json()["error"]["message"] == "temperature: must be at most 2"
+
+
 def test_nothing_is_stored(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="the server stores no responses"):
         client.responses.retrieve("resp_1")
