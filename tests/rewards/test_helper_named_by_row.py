@@ -101,6 +101,15 @@ def test_only_the_helpers_work_counts(tmp_path: Path, hand: str, join: str, solv
     assert ("def square_dropped(x)" in episode.turns[0].joint) is (join == "python-owned")
 
 
+@pytest.mark.parametrize(("join", "calls"), [("python-owned", 1.0), ("python", 0.0)])
+def test_a_copy_that_the_join_renames_does_not_hide_the_call(
+    tmp_path: Path, join: str, calls: float
+) -> None:
+    episode = played(tmp_path, SQUARE, LAZY, f"team.join={join}", "task.reward=code-parts")
+    assert episode.score is not None
+    assert {p.name: p.value for p in episode.score.parts}["calls"] == calls
+
+
 def test_feedback_knows_the_name(tmp_path: Path) -> None:
     [text] = {
         item.text

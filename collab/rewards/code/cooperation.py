@@ -229,9 +229,18 @@ def ignores(
     return float(use.called and not use.used), use.reason
 
 
+def _joined_part(context: RewardContext, agent: str) -> str:
+    """The agent's code as it stands in the joint program, where a join may have renamed copies of
+    the helper's function."""
+    if agent not in context.joint.spans:
+        return context.artefacts[agent]
+    first, last = context.joint.spans[agent]
+    return "\n".join(context.joint.text.split("\n")[first - 1 : last])
+
+
 def _use(context: RewardContext, agent: str, function: str, helper: str) -> HelperUse:
     caller = function_name(context, agent, function)
     return context.once(
         (helper_use, agent, caller, helper),
-        lambda: helper_use(context.artefacts[agent], caller, helper),
+        lambda: helper_use(_joined_part(context, agent), caller, helper),
     )
