@@ -2,7 +2,7 @@
 
 from collab.recipe.library import components
 
-TEAMS = [n for n, _ in components("team") if n not in ("classeval", "pro", "pro-single")]
+TEAMS = [n for n, _ in components("team") if n not in ("classeval", "pro", "pro-parallel", "pro-single")]
 """All but those that read fields which only their own suites have: tests/tasks/."""
 
 
