@@ -24,7 +24,6 @@ from collab.feedback.execution import examples_of
 from collab.recipe import Recipe
 from collab.records import Episode, Problem
 from collab.runs import metric_names as names
-from collab.runtime.independence import are_independent
 from collab.runtime.rehearsal import rehearsed
 from collab.runtime.summary import by_agent
 from collab.sandbox import Sandbox, Trial, Verdict
@@ -103,10 +102,10 @@ def check_selectable(recipe: Recipe, how: Selection) -> None:
             "--select examples chooses among programs of one turn, but the team has"
             f" {recipe.team.turns}; set team.turns=1"
         )
-    if how.recombine and not are_independent(rehearsed(recipe)):
+    if how.recombine and rehearsed(recipe).is_chosen:
         raise RecipeError(
-            "--recombine joins parts that agents wrote independently, but in"
-            f" '{recipe.team.protocol}' agents see each other's answers; leave out --recombine"
+            "--recombine joins parts of several agents, but"
+            f" '{recipe.team.protocol}' chooses one agent's answer; leave out --recombine"
         )
 
 

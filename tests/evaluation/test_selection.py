@@ -10,7 +10,7 @@ import yaml
 
 import collab
 from collab.errors import RecipeError
-from collab.evaluation.selection import further_calls, shown_asserts
+from collab.evaluation.selection import check_selectable, further_calls, shown_asserts
 
 PROMPT = 'def area(a, b):\n    """The area of a rectangle.\n\n    assert area(2, 3) == 6\n    """\n'
 ROW = {
@@ -32,12 +32,16 @@ def rows(tmp_path: Path) -> str:
 
 
 def evaluated(
-    tmp_path: Path, rows: str, answers: dict[str, list[str]], how: collab.Selection
+    tmp_path: Path,
+    rows: str,
+    answers: dict[str, list[str]],
+    how: collab.Selection,
+    protocol: str = "parallel",
 ) -> dict[str, float]:
     script = tmp_path / "answers.yaml"
     script.write_text(yaml.safe_dump(answers))
     agents = {name: collab.Agent(prompt="{{ task.prompt }}", parser="python") for name in answers}
-    team = collab.Team(agents=agents, join="python", model=f"scripted:{script}")
+    team = collab.Team(agents=agents, join="python", protocol=protocol, model=f"scripted:{script}")
     n = len(next(iter(answers.values())))
     results = collab.evaluate(team, task=rows, samples=n, k=[1, n], select=how)
     return {name: estimate.mean for name, estimate in results.teams[0].metrics.items()}
@@ -69,13 +73,20 @@ def test_hidden_tests_choose_nothing(tmp_path: Path, rows: str) -> None:
     assert metrics["selected@3"] == 0.0
 
 
-def test_parts_of_different_samples_are_combined(tmp_path: Path, rows: str) -> None:
+@pytest.mark.parametrize("protocol", ["parallel", "sequential"])
+def test_parts_of_different_samples_are_combined(tmp_path: Path, rows: str, protocol: str) -> None:
     answers = {
         "aux": ["def aux(a, b):\n    return a + b", "def aux(a, b):\n    return a * b"],
         "main": ["def area(a, b):\n    return aux(a, b)", "def area(a, b):\n    return -aux(a, b)"],
     }
-    metrics = evaluated(tmp_path, rows, answers, collab.Selection(recombine=True))
+    metrics = evaluated(tmp_path, rows, answers, collab.Selection(recombine=True), protocol)
     assert (metrics["selected@2"], metrics["recombined@2"]) == (0.0, 1.0)
+
+
+def test_a_chosen_answer_has_no_parts_to_combine() -> None:
+    recipe = collab.load("coding-debate", task="humaneval", model="echo").recipe
+    with pytest.raises(RecipeError, match="'debate .*' chooses one agent's answer"):
+        check_selectable(recipe, collab.Selection(recombine=True))
 
 
 def test_a_single_agents_programs_are_cut_at_the_function_asked_for(
