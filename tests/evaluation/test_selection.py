@@ -85,7 +85,7 @@ def test_parts_of_different_samples_are_combined(tmp_path: Path, rows: str, prot
 
 def test_a_chosen_answer_has_no_parts_to_combine() -> None:
     recipe = collab.load("coding-debate", task="humaneval", model="echo").recipe
-    with pytest.raises(RecipeError, match="'debate .*' chooses one agent's answer"):
+    with pytest.raises(RecipeError, match=r"'debate .*' chooses one agent's answer"):
         check_selectable(recipe, collab.Selection(recombine=True))
 
 
