@@ -160,8 +160,8 @@ class Decoder:
 
     @property
     def wanes(self) -> bool:
-        """True if half of the rows have ended, so a smaller batch is worth making."""
-        return len(self.live()) * 2 <= len(self.rows)
+        """True if an eighth of the rows have ended, so a smaller batch is worth making."""
+        return len(self.live()) * 8 <= len(self.rows) * 7
 
     def live(self) -> list[int]:
         """Return the rows that have not ended."""
