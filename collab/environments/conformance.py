@@ -117,7 +117,7 @@ def play(
     now = game.reset(chance)
     check_step(game, now)
     if now.ended:
-        raise Fault("reset gave no observation, so no seat can act")
+        raise Fault("reset returned no observation, so no seat can act")
     if any(by_seat(now.rewards, game.seats).values()):
         raise Fault(f"reset paid {now.rewards!r:.80}; its rewards are not counted; pay in step")
     total = dict.fromkeys(game.seats, 0.0)
@@ -127,7 +127,7 @@ def play(
         for seat, reward in by_seat(now.rewards, game.seats).items():
             total[seat] += reward
         if not isinstance(game.render(), str):
-            raise Fault(f"render gave a {type(game.render()).__name__}, not text")
+            raise Fault(f"render returned a {type(game.render()).__name__}, not text")
         yield before, now
         if now.ended:
             check_returns(game, total)

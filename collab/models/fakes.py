@@ -116,7 +116,7 @@ class ReplayModel(_Prepared):
         recorded = self._actions.get(key)
         if recorded is None:
             error = ModelError(
-                f"{self.name} holds no answer of agent {call.agent!r} to task {call.task!r}, "
+                f"{self.name} has no answer of agent {call.agent!r} to task {call.task!r}, "
                 f"sample {call.sample}, turn {call.turn}, round {call.round}; replay the run with "
                 "the recipe, tasks and number of samples that it was recorded with"
             )

@@ -124,7 +124,7 @@ class PartFunction:
         value = float(number)
         if not (math.isfinite(value) and 0.0 <= value <= 1.0):
             raise RewardError(
-                f"reward part '{self.name}' gave {value}; a part gives a number from 0 to 1"
+                f"reward part '{self.name}' returned {value}; a part returns a number from 0 to 1"
             )
         solved = None if part.solved is None else bool(part.solved)
         return Part(value, part.reason, part.applies, part.passes, solved)

@@ -141,7 +141,7 @@ class Scheduler:
             await self._answer(model, [request for request, _, _ in batch], answered)
             if left := sum(wait.wants(position) for _, wait, position in batch):
                 raise ModelError(
-                    f"model {model.name!r} answered wrongly: {left} of {len(batch)} requests got"
+                    f"model {model.name!r} returned an invalid answer: {left} of {len(batch)} requests got"
                     " no action"
                 )
         except Exception as error:
@@ -160,8 +160,8 @@ class Scheduler:
             return
         actions = await model.generate(requests, self._progress)
         if len(actions) != len(requests):
-            counts = f"{len(requests)} requests gave {len(actions)} actions"
-            raise ModelError(f"model {model.name!r} answered wrongly: {counts}")
+            counts = f"{len(requests)} requests returned {len(actions)} actions"
+            raise ModelError(f"model {model.name!r} returned an invalid answer: {counts}")
         for index, action in enumerate(actions):
             answered(index, action)
 

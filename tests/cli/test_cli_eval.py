@@ -223,7 +223,7 @@ def test_cost_is_that_of_the_whole_evaluation(collab, project: Path) -> None:
 
 BAD = {
     "team": (("pear", "-t", "words/0"), "unknown team 'pear'; did you mean 'pair'?"),
-    "folder": (("nothing", "-t", "words/0"), "the folder 'nothing' holds no recipe.yaml"),
+    "folder": (("nothing", "-t", "words/0"), "the folder 'nothing' contains no recipe.yaml"),
     "twice": (("pair", "pair", "-t", "words/0"), "'pair' is given twice"),
     "range": (("pair", "-t", "words/4-99"), "'4-99' is outside the suite 'words'"),
     "empty": (("pair", "-t", "empty.jsonl"), "the suite 'empty' is empty"),

@@ -21,12 +21,12 @@ from collab.sandbox import Sandbox
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("negative", "'it' gave -0.1; a part gives a number from 0 to 1"),
-        ("big", "'it' gave 1.5"),
-        ("nan", "'it' gave nan"),
-        ("text", "'it' gave a str"),
-        ("nothing", "'it' gave a NoneType"),
-        ("pair", "'it' gave a tuple"),
+        ("negative", "'it' returned -0.1; a part returns a number from 0 to 1"),
+        ("big", "'it' returned 1.5"),
+        ("nan", "'it' returned nan"),
+        ("text", "'it' returned a str"),
+        ("nothing", "'it' returned a NoneType"),
+        ("pair", "'it' returned a tuple"),
         ("raises", " ValueError: no such thing"),
         ("exits", " RuntimeError: SystemExit: 3"),
     ],

@@ -179,7 +179,7 @@ def test_too_few_answers_are_an_error() -> None:
 
     failures = [action.failure for action in asyncio.run(main())]
     assert [failure.message for failure in failures if failure] == [
-        "model 'recorder' answered wrongly: 2 requests gave 1 actions"
+        "model 'recorder' returned an invalid answer: 2 requests returned 1 actions"
     ] * 2
 
 

@@ -93,7 +93,7 @@ async def read_answer(
     if not reply.begun:
         page = "html" in stream.response.headers.get("content-type", "")
         why = f": {page_at(str(client.base_url))}" if page else " of the Messages API"
-        raise ValueError(f"the answer holds no event{why}")
+        raise ValueError(f"the answer contains no event{why}")
     if not reply.stop_reason:
         raise ValueError("the answer broke off")
 

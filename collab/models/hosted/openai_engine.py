@@ -184,8 +184,8 @@ def _address(response: Response) -> str:
 def _without_events(response: Response) -> str:
     kind = response.headers.get("content-type", "")
     if "html" in kind:
-        return f"its answer holds no event: {page_at(_address(response))}"
-    return f"its answer, of type {kind}, holds no event" if kind else "its answer is empty"
+        return f"its answer contains no event: {page_at(_address(response))}"
+    return f"its answer, of type {kind}, contains no event" if kind else "its answer is empty"
 
 
 async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]:
@@ -349,7 +349,7 @@ class OpenAIEngine(HostedEngine):
         ids, logprobs = len(reply.token_ids), len(reply.logprobs)
         if ids != logprobs or ids == 0:
             raise ModelError(
-                f"{self.peer} gave {ids} token ids and {logprobs} log-probabilities; set tokens:"
+                f"{self.peer} returned {ids} token ids and {logprobs} log-probabilities; set tokens:"
                 " false for a server that does not send both"
             )
 

@@ -195,7 +195,7 @@ async def calls(
         return 0.0, use.reason
     verdict = await context.verdict()
     if not verdict.tests.passed:
-        return 0.0, f"{use.reason}, but no test holds"
+        return 0.0, f"{use.reason}, but no test passes"
     effect = await contribution(context, name, context.joint.spans.get(helper))
     return float(effect.shown), f"{use.reason}{'; ' if effect.shown else ', but '}{effect.reason}"
 

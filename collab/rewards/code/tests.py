@@ -9,7 +9,7 @@ from collab.rewards.context import Part, RewardContext
 async def tests(context: RewardContext) -> Part:
     """The fraction of the hidden tests that hold; when all do, the task is solved."""
     verdict = await context.verdict()
-    counts = f"{verdict.tests.passed} of {verdict.tests.total} tests hold"
+    counts = f"{verdict.tests.passed} of {verdict.tests.total} tests pass"
     reason = f"{counts}: {verdict.error}" if verdict.error else counts
     return Part(verdict.tests.fraction, reason, solved=verdict.passed)
 
@@ -36,4 +36,4 @@ async def part_tests(
         return Part(0.0, f"the problem has no '{test}'", applies=False)
     verdict = await context.verdict(context.artefacts[agent], subject=Subject(function, test))
     name, passed, total = context.field(function), verdict.tests.passed, verdict.tests.total
-    return Part(verdict.tests.fraction, f"{passed} of {total} tests of '{name}' hold")
+    return Part(verdict.tests.fraction, f"{passed} of {total} tests of '{name}' pass")

@@ -103,7 +103,7 @@ def _by_action(
     lengths = [len(action.token_ids) for action in actions]
     if len(weight) != sum(lengths):
         raise TrainingError(
-            f"the algorithm gave agent '{agent}' {len(weight)} weights for {sum(lengths)} tokens;"
+            f"the algorithm returned for agent '{agent}' {len(weight)} weights for {sum(lengths)} tokens;"
             " return one per token that it sampled in the turn, or one number"
         )
     ends = list(accumulate(lengths))
