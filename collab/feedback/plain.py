@@ -123,8 +123,8 @@ class Plugin:
             returned = dict.fromkeys(outcome.agents, returned)
         if not isinstance(returned, Mapping):
             raise FeedbackError(
-                f"feedback '{self.name}' returned a {type(returned).__name__}; a source returns text"
-                " for all agents, or a dict from agent to text or Feedback"
+                f"feedback '{self.name}' returned a {type(returned).__name__}; a source"
+                " returns text for all agents, or a dict from agent to text or Feedback"
             )
         return {agent: self._item(outcome, agent, item) for agent, item in returned.items()}
 

@@ -217,8 +217,8 @@ class ScriptedModel(_Prepared):
         if queue := self._queues.get(key):
             return self._action(request, queue.popleft())
         self._overrun = (
-            f"{self.name!r} has run out: agent {agent!r} asks for one answer more than the "
-            f"{self._sizes.get(key, 0)} that are in its list; add answers, or ask for fewer"
+            f"{self.name!r} has run out: agent {agent!r} needs more answers than the "
+            f"{self._sizes.get(key, 0)} in its list; add answers, or play fewer episodes or turns"
         )
         failure = failure_of(ModelError(self._overrun))
         return self._action(request, ScriptedAnswer(failure=failure))

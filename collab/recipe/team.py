@@ -157,7 +157,7 @@ class AgentSpec(Spec):
     def _tools_are_for_chats(self) -> AgentSpec:
         if self.tools and (self.prefix or self.style == "completion"):
             raise ValueError(
-                "an agent with tools writes whole messages of a chat; leave out tools, or prefix"
+                "an agent with tools needs style 'chat' and no prefix; leave out tools, or prefix"
                 " and style"
             )
         return self
@@ -226,8 +226,8 @@ class TeamSpec(Spec):
             raise ValueError("no agent writes the team's answer; set 'contributes: true' for one")
         if self.entry is not None and self.entry not in contributors:
             raise ValueError(
-                f"entry is '{self.entry}', which does not write the team's answer; those who do:"
-                f" {', '.join(contributors)}"
+                f"entry is '{self.entry}', which does not contribute to the team's answer;"
+                f" contributing agents: {', '.join(contributors)}"
             )
         return self
 

@@ -118,7 +118,7 @@ class PartFunction:
         number: Any = part.value
         if not isinstance(number, int | float | Real):
             raise RewardError(
-                f"reward part '{self.name}' gave a {type(number).__name__}; a part gives a"
+                f"reward part '{self.name}' returned a {type(number).__name__}; a part returns a"
                 " number from 0 to 1, (number, reason), or a Part"
             )
         value = float(number)

@@ -67,7 +67,9 @@ class Game:
         """Begin the game, and replay the turns that were already played."""
         self._now = await self._call_checked(self.environment.reset, Random(self._random))
         if self.ended:
-            raise EnvironmentFailed(f"{self._what}: reset returned no observation, so no seat can act")
+            raise EnvironmentFailed(
+                f"{self._what}: reset returned no observation, so no seat can act"
+            )
         for turn in played:
             await self.step(turn.artefacts)
 
@@ -82,7 +84,9 @@ class Game:
         self._left -= 1
         state = await self._in_time(self.environment.render)
         if not isinstance(state, str):
-            raise EnvironmentFailed(f"{self._what}: render returned a {type(state).__name__}, not text")
+            raise EnvironmentFailed(
+                f"{self._what}: render returned a {type(state).__name__}, not text"
+            )
         return self._score(), state
 
     def _actions(self, artefacts: Mapping[str, str]) -> dict[str, str]:

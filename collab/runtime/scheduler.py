@@ -141,8 +141,7 @@ class Scheduler:
             await self._answer(model, [request for request, _, _ in batch], answered)
             if left := sum(wait.wants(position) for _, wait, position in batch):
                 raise ModelError(
-                    f"model {model.name!r} returned an invalid answer: {left} of {len(batch)} requests got"
-                    " no action"
+                    f"model {model.name!r} returned no action for {left} of {len(batch)} requests"
                 )
         except Exception as error:
             failure = failure_of(attribute(error, ModelError))

@@ -175,9 +175,9 @@ class Turn:
         joined = tuple(name for name in self.agents if name in counts and name in writers)
         if not joined:
             raise AgentError(
-                f"the protocol counts the answers of {', '.join(counts)}, but only"
-                f" {', '.join(writers)} may write the team's answer; set 'contributes: true' for"
-                " one"
+                f"the protocol uses only the answers of {', '.join(counts)}, but the agents that"
+                f" contribute are {', '.join(writers)}; set 'contributes: true' for one of the"
+                " former"
             )
         return joined
 

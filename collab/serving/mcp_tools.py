@@ -132,7 +132,7 @@ def _read(team: ServedTeam, given: dict[str, Any]) -> tuple[Problem, TeamQuestio
     try:
         fields = _FIELDS.validate_python(given, strict=True)
     except ValidationError:
-        raise invalid("an argument is no text, number or list of texts") from None
+        raise invalid("an argument must be a text, a number or a list of texts") from None
     text = fields.pop(team.fields.text, "")
     if not isinstance(text, str) or not text.strip():
         raise invalid(f"the argument '{team.fields.text}' has no text")

@@ -245,7 +245,7 @@ def test_a_request_that_an_engine_forgets_is_a_failure() -> None:
     first, last = asyncio.run(main())
     assert (first.text, first.failure) == ("a", None)
     assert last.failure is not None
-    assert "1 of 2 requests got no action" in last.failure.message
+    assert "no action for 1 of 2 requests" in last.failure.message
 
 
 def test_who_is_cancelled_as_the_answers_come_spoils_no_other_answer() -> None:

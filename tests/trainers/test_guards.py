@@ -37,7 +37,7 @@ def blocks(context): time.sleep(1); return 1.0
     ("part", "told"),
     [
         ("raises", r"rewards.py:2: ValueError: broken"),
-        ("nan", "gave nan"),
+        ("nan", "returned nan"),
         ("blocks", "was not finished within 0.2 s"),
     ],
 )

@@ -225,8 +225,8 @@ class AnthropicEngine(HostedEngine):
         for string in sampling.stop:
             if not string.strip():
                 raise RecipeError(
-                    f"{self.name} cannot stop at white space alone, {string!r}; take it out of "
-                    "sampling.stop for its agents"
+                    f"{self.name} does not support the stop string {string!r}, white space only; "
+                    "remove it from sampling.stop for its agents"
                 )
 
     def _connect(self) -> Any:

@@ -349,8 +349,8 @@ class OpenAIEngine(HostedEngine):
         ids, logprobs = len(reply.token_ids), len(reply.logprobs)
         if ids != logprobs or ids == 0:
             raise ModelError(
-                f"{self.peer} returned {ids} token ids and {logprobs} log-probabilities; set tokens:"
-                " false for a server that does not send both"
+                f"{self.peer} returned {ids} token ids and {logprobs} log-probabilities; set"
+                " tokens: false for a server that does not send both"
             )
 
     async def _served(self) -> str:

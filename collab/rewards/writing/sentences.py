@@ -96,7 +96,7 @@ def in_common(context: RewardContext, beyond: str, enough: int = 1) -> tuple[flo
     """
     texts = _stems_by_agent(context).values()
     shared = sorted(set.intersection(*texts) - _stems(context.field(beyond)))
-    reason = f"{len(shared)} words in common beside those of '{beyond}': {', '.join(shared)}"
+    reason = f"{len(shared)} words in common besides those of '{beyond}': {', '.join(shared)}"
     return min(len(shared) / enough, 1.0), reason.removesuffix(": ")
 
 

@@ -62,9 +62,8 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
         norm = update.gradient_norms[policy.name]
         raise TrainingError(
             f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
-            f" learning rate {update.rate:g}): the learning rate is below the"
-            " parameters' rounding, or the optimiser holds other parameters; raise"
-            " trainer.learning_rate"
+            f" learning rate {update.rate:g}): the update is smaller than the parameters'"
+            " rounding, or the optimiser has other parameters; raise trainer.learning_rate"
         )
 
 

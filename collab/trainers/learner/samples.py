@@ -103,8 +103,8 @@ def _by_action(
     lengths = [len(action.token_ids) for action in actions]
     if len(weight) != sum(lengths):
         raise TrainingError(
-            f"the algorithm returned for agent '{agent}' {len(weight)} weights for {sum(lengths)} tokens;"
-            " return one per token that it sampled in the turn, or one number"
+            f"the algorithm returned {len(weight)} weights for {sum(lengths)} tokens of agent"
+            f" '{agent}'; return one per token that it sampled in the turn, or one number"
         )
     ends = list(accumulate(lengths))
     return [tuple(weight[end - n : end]) for n, end in zip(lengths, ends, strict=True)]
