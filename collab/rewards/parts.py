@@ -43,7 +43,7 @@ class PartFunction:
     """Agents, or roles, that the part is about, by option."""
 
     def lacks(self, roles: Roles, agents: Collection[str]) -> str:
-        """Return why the part has no meaning in a team; "" if it has one."""
+        """Explain why the part does not apply to a team; "" if it does."""
         return next(filter(None, (roles.lacks(name, agents) for name in self.named.values())), "")
 
     def calls(self, roles: Roles) -> dict[str, dict[str, Any]]:

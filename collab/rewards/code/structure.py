@@ -59,7 +59,7 @@ def explain(error: SyntaxError) -> str:
 
 
 def methods(context: RewardContext) -> tuple[float, str]:
-    """The share of the class's methods that some agent wrote; 0 where the class does not parse."""
+    """The share of the class's methods that some agent wrote; 0 if the class does not parse."""
     wanted = _wanted(context)
     try:
         parse_program(context.joint.text)

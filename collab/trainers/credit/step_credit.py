@@ -90,8 +90,8 @@ class Credit:
 class StepCredit:
     """Gives credit to the groups of one step.
 
-    `see` may announce a group as soon as it is played; the algorithm then prepares it while others
-    are sampled. `credit` waits for this, and prepares the remaining groups.
+    Call `see` as soon as a group is played, so the algorithm can prepare it while others are
+    sampled. `credit` waits for this and prepares the remaining groups.
     """
 
     def __init__(

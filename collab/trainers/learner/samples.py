@@ -113,7 +113,7 @@ def _by_action(
 def weigh_tokens(
     samples: list[Sample], samplings: Mapping[str, Sampling], spec: TrainerSpec
 ) -> list[Sample]:
-    """Spread each response's part of the mean over its tokens."""
+    """Distribute each response's share of the mean over its tokens."""
     if spec.token_weighting == "response_mean":
         return [replace(s, scale=s.scale / len(s.token_ids)) for s in samples]
     if spec.token_weighting == "constant":

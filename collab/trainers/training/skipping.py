@@ -88,7 +88,7 @@ def _failures(failed: Sequence[Episode], total: int) -> str:
 
 
 class History:
-    """The steps of a run so far: their number, their tokens, and their skipped parts."""
+    """Counts a run's finished steps, their tokens and their skipped parts."""
 
     def __init__(self, recipe: Recipe, total_steps: int) -> None:
         self.step = 0
