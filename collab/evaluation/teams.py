@@ -181,7 +181,7 @@ def _checked(name: Named) -> Named:
 def _greedy(recipe: Recipe) -> Recipe:
     if recipe.samples > 1:
         raise RecipeError(
-            f"greedy samples are all equal, so {recipe.samples} samples add nothing; leave out"
+            f"greedy samples are all equal, so {recipe.samples} of them add nothing; leave out"
             f" {option('samples')} or {option('greedy')}"
         )
     return recipe.with_agents(

@@ -245,7 +245,7 @@ def _read_script(script: Script, name: str) -> dict[str, list[ScriptedAnswer]]:
         return {EVERYBODY: _LIST.validate_python(script)}
     except ValidationError as error:
         raise RecipeError(
-            f"{name!r} is no script ({faults(error)[0]}); write a list of answers, or a mapping"
+            f"{name!r} is not a script ({faults(error)[0]}); write a list of answers, or a mapping"
             " from agent to list"
         ) from error
 

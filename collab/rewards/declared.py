@@ -188,7 +188,8 @@ def _fields(context: RewardContext) -> dict[str, Any]:
 
 def _answer_of(context: RewardContext, agent: str) -> str:
     if agent not in context.artefacts:
-        raise RewardError(f"there is no agent '{agent}'; the team: {', '.join(context.artefacts)}")
+        agents = ", ".join(context.artefacts)
+        raise RewardError(f"there is no agent '{agent}'; the team has: {agents}")
     return context.artefacts[agent]
 
 

@@ -103,7 +103,7 @@ class PartFunction:
         finally:
             task.cancel()
         raise RewardError(
-            f"reward part '{self.name}' was not finished within {budget.seconds:g} s, the limit"
+            f"reward part '{self.name}' did not finish within {budget.seconds:g} s, the limit"
             " for all parts together; raise the reward's 'seconds' or make the part faster"
         )
 

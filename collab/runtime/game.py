@@ -94,7 +94,7 @@ class Game:
         silent = [agent for agent in self.acting if agent not in artefacts]
         if silent:
             raise EnvironmentFailed(
-                f"it is the turn of {', '.join(self.acting)}, but the team's protocol skipped"
+                f"these agents must act: {', '.join(self.acting)}, but the team's protocol skipped"
                 f" {', '.join(silent)}; let all of turn.agents act"
             )
         return {seat: artefacts[self._seats[seat]] for seat in self._now.observations}
@@ -130,7 +130,7 @@ class Game:
             return await asyncio.wait_for(in_thread(function, *args), SECONDS)
         except TimeoutError:
             raise EnvironmentFailed(
-                f"{self._what}: {function.__name__} was not finished within {SECONDS:g} s; make it"
+                f"{self._what}: {function.__name__} did not finish within {SECONDS:g} s; make it"
                 " faster"
             ) from None
         except CollabError:

@@ -77,7 +77,7 @@ def make_server(service: Service) -> Server[Any]:
                 raise invalid("no such tool")
             playing = _play(service, team, params.arguments or {}, progress)
             episode = await service.finish(team.name, playing)
-            assert episode is not None, "a client that leaves cancels the call"
+            assert episode is not None, "a client that disconnects cancels the call"
         except Refused as refused:
             content = [types.TextContent(type="text", text=refused.message)]
             return types.CallToolResult(content=list(content), is_error=True)

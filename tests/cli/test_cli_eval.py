@@ -244,7 +244,7 @@ BAD = {
     ),
     "rewards": (("pair", "other.yaml"), "the rewards of their suites"),
     "template": (("pair", "wrong", "-t", "words/0"), "team.agents.a.prompt"),
-    "not ours": (("pair", "-t", "words/0", "--out", "tasks"), "tasks has other contents"),
+    "not ours": (("pair", "-t", "words/0", "--out", "tasks"), "tasks contains other files"),
 }
 
 

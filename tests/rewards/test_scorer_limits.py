@@ -44,7 +44,7 @@ def test_the_time_limit_holds_even_when_a_part_blocks(
     score: Score_, use: Use, function: str
 ) -> None:
     started = time.perf_counter()
-    with pytest.raises(RewardError, match=r"'it' was not finished within 0\.1 s"):
+    with pytest.raises(RewardError, match=r"'it' did not finish within 0\.1 s"):
         score({"parts": {"it": use(function)}, "seconds": 0.1}, {"main": GOOD})
     assert time.perf_counter() - started < 0.6
 

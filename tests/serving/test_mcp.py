@@ -138,7 +138,7 @@ def test_a_call_is_cancelled_when_its_client_leaves() -> None:
 def test_two_teams_are_never_one_tool() -> None:
     recipes = {"a:b": recipe(DUO), "a_b": recipe(SOLO)}
     Application(recipes, Settings())
-    with pytest.raises(RecipeError, match="'a:b' and 'a_b' would both be the tool 'a_b'"):
+    with pytest.raises(RecipeError, match="'a:b' and 'a_b' would have the same tool name 'a_b'"):
         Application(recipes, Settings(mcp=True))
 
 

@@ -38,7 +38,7 @@ def blocks(context): time.sleep(1); return 1.0
     [
         ("raises", r"rewards.py:2: ValueError: broken"),
         ("nan", "returned nan"),
-        ("blocks", "was not finished within 0.2 s"),
+        ("blocks", "did not finish within 0.2 s"),
     ],
 )
 def test_a_reward_that_fails_ends_training_with_its_reason(

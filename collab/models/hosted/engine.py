@@ -172,7 +172,7 @@ async def take_all(
         try:
             text = take(reply, event)
         except ODD_SHAPE as error:
-            raise ValueError(f"an event of an unknown shape: {error!r}") from error
+            raise ValueError(f"an event in unknown format: {error!r}") from error
         if text and progress:
             number = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
             progress(request, number, text)
@@ -316,7 +316,7 @@ class HostedEngine(ABC):
             return self._made_of(reply, seconds)
         except ODD_SHAPE as error:
             raise ModelError(
-                f"{self.peer} sent an answer of an unknown shape ({type(error).__name__})"
+                f"{self.peer} sent an answer in unknown format ({type(error).__name__})"
             ) from error
 
     def _made_of(self, reply: Reply, seconds: float) -> Action:

@@ -202,7 +202,7 @@ async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]
 def _parsed(response: Response, data: bytes, key: str) -> dict[str, Any]:
     event = unkeyed(parse_json(data), key)
     if not isinstance(event, dict):
-        raise ValueError(f"an event that is no object: {event!r:.80}")
+        raise ValueError(f"an event that is not an object: {event!r:.80}")
     if event.get("error"):
         code = event["error"].get("code") if isinstance(event["error"], dict) else None
         status = code if isinstance(code, int) else 500

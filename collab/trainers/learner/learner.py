@@ -165,8 +165,8 @@ class TorchLearner:
             self.optimisers[policy.name].forget()
             if not all(p.isfinite().all() for p in policy.acting_parameters()):
                 raise TrainingError(
-                    f"{error}, and so are some parameters; the policy is lost. Continue from an"
-                    " earlier checkpoint with a lower trainer.learning_rate or"
+                    f"{error}, and so are some parameters; the policy cannot be recovered. Continue"
+                    " from an earlier checkpoint with a lower trainer.learning_rate or"
                     " trainer.max_grad_norm, or with dtype float32"
                 ) from error
             update.skipped[policy.name] = (

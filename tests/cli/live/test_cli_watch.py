@@ -76,7 +76,7 @@ def test_a_run_whose_process_is_gone_is_told(collab) -> None:
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     result = collab("watch", str(folder))
     assert result.status == 1
-    assert result.err.endswith("out was killed: its process is gone\n")
+    assert result.err.endswith("out was killed: its process no longer exists\n")
     after = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     assert after == before
 
