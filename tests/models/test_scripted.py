@@ -89,7 +89,7 @@ def test_a_script_from_a_file(tmp_path: Path) -> None:
         ("- [", "is not YAML: .*line 1, column 4"),
         ("main: hello", "main: must be a list"),
         ("- txt: hello", r"0\.txt: Extra inputs"),
-        ("hello", r"is no script \(must be a list\)"),
+        ("hello", r"is not a script \(must be a list\)"),
     ],
 )
 def test_bad_scripts(tmp_path: Path, content: str, words: str) -> None:

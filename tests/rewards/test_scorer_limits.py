@@ -179,7 +179,7 @@ def test_a_part_of_ours_that_is_stuck_fails_its_episode_and_holds_up_no_other(
             started = time.perf_counter()
             await asyncio.sleep(0.01)
             slowest = max(slowest, time.perf_counter() - started)
-        with pytest.raises(RewardError, match="not finished within"):
+        with pytest.raises(RewardError, match="did not finish within"):
             await scoring
         return slowest
 
