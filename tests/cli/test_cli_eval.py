@@ -240,7 +240,7 @@ BAD = {
     "greedy": (("pair", "-t", "words/0", "--greedy", "-n", "2"), "samples are all equal"),
     "greedy samples": (
         ("pair", "-t", "words/0", "--greedy", "--set", "samples=3"),
-        "so 3 samples add nothing",
+        "so 3 of them add nothing",
     ),
     "rewards": (("pair", "other.yaml"), "the rewards of their suites"),
     "template": (("pair", "wrong", "-t", "words/0"), "team.agents.a.prompt"),

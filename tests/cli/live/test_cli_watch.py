@@ -138,7 +138,8 @@ def test_a_training_is_followed(collab) -> None:
     assert "step 2/3  return 2.50" in result.out
     killed(folder)
     assert (
-        f"exists; continue with collab train --resume {folder}\n" in collab("watch", str(folder)).err
+        f"exists; continue with collab train --resume {folder}\n"
+        in collab("watch", str(folder)).err
     )
 
 
