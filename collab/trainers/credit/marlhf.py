@@ -100,7 +100,7 @@ class MARLHF(Algorithm):
     task's samples with different rewards by -log sigmoid(rho(win) - rho(lose)), so only the order
     of rewards counts. A step's responses are rewarded before rho learns from their pairs, so no
     baseline depends on the response. The gradient is that of rho, not of the reward. The rule is
-    valid for every protocol. It costs a forward pass over the joint answers, and no judging.
+    valid for every protocol. It needs a forward pass over the joint answers, and no further scores.
 
     Args:
         pairs: most pairs per turn to learn from, those with the largest gaps.
