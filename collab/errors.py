@@ -1,28 +1,28 @@
 """The errors of collab, named by the boundary that was crossed.
 
     CollabError
-    ├── RecipeError            what the user wrote: a recipe, a name, an option
-    │   ├── UnknownName        a name that is not known, with the nearest that is
-    │   └── Untrusted          a recipe from elsewhere that would run code, without a yes
-    ├── TaskError              a suite that cannot be read, a problem that is not whole
+    ├── RecipeError            an invalid recipe, name or option
+    │   ├── UnknownName        an unknown name, with the nearest known one
+    │   └── Untrusted          a recipe from elsewhere would run code that is not approved
+    ├── TaskError              a suite that cannot be read, or an incomplete problem
     ├── ModelError             a model that cannot answer
     │   ├── ModelUnavailable   not installed, not found, no key, wrong name
     │   ├── ModelRefused       the model declined, or its server rejected the request
     │   ├── ModelTimeout       no answer within the limit
     │   └── ContextOverflow    the prompt is longer than the model's context
     ├── AgentError             a prompt template, parser or join that fails
-    ├── SandboxError             our own trouble in running a program, never the program's
+    ├── SandboxError             the sandbox itself fails, not the program in it
     │   └── SandboxUnavailable   this system cannot isolate a program
     ├── EnvironmentFailed      an environment that raises, blocks or breaks its own rules
-    ├── RewardError            a reward part that raises, blocks or is not a finite number
+    ├── RewardError            a reward part that raises, blocks or returns an invalid value
     ├── FeedbackError          a feedback source that fails
     │   └── FeedbackUnavailable    a tool that a source needs is not installed
     ├── BudgetExceeded         a limit on turns, tokens, seconds or money was reached
-    ├── TrainingError          a training run that cannot go on
+    ├── TrainingError          a training run that cannot continue
     └── RecordError            a run folder that cannot be read or written
 
-A message names the value, the limit and the remedy. Within an episode an error is data (a
-`Failure` in the record, made by `failure_of`); outside it ends the command with `exit_status`.
+Messages contain the value, the limit and the remedy. Within an episode, an error becomes data (a
+`Failure` in the record, made by `failure_of`). Outside, it ends the command with `exit_status`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class TaskError(CollabError):
 
 
 class Unfit(TaskError):
-    """A published problem that cannot be run here; its text says why."""
+    """A published problem that cannot be run here, with the reason."""
 
 
 class ModelError(CollabError):
@@ -185,7 +185,7 @@ def one_line(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception:  # an exception of the user's may fail at this too
-        text = "it has no text, for its own __str__ raises"
+        text = "it has no text, because its __str__ raises"
     return f"{lines[-1] if lines else ''}{type(error).__name__}{': ' if text else ''}{text}"
 
 

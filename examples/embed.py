@@ -1,6 +1,6 @@
-"""The runtime in a script: run a team, look at what it did.
+"""Run a team from a script and print its answers.
 
-python examples/embed.py humaneval/12
+    python examples/embed.py humaneval/12
 """
 
 import sys

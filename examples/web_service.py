@@ -1,11 +1,10 @@
-"""The runtime in a web service's event loop: GET /run/humaneval/12 streams the run's events.
+"""A web service that runs a team: GET /run/humaneval/12 streams the run's events.
 
     python examples/web_service.py 8000 &
     curl -N localhost:8000/run/humaneval/12
 
-Only the standard library is used, so that the embedding itself can be seen: `team.stream` is an
-async iterator, it never blocks the loop, and leaving it (the client hangs up) cancels the run. The
-team is entered by `async with`, so that its model is loaded once, for the first request.
+`team.stream` is an async iterator that never blocks the event loop. If the client disconnects, the
+run is cancelled. With `async with`, the team's model is loaded once, for the first request.
 """
 
 import asyncio

@@ -103,12 +103,12 @@ def weighed(value: Any) -> Any:
 
 
 def _size(value: Any) -> int:
-    """Weigh an argument: a number by its value, anything else by its length."""
+    """Return the cost of an argument: a number's value, or the length of anything else."""
     return abs(value) if isinstance(value, int) else weight_of(value) - STEP
 
 
 def numbers_in(text: str) -> int:
-    """The sum of the numbers in a format, any of which may be a width."""
+    """Return the sum of the numbers in a format, because any of them may be a width."""
     return sum(map(int, re.findall(r"\d{1,15}", text)))
 
 

@@ -32,8 +32,8 @@ class Written:
 def written(source: str, name: str, wanted: Collection[str]) -> Written:
     """Collect the code in `source` for the class `name`: methods, or functions outside of it.
 
-    A function is a method where it is `wanted` or begins with `self` or `cls`. The last definition
-    of a name counts. One that has no statement is not written.
+    A function is a method if it is `wanted`, or if its first parameter is `self` or `cls`. The last
+    definition of a name counts. A definition without a statement does not count.
 
     Raises:
         SyntaxError: the source does not parse.
@@ -59,7 +59,7 @@ def _take(record: Written, node: ast.stmt, lines: list[str], others: list[str]) 
 
 
 def does_something(node: Function) -> bool:
-    """True if a function has more than a docstring, `pass` or `...`."""
+    """Return True if a function has more than a docstring, `pass` or `...`."""
     return not all(isinstance(line, ast.Pass | ast.Expr) and _idle(line) for line in node.body)
 
 
@@ -73,7 +73,7 @@ def _bound(node: Function) -> bool:
 
 
 def skeleton_of(prompt: str, name: str) -> ast.ClassDef:
-    """The class that a prompt leaves to be written.
+    """Return the class that a prompt asks for.
 
     Raises:
         AgentError: the prompt does not define it.
@@ -128,14 +128,14 @@ def join_class(sources: Collection[str], prompt: str, name: str) -> str:
 
 
 def _kept(skeleton: ast.ClassDef, lines: list[str], methods: Mapping[str, str]) -> Iterator[str]:
-    """The members of the prompt's class, without the methods that an agent wrote."""
+    """Return the members of the prompt's class, without the methods that an agent wrote."""
     for node in skeleton.body:
         if not (isinstance(node, Function) and node.name in methods):
             yield _text(node, lines)
 
 
 def _decorated(name: str, text: str, given: Mapping[str, Function]) -> str:
-    """A method below the prompt's decorators, where it has none of its own."""
+    """Return a method with the prompt's decorators if it has none itself."""
     if name not in given or text.lstrip().startswith("@"):
         return text
     above = [f"{_MARGIN}@{ast.unparse(node)}" for node in given[name].decorator_list]
@@ -143,18 +143,19 @@ def _decorated(name: str, text: str, given: Mapping[str, Function]) -> str:
 
 
 def _apart(pieces: Collection[str], lines: int) -> str:
-    """The pieces that hold something, so many line ends from each other."""
+    """Join the non-empty pieces, separated by this many line ends."""
     return ("\n" * lines).join(piece.strip("\n") for piece in pieces if piece.strip())
 
 
 def _first(node: ast.stmt) -> int:
-    """The line where a statement begins, with its decorators."""
+    """Return the line where a statement begins, including its decorators."""
     above: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(line.lineno for line in above)])
 
 
 def _text(node: ast.stmt, lines: list[str], margin: str = _MARGIN) -> str:
-    """A statement's lines behind another margin; the inner lines of texts stay as they are."""
+    """Return a statement's lines with another indentation; the inner lines of strings stay
+    unchanged."""
     if lines[node.lineno - 1].encode()[: node.col_offset].strip():  # it shares its line
         return "\n".join(margin + line for line in ast.unparse(node).split("\n"))
     first = _first(node)

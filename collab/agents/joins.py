@@ -237,8 +237,8 @@ def join_owned(roles: Roles, artefacts: Mapping[str, str], problem: Problem) -> 
 def join_files(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
     """Make one program of all agents' files, in the agents' order.
 
-    A file that two agents wrote occurs in it twice: such a program does not load, and its error
-    gives the name and both positions.
+    If two agents wrote the same file, the program does not load, and its error has the name and
+    both positions.
     """
     return _stack(dict(artefacts), "\n")
 
@@ -246,8 +246,7 @@ def join_files(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa
 def join_class(artefacts: Mapping[str, str], problem: Problem) -> Joint:
     """Make the class that the problem asks for, with the methods of all agents.
 
-    No line is assigned to an agent, since methods are placed where they belong, not in the order
-    written.
+    No line is assigned to an agent, because methods are placed in the prompt's order.
 
     Raises:
         AgentError: the problem asks for no class, or its prompt does not define it.

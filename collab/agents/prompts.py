@@ -69,7 +69,7 @@ class Template:
 
 
 class _Fields(dict[str, Any]):
-    """A mapping that templates see, with its name there."""
+    """A mapping that templates see, with its name in the template."""
 
     def __init__(self, called: str, values: dict[str, Any], hidden: Collection[str] = ()) -> None:
         super().__init__(values)

@@ -59,7 +59,7 @@ def coordinator(program: Program) -> Match | None:
     split = {line for scope in program.reachable for line in _split(program, scope)}
     met = {line for scope in program.reachable for line in _met(program, scope)}
     if split:
-        why = f"calls '{program.helper}' for each piece of the work and gathers the values"
+        why = f"calls '{program.helper}' for each piece of the work and collects the values"
         return match("coordinator", split | met, why)
     why = f"combines the values of several calls of '{program.helper}'"
     return match("coordinator", met, why) if met else None
@@ -355,7 +355,7 @@ def decorator(program: Program) -> Match | None:
         return None
     lines = {name.lineno for name in straight} | answers
     does = f"answers itself on line {min(guards)}" if guards else "works on the value"
-    return match("decorator", lines, f"'{program.helper}' does the core, the caller {does}")
+    return match("decorator", lines, f"'{program.helper}' does the core work, the caller {does}")
 
 
 def wrapper(program: Program) -> Match | None:
@@ -496,4 +496,4 @@ def _bindings(scope: Scope, name: str) -> Iterator[int]:
 def _otherwise(program: Program) -> Match:
     """Classify a helper whose value counts, but that no other rule matches."""
     lines = {name.lineno for name in program.calls}
-    return match("decorator", lines, f"uses the value of '{program.helper}' along the way")
+    return match("decorator", lines, f"uses the value of '{program.helper}' for its answer")

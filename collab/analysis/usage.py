@@ -183,7 +183,7 @@ def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
     if entry is None:
         return HelperUse(reason=f"'{entry_point}' is not defined")
     if redefined:
-        return HelperUse(reason=f"'{helper}' is defined again beside '{entry_point}'")
+        return HelperUse(reason=f"'{helper}' is also defined by the agent of '{entry_point}'")
     flow = Flow(scopes, entry, helper)
     lines = tuple(sorted({node.lineno for node in flow.calls}))
     if not lines:

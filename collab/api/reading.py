@@ -1,4 +1,4 @@
-"""Reads the results of runs, for Python code that continues with them."""
+"""Reads the results of runs, for use in Python."""
 
 from __future__ import annotations
 

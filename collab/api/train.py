@@ -63,7 +63,8 @@ def train(
 
     Raises:
         RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
-        TrainingError: it cannot continue; the folder holds everything up to the last checkpoint.
+        TrainingError: training cannot continue; the folder has everything up to the last
+            checkpoint.
     """
     work = atrain(
         team,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Training:
-    """A training run, read from its folder at every access; it may still be running."""
+    """A training run. Every access reads its folder, so it may still be running."""
 
     folder: Path
 

@@ -84,7 +84,7 @@ def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
         if game.render() != before:
             raise Fault("a game changed while its deep copy was played")
         if there != rest(game, step, Random(f"{seed} {number}")):
-            raise Fault("a deep copy went on differently from its original")
+            raise Fault("a deep copy continued differently from the original")
 
 
 def texts_are_harmless(make: NewGame, episodes: int, seed: int) -> None:
@@ -100,7 +100,7 @@ def moves_are_of_those_who_act(make: NewGame, episodes: int, seed: int) -> None:
         game = make()
         for _, after in play(game, Random(f"{seed} {number}")):
             if after.ended and game.moves():
-                raise Fault(f"moves returns some after the end of the game: {game.moves()!r:.80}")
+                raise Fault(f"moves returns moves after the end of the game: {game.moves()!r:.80}")
 
 
 CHECKS = (games_end, seeds_reproduce, copies_go_on, texts_are_harmless, moves_are_of_those_who_act)
@@ -117,7 +117,7 @@ def play(
     now = game.reset(chance)
     check_step(game, now)
     if now.ended:
-        raise Fault("reset gave no observation, so no seat can act")
+        raise Fault("reset returned no observation, so no seat can act")
     if any(by_seat(now.rewards, game.seats).values()):
         raise Fault(f"reset paid {now.rewards!r:.80}; its rewards are not counted; pay in step")
     total = dict.fromkeys(game.seats, 0.0)
@@ -127,7 +127,7 @@ def play(
         for seat, reward in by_seat(now.rewards, game.seats).items():
             total[seat] += reward
         if not isinstance(game.render(), str):
-            raise Fault(f"render gave a {type(game.render()).__name__}, not text")
+            raise Fault(f"render returned a {type(game.render()).__name__}, not text")
         yield before, now
         if now.ended:
             check_returns(game, total)
@@ -141,7 +141,7 @@ def drawn(
     """Draw a text for each seat that must act."""
     legal = game.moves()
     if strangers := set(legal) - set(now.observations):
-        raise Fault(f"moves returns some for {', '.join(strangers)}, who does not act now")
+        raise Fault(f"moves returns moves for {', '.join(strangers)}, who does not act now")
     texts_by_seat = {}
     for seat in now.observations:
         texts = legal.get(seat) or HOSTILE

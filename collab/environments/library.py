@@ -75,4 +75,4 @@ def _check(what: str, environment: Environment) -> None:
     if not isinstance(seats, tuple) or not all(isinstance(seat, str) for seat in seats):
         raise RecipeError(f"{what}: seats is {seats!r:.80}; give a tuple of names")
     if len(set(seats)) < len(seats):
-        raise RecipeError(f"{what} has two seats of one name: {', '.join(seats)}")
+        raise RecipeError(f"{what} has two seats with the same name: {', '.join(seats)}")

@@ -32,7 +32,7 @@ class Nim(Environment):
     def __init__(self, heaps: tuple[int, ...] = ()) -> None:
         if heaps and not (len(heaps) <= 9 and min(heaps) >= 0 and 0 < sum(heaps) <= MOST_STICKS):
             raise RecipeError(
-                f"environment 'nim': heaps {[*heaps]} must number at most 9, with 1 to"
+                f"environment 'nim': heaps {[*heaps]} must be at most 9, with 1 to"
                 f" {MOST_STICKS} sticks in all"
             )
         self._given = heaps

@@ -71,7 +71,7 @@ class EvaluationFolder:
         with writing(path):
             if path.exists() and not (path / EVAL).exists() and _visible(path):
                 raise RecordError(
-                    f"{path} has other contents; give another folder with {option('out')}"
+                    f"{path} contains other files; give another folder with {option('out')}"
                 )
         self._lock = Lock(path)
 

@@ -1,12 +1,12 @@
-"""An evaluation in numbers: what `eval.json` holds, `--json` ends with and the tables show.
+"""The numbers of an evaluation, as in `eval.json`, at the end of `--json`, and in the tables.
 
 Shares are from 0 to 1. The names of `metrics`:
 
-solved, pass@K                 the share that is solved; the unbiased estimate for K tries
-solved.turn_K                  the share that is solved after turn K, for several turns
-NAME@K                         the best of K tries, as the reward declares it: accuracy, coop
-return, return.share           the joint rewards of all turns, in points and of their maximum
-final.share                    the last turn's joint reward of its maximum, for several turns
+solved, pass@K                 share solved; for K samples, estimated without bias
+solved.turn_K                  share solved after turn K, for teams with several turns
+NAME@K                         best of K samples, of a value that the reward declares
+return, return.share           sum of the joint rewards, in points and as a share of the maximum
+final.share                    last turn's joint reward as a share of its maximum
 level.NAME, part.NAME          the last turn's reward by level, of its maximum, and by part;
                                a level without points counts by the values of its parts
 """
@@ -44,10 +44,10 @@ class Estimate(Record):
 
 
 class Speed(Record):
-    """Speed of all agents together, over the time in which episodes were under way."""
+    """Speed of all agents together, while episodes were in progress."""
 
     seconds: float
-    """Wall time in which at least one episode was under way."""
+    """Wall time during which at least one episode was in progress."""
     tokens_per_second: float
     """New tokens of all agents."""
     seconds_per_response: float
@@ -67,7 +67,7 @@ class TeamResult(Record):
     models: dict[str, str]
     """Model of each agent."""
     identity: str
-    """Digest of all that an episode depends on besides its task and sample."""
+    """Digest of everything that an episode depends on, except its task and sample."""
     planned: int
     episodes: int
     """Number of finished episodes, including failed ones."""
@@ -83,7 +83,7 @@ class TeamResult(Record):
     metrics: dict[str, Estimate]
     speed: Speed | None
     concurrency: int
-    """Episodes under way at the same time; speed depends on it."""
+    """Episodes played at the same time, which affects the speed."""
     agents: dict[str, dict[str, Any]]
     """Responses, tokens and money, by agent and by feedback source that asks a model."""
     schemes: dict[str, float]
@@ -106,7 +106,7 @@ class TeamResult(Record):
 
 
 class Difference(Record):
-    """A team less the first one, paired by task."""
+    """The difference between a team and the first one, paired by task."""
 
     team: str
     baseline: str
@@ -209,7 +209,7 @@ def work_rows(results: Results) -> list[TableRow]:
 
 
 def difference_rows(results: Results) -> list[TableRow]:
-    """Every team but the first less the first one; parts of the reward are left out."""
+    """Return the differences from the first team, without the parts of the reward."""
     metrics = [difference.metrics for difference in results.differences]
     return [
         [words(title_of(name)), *(change_cell(name, each.get(name)) for each in metrics)]

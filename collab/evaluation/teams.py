@@ -172,7 +172,7 @@ def _checked(name: Named) -> Named:
         return name
     if Path(name).is_dir() and not (Path(name) / RECIPE).is_file():
         raise RecipeError(
-            f"the folder '{name}' holds no {RECIPE}, so it is not a team; give the folder of a"
+            f"the folder '{name}' contains no {RECIPE}, so it is not a team; give the folder of a"
             " run, or of a training that has saved its team"
         )
     return name
@@ -181,7 +181,7 @@ def _checked(name: Named) -> Named:
 def _greedy(recipe: Recipe) -> Recipe:
     if recipe.samples > 1:
         raise RecipeError(
-            f"greedy samples are all equal, so {recipe.samples} samples add nothing; leave out"
+            f"greedy samples are all equal, so {recipe.samples} of them add nothing; leave out"
             f" {option('samples')} or {option('greedy')}"
         )
     return recipe.with_agents(

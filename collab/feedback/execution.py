@@ -168,7 +168,7 @@ _MAX_TEXT = 200
 
 
 class Execution:
-    """Reports how many of the prompt's examples hold, and the actual values of the others.
+    """Reports how many of the prompt's examples pass, and the actual values of the others.
 
     The test is made from the prompt alone; an `Outcome` holds no hidden tests.
     """

@@ -139,7 +139,7 @@ class Expert:
                 f" truncated at {limit} tokens, and none gave advice; raise its 'max_new_tokens'"
             )
         return (
-            f"the expert {self._model.name} gave no advice of the asked form in {attempts}"
+            f"the expert {self._model.name} gave no advice in the required form in {attempts}"
             f" attempts: {why}; another model, more 'retries' or more 'max_new_tokens' (now"
             f" {limit}) may help"
         )

@@ -17,7 +17,7 @@ from collab.sandbox.jail.whole_program import MAIN
 
 @dataclass(frozen=True)
 class Outcome:
-    """One turn's outcome. The problem loses its hidden fields here, whoever made the outcome."""
+    """The outcome of a turn. Hidden fields are removed from its problem."""
 
     problem: Problem
     agents: tuple[str, ...]
@@ -25,12 +25,12 @@ class Outcome:
     artefacts: Mapping[str, str]
     joint: Joint
     solved: bool | None
-    """Whether all hidden tests hold; None for tasks without tests."""
+    """Whether all hidden tests pass; None for tasks without tests."""
     turn: int
     sample: int = 0
     roles: Roles = NOBODY
-    """Roles in the team; by default every agent writes the answer, and `main` or the last one the
-    entry point."""
+    """Roles in the team. By default, every agent contributes, and `main` or the last agent writes
+    the entry point."""
 
     def __post_init__(self) -> None:
         if not self.roles.contributors:
@@ -117,14 +117,14 @@ class Plugin:
         check_call(what, self._function, ("outcome",), self._options)
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError if the result is no text, no `Feedback` and no mapping to them."""
+        """Raises FeedbackError unless the result is text, a `Feedback` or a mapping to these."""
         returned = await in_thread(self._function, outcome, **self._options)
         if isinstance(returned, str | Feedback):
             returned = dict.fromkeys(outcome.agents, returned)
         if not isinstance(returned, Mapping):
             raise FeedbackError(
-                f"feedback '{self.name}' gave a {type(returned).__name__}; a source returns text"
-                " for all agents, or a dict from agent to text or Feedback"
+                f"feedback '{self.name}' returned a {type(returned).__name__}; a source"
+                " returns text for all agents, or a dict from agent to text or Feedback"
             )
         return {agent: self._item(outcome, agent, item) for agent, item in returned.items()}
 

@@ -137,7 +137,7 @@ def _remark(
 
 
 Remark = tuple[str | None, Finding]
-"""A finding with the author of its line: None for the reader, "" if it has none."""
+"""A finding with the author of its line: None if it is the reader, "" if there is no author."""
 Remarks = Sequence[Remark]
 
 _LINE = re.compile(r"\bline (\d+)\b")

@@ -36,7 +36,7 @@ _CONCISE = re.compile(
 
 
 def files_of(text: str) -> tuple[File, ...]:
-    """Return the files of a program; none if it is one text, or its files are no program."""
+    """Return the files of a program; none if it has no files, or if they do not form a program."""
     try:
         return split_files(text) if is_files(text) else ()
     except BadFiles:

@@ -12,8 +12,8 @@ from collab.records import Action, Message, Record, Sampling, Style, ToolSpec
 
 
 class Call(Record):
-    """Identifies the decision that a request is for; scripts and replays look their answers up by
-    it."""
+    """Identifies the decision that needs a response; scripts and replays use it to find their
+    answers."""
 
     task: str
     sample: int
@@ -25,7 +25,7 @@ class Call(Record):
 
 
 class Request(Record):
-    """A request for one response. Exactly one of `messages` and `prompt_ids` is set."""
+    """A request for one response, with either `messages` or `prompt_ids`."""
 
     call: Call
     messages: tuple[Message, ...] = ()
@@ -37,7 +37,7 @@ class Request(Record):
     style: Style = "chat"
     """Format of the messages: the chat template, or plain text to continue."""
     prefix: str = ""
-    """Forced beginning of the answer; the action's text includes it."""
+    """Fixed beginning of the answer; the action's text includes it."""
     sampling: Sampling = Sampling()
     adapter: str | None = None
     """Folder of a LoRA adapter, or its name if the engine already holds it."""
@@ -53,15 +53,15 @@ Progress = Callable[[Request, int, str], None]
 
 @runtime_checkable
 class Model(Protocol):
-    """An engine with a model in it.
+    """A model with the engine that runs it.
 
     `batching` says when the runtime may dispatch requests. A `static` engine takes a whole batch,
     so the runtime waits until no more requests can come. A `continuous` engine takes requests at
     any time and is called at once.
 
-    `generate` returns one action per request, in order. A request that cannot be answered gives an
-    action with a `failure`; an error that affects all requests raises `ModelError`. When the call
-    is cancelled, the engine stops within two seconds.
+    `generate` returns one action per request, in order. If a request cannot be answered, its action
+    has a `failure`. An error that affects all requests raises `ModelError`. When the call is
+    cancelled, the engine stops within two seconds.
     """
 
     @property
@@ -117,10 +117,10 @@ class OpensEarly(Protocol):
 
 @runtime_checkable
 class ChecksUse(Protocol):
-    """A model that can check whether it was used as intended."""
+    """A model that can check its use, such as a script with unused answers."""
 
     def verify(self) -> None:
-        """Raise ModelError if it was used otherwise; called at the end of a run without errors."""
+        """Raise ModelError for a wrong use; called at the end of a run without errors."""
 
 
 Write = Callable[[Path], None]
@@ -173,7 +173,7 @@ class Capabilities(Record):
     continues: bool = False
     """A request may set the answer's beginning, and pass messages as plain text to continue."""
     generates: bool = True
-    """False for prepared answers, which no setting, adapter or context can change."""
+    """False if answers are prepared and do not depend on settings, adapters or context."""
 
 
 @runtime_checkable

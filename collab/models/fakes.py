@@ -116,7 +116,7 @@ class ReplayModel(_Prepared):
         recorded = self._actions.get(key)
         if recorded is None:
             error = ModelError(
-                f"{self.name} holds no answer of agent {call.agent!r} to task {call.task!r}, "
+                f"{self.name} has no answer of agent {call.agent!r} to task {call.task!r}, "
                 f"sample {call.sample}, turn {call.turn}, round {call.round}; replay the run with "
                 "the recipe, tasks and number of samples that it was recorded with"
             )
@@ -217,8 +217,8 @@ class ScriptedModel(_Prepared):
         if queue := self._queues.get(key):
             return self._action(request, queue.popleft())
         self._overrun = (
-            f"{self.name!r} has run out: agent {agent!r} asks for one answer more than the "
-            f"{self._sizes.get(key, 0)} that are in its list; add answers, or ask for fewer"
+            f"{self.name!r} has run out: agent {agent!r} needs more answers than the "
+            f"{self._sizes.get(key, 0)} in its list; add answers, or play fewer episodes or turns"
         )
         failure = failure_of(ModelError(self._overrun))
         return self._action(request, ScriptedAnswer(failure=failure))
@@ -245,7 +245,7 @@ def _read_script(script: Script, name: str) -> dict[str, list[ScriptedAnswer]]:
         return {EVERYBODY: _LIST.validate_python(script)}
     except ValidationError as error:
         raise RecipeError(
-            f"{name!r} is no script ({faults(error)[0]}); write a list of answers, or a mapping"
+            f"{name!r} is not a script ({faults(error)[0]}); write a list of answers, or a mapping"
             " from agent to list"
         ) from error
 

@@ -150,8 +150,8 @@ def _open_plugin(spec: PluginModel) -> Model:
         ) from error
     if not isinstance(model, Model):
         raise ModelUnavailable(
-            f"model engine {spec.engine!r} gave a {type(model).__name__}, which lacks a part of "
-            "collab.models.Model: name, batching, generate, aclose"
+            f"model engine {spec.engine!r} returned a {type(model).__name__}, which lacks a part "
+            "of collab.models.Model: name, batching, generate, aclose"
         )
     if model.batching not in get_args(Batching):
         raise ModelUnavailable(

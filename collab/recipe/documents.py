@@ -81,7 +81,7 @@ MOST_VALUES = 100_000
 """Limit on the values that a document's aliases expand to; longer texts may have one per
 character."""
 MOST_BITS = 1024
-"""Longest whole number, in bits; longer ones cannot even be printed in a message."""
+"""Longest whole number, in bits; Python refuses to print longer ones."""
 
 _HALF = re.compile("[\ud800-\udfff]")
 ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)

@@ -76,7 +76,7 @@ class ExpertFeedback(FeedbackBase):
 
 
 class PluginFeedback(FeedbackBase):
-    """A feedback source that the user wrote."""
+    """Your own feedback source."""
 
     source: str = Field(pattern=r"^[^:]+:[A-Za-z_][\w.]*$")
     """The source's function: `module:function` or `file.py:function`."""

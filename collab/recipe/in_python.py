@@ -50,8 +50,7 @@ def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
 
 
 def told_as(file: str) -> str:
-    """Name a file of rows for messages; rows that were given in Python have no file of their
-    own."""
+    """Name the file of rows for messages; rows passed in Python have no file."""
     given = _folder.cache_info().currsize and Path(file).is_relative_to(_folder())
     return "the task passed in Python" if given else file
 

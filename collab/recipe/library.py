@@ -68,7 +68,7 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
         return path
     known = dict(components(kind, project))
     if name not in known:
-        remedy = f"(the folder {name} holds no {RECIPE})" if Path(name).is_dir() else ""
+        remedy = f"(the folder {name} contains no {RECIPE})" if Path(name).is_dir() else ""
         raise UnknownName(kind, name, known, remedy=remedy)
     return known[name]
 

@@ -86,7 +86,7 @@ def read_recipe(
     written_in: Files | None = None,
     **top: Any,
 ) -> tuple[Recipe, Question]:
-    """Read the recipe as `load_recipe` does, without approving it, and the question to ask first.
+    """Return the recipe, not yet approved, and the question to ask the user first.
 
     Args:
         is_run: True if the file `name` is in a run's folder, before the file has said so itself.
@@ -153,7 +153,7 @@ def load_task(
 def read_task(
     name: str, *, settings: Sequence[str] = (), like: str = "code"
 ) -> tuple[TaskSpec, Question]:
-    """Read a suite as `load_task` does, without approving it, and the question to ask first."""
+    """Return the suite, not yet approved, and the question to ask the user first."""
     files = Files()
     files.begin_at(Path(name))
     data = {"task": _expand("task", _as_suite(name, like), files)}

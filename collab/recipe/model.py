@@ -57,27 +57,26 @@ class TransformersModel(Spec):
     revision: str | None = None
     """A hub revision: branch, tag or commit."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    """`auto` takes bfloat16 where the processor is good at it, else float32."""
+    """`auto` selects bfloat16 if the processor supports it well, else float32."""
     load_in: Literal["4bit"] | None = None
-    """`4bit` holds the layers' weights in NF4, which takes about a quarter of the memory and makes
-    each product slower; adapters can be trained on them (QLoRA). Needs
-    `pip install 'collab-agents[4bit]'`."""
+    """`4bit` stores the layers' weights in NF4, which takes about a quarter of the memory but is
+    slower. Adapters can be trained on them (QLoRA). Needs `pip install 'collab-agents[4bit]'`."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:N`."""
     attn_implementation: (
         Literal["sdpa", "eager", "flash_attention_2", "flash_attention_3", "flex_attention"] | None
     ) = None
-    """The attention implementation of transformers; None lets it choose, mostly `sdpa`. With any
-    other, shared prefixes are computed once per response."""
+    """The attention implementation of transformers. None lets transformers choose, mostly `sdpa`.
+    With any other than `sdpa`, shared prefixes are computed once per response."""
     batch_tokens: int | None = Field(default=None, ge=256)
     """Prompt and new tokens of one padded batch; larger batches are split. Default: 32,768 on a
     CPU, and as many as the free memory holds on a GPU."""
     renamed = {"packed": "fast"}
 
     fast: bool = True
-    """Sample with `collab.models.local.fast`: the same answers up to rounding, at up to several
-    times the tokens per second. On a CPU it keeps a second copy of the weights, in the fastest
-    layout for products of few rows; False saves that memory."""
+    """Sample with `collab.models.local.fast`, which is up to several times faster and gives the
+    same answers up to rounding. On a CPU, it keeps a second copy of the weights in a faster layout;
+    False saves that memory."""
 
 
 class VLLMModel(Spec):
@@ -90,14 +89,14 @@ class VLLMModel(Spec):
     revision: str | None = None
     """A hub revision: branch, tag or commit."""
     servers: tuple[str, ...] = ()
-    """Addresses of vLLM servers with this model, e.g. http://127.0.0.1:8000; they share the load.
-    Leave it empty to run vLLM on this machine."""
+    """Addresses of vLLM servers with this model, e.g. http://127.0.0.1:8000, among which requests
+    are divided. If empty, vLLM runs on this machine."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    """Number format of the local engine and of the trainer's own weights. `auto` takes bfloat16
-    where the processor is good at it, else float32."""
+    """Number format of the local engine and of the trainer's own weights. `auto` selects bfloat16
+    if the processor supports it well, else float32."""
     context: int | None = Field(default=None, ge=16)
-    """Most tokens of prompt and response together; a lower limit takes less memory. Default: the
-    model's."""
+    """Largest number of tokens of prompt and response together. Lower it to save memory. Default:
+    the model's."""
     memory_share: float = Field(default=0.5, gt=0, le=1)
     """Share of the GPU's memory for the local engine; engines of several bases divide it equally.
     On a machine without a GPU: the largest share of its free memory that the KV cache may take."""
@@ -106,24 +105,24 @@ class VLLMModel(Spec):
     room for 64 responses of the whole context."""
     sleep: bool | None = None
     """Make the local engine release the GPU's memory while the trainer learns. Default: only if
-    both share one GPU and, by the plan's count, do not fit at once."""
+    both share one GPU and do not fit on it together."""
     tensor_parallel: int = Field(default=1, ge=1)
     """GPUs that share each layer of the local engine, for a model too large for one."""
     deterministic: bool = False
-    """Make a response's tokens independent of its batch, in the local engine. The kernels are about
-    a quarter slower and need GPUs of compute capability 8.0 or later."""
+    """Make a response's tokens independent of its batch, in the local engine. This needs GPUs of
+    compute capability 8.0 or later, and kernels are about a quarter slower."""
     seeds: bool = False
-    """Send a seed with each request, made from its position in the run, so that the same recipe
-    draws the same tokens. `deterministic` sends seeds too. A GPU takes longer to sample a batch
-    with one seed per row."""
+    """Send a seed with each request, derived from its position in the run, so the same recipe
+    samples the same tokens. `deterministic` also sends seeds. On a GPU, sampling with one seed per
+    row is slower."""
     server_command: tuple[str, ...] = ()
-    """The command that starts a server, where each of several ranks has its own; options are
-    appended, e.g. ["/opt/vllm/bin/vllm", "serve"]. Default: the vLLM server of this environment."""
+    """The command that starts a server on each rank, without options, e.g. ["/opt/vllm/bin/vllm",
+    "serve"]. Default: the vLLM server of this environment."""
     trainer_device: str = "auto"
     """Device of the trainer's own weights: `auto`, `cpu`, `cuda` or `cuda:N`."""
     adapter_folder: str | None = None
-    """Folder through which servers get new adapters; they read it under the same path. Default:
-    memory."""
+    """Folder in which servers find new adapters; it must have the same path for all of them.
+    Default: adapters are sent in memory."""
     seconds: float = Field(default=600.0, gt=0)
     """Time limit of one response in seconds, including its wait in the engine's queue."""
     ready_seconds: float = Field(default=600.0, gt=0)

@@ -1,4 +1,4 @@
-"""The items that a user must approve in a recipe from elsewhere: code, addresses, files."""
+"""The items in a recipe from elsewhere that a user must approve: code, addresses, files."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Recipe(Spec):
     """The model of every agent that names no model of its own."""
     sampling: SamplingSpec = SamplingSpec()
     seed: int = Field(default=0, ge=0)
-    """Seed of the run; every random draw combines it with its position in the run."""
+    """Seed of the run. Every random draw depends on it and on the draw's position in the run."""
     samples: int = Field(default=1, ge=1)
     """Episodes per problem in a run."""
     concurrency: int | None = Field(default=None, ge=1)

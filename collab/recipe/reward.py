@@ -61,7 +61,7 @@ class PartSpec(Spec):
     weight: float = 1.0
     """Points for a value of 1; negative for a penalty."""
     gate: bool = False
-    """Stop scoring if the value is 0 (of a ramp: beyond its end); later parts are not scored."""
+    """If the value is 0, later parts are not scored. A ramp closes the gate only beyond its end."""
     requires: str | None = None
     """An earlier part whose value must be above 0, else this part is not scored."""
     solves: bool = False
@@ -70,7 +70,7 @@ class PartSpec(Spec):
     """The part's name in reports and lists. Default: its own name in reports, and no column in
     lists."""
     best_of: str = ""
-    """Name under which an evaluation shows the best of k tries on the part's level, as `NAME@k`."""
+    """Name of the best of k samples on the part's level in evaluations, shown as `NAME@k`."""
     alarm: AlarmSpec | None = None
     """Bounds on the part's value, outside which training warns. Default: those that the part's
     function declares."""

@@ -32,15 +32,13 @@ class SandboxSpec(Spec):
     """Size of the private, empty folder that a candidate may write to."""
     workers: int = Field(default=0, ge=0)
     """Programs judged at the same time, each in its own jail; 0 means one per processor. Verdicts
-    do not depend on it.
-
-    It changes no verdict."""
+    do not depend on it."""
     executor: Literal["local", "ray"] = "local"
-    """`local` judges on this machine; `ray` on the nodes of a ray cluster, in the same jails. ray
-    needs `pip install 'collab-agents[ray]'`, there and here. Verdicts do not depend on it."""
+    """`local` judges on this machine, `ray` on the nodes of a ray cluster, in the same jails. `ray`
+    needs `pip install 'collab-agents[ray]'` here and on every node. Verdicts do not depend on
+    it."""
     address: str = "auto"
-    """Address of the ray cluster: `HOST:PORT`, or `auto` for the one that this machine belongs
-    to."""
+    """Address of the ray cluster: `HOST:PORT`, or `auto` for the cluster of this machine."""
 
     @model_validator(mode="after")
     def _address_is_of_a_cluster(self) -> SandboxSpec:

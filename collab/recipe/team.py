@@ -101,8 +101,8 @@ OBSERVATION = "{{ observation }}"
 class AgentSpec(Spec):
     """One agent. Its templates are Jinja2 and see `task`, `agent`, `agents` and `turn`.
 
-    In a sequential team or a discussion they also see `previous`, the others' responses of the turn
-    before.
+    In a sequential team or a discussion, they also see `previous`, the others' responses in the
+    previous turn.
     """
 
     role: str = ""
@@ -115,18 +115,18 @@ class AgentSpec(Spec):
     discuss: str = DISCUSS
     """Observation of the second round of a discussion; sees `others`, the first answers."""
     prefix: str = ""
-    """Forced beginning of every response: a template that sees what `prompt` sees. It is not
-    trained on. Blanks and line ends are kept; end it where a token of the model ends."""
+    """Fixed beginning of every response: a template with the same variables as `prompt`. Training
+    ignores it. Blanks and line ends are kept. It must end where a token of the model ends."""
     style: Style = "chat"
-    """`chat` passes the messages through the model's chat template. `completion` passes plain text
-    to continue: the messages with blank lines between them, and the prefix on the line below. It is
-    meant for base models, and for small models that do better with a few worked examples."""
+    """`chat` renders the messages with the model's chat template. `completion` lets the model
+    continue plain text: the messages, separated by blank lines, with the prefix on the line below.
+    It suits base models, and small models that need worked examples."""
     templates: dict[str, str] = {}
     """Further observations by name, for protocols that use them, e.g. `rebut` in a debate."""
     harness: Named = Component(use="respond")
-    """The agent's behaviour during its move. `respond` gives one response; `tools` calls tools
-    until it answers, up to `{use: tools, options: {calls: 8, seconds: 30, characters: 4000}}`.
-    `file.py:function` is your own."""
+    """The agent's behaviour during its move. `respond` generates one response. `tools` lets the
+    agent call tools until it answers, with the default limits `{use: tools, options: {calls: 8,
+    seconds: 30, characters: 4000}}`. `file.py:function` is your own."""
     tools: tuple[ToolName, ...] = ()
     """Tools that the agent may call before it answers. `python` runs code in the sandbox,
     `file.py:function` is your own function, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` names an
@@ -135,9 +135,9 @@ class AgentSpec(Spec):
     """Turns a response into an artefact: `text`, `python`, `program`, `files` or
     `module:function`."""
     contributes: bool | None = None
-    """Whether the agent writes part of the team's answer, which the join receives. An agent that
-    does not may plan or review, and is still trained. Default: yes, except for agents with parser
-    `text` beside others in a team whose join makes a program."""
+    """Whether the agent's artefact is part of the team's answer. Agents that only plan or review do
+    not contribute, but are still trained. Default: true, except for agents with the parser `text`
+    if the join makes a program from other agents' code."""
     model: ModelSpec | None = None
     """The agent's model. Default: the recipe's model."""
     sampling: SamplingSpec = SamplingSpec()
@@ -157,7 +157,7 @@ class AgentSpec(Spec):
     def _tools_are_for_chats(self) -> AgentSpec:
         if self.tools and (self.prefix or self.style == "completion"):
             raise ValueError(
-                "an agent with tools writes whole messages of a chat; leave out tools, or prefix"
+                "an agent with tools needs style 'chat' and no prefix; leave out tools, or prefix"
                 " and style"
             )
         return self
@@ -189,24 +189,25 @@ class TeamSpec(Spec):
     `sequential`, `discussion`, `debate`, `pipeline`, `critic_loop`, `repair`, or your own,
     `file.py:function`. Options are given as `{use: debate, options: {rebuttals: 2}}`."""
     turns: int = Field(default=1, ge=1)
-    """H, the turns of an episode; `when_solved` decides on those after the task is solved."""
+    """H, the number of turns of an episode; `when_solved` defines what happens after the task is
+    solved."""
     when_solved: WhenSolved = "absorb"
-    """`absorb`: a solved task is an absorbing state. The episode ends, and its last reward counts
-    for every turn that was not played, so solving a task early loses nothing. `stop`: the episode
-    ends, and turns that were not played count for nothing. `continue`: all turns are played."""
+    """`absorb` ends the episode and counts its last reward for every remaining turn, so solving a
+    task early loses nothing. `stop` ends the episode, and the remaining turns earn nothing.
+    `continue` plays all turns."""
     feedback: tuple[FeedbackSpec, ...] = ()
     """Sources of feedback to the agents between turns."""
     join: str = "text"
     """Makes the joint artefact: `text`, `python`, `python-owned` (a helper's function is taken from
     that helper only), `files`, `class` or `module:function`."""
     entry: str | None = None
-    """The agent that writes the entry point of a code problem; all other agents that write code are
-    its helpers. Default: `main`, else the last agent that writes code."""
+    """The agent that writes the entry point of a code problem. All other agents that write code are
+    its helpers. Default: `main`, or else the last agent that writes code."""
     model: ModelSpec | None = None
     """The model that the team's prompts were written for; used if neither the recipe nor `-m` names
     one."""
     suite: str = "code"
-    """The suite whose kind and reward apply to a data file given as the task, e.g. `posts`."""
+    """The suite that provides kind and reward if the task is a data file, e.g. `posts`."""
     sampling: SamplingSpec = SamplingSpec()
     agents: dict[str, AgentSpec] = Field(min_length=1)
     """Agents by name, in the order in which they act and are joined."""
@@ -226,8 +227,8 @@ class TeamSpec(Spec):
             raise ValueError("no agent writes the team's answer; set 'contributes: true' for one")
         if self.entry is not None and self.entry not in contributors:
             raise ValueError(
-                f"entry is '{self.entry}', which does not write the team's answer; those who do:"
-                f" {', '.join(contributors)}"
+                f"entry is '{self.entry}', which does not contribute to the team's answer;"
+                f" contributing agents: {', '.join(contributors)}"
             )
         return self
 

@@ -58,13 +58,13 @@ class RanksSpec(Spec):
     """Training in several processes or on several GPUs."""
 
     shard: bool = False
-    """Shard a frozen base that does not fit on one GPU, one part per rank. Only adapters can be
-    trained this way, and vLLM must sample. One process holds the whole base."""
+    """Shard a frozen base that does not fit on one GPU, one part per rank. This works only for
+    training adapters, with vLLM for sampling. A single process holds the whole base."""
     limit: float = Field(default=1800.0, gt=0.0)
-    """Seconds that ranks wait for one that computes; then the training ends and names it."""
+    """Seconds that ranks wait for a rank that computes. After that, the training ends with an error
+    that names it."""
     play_limit: float = Field(default=86400.0, gt=0.0)
-    """Seconds that the other ranks wait while the first one plays and judges a step or evaluates
-    the team."""
+    """Seconds that the other ranks wait while rank 0 plays, scores or evaluates."""
 
 
 class EvaluationSpec(Spec):
@@ -73,10 +73,9 @@ class EvaluationSpec(Spec):
     tasks: str = "test"
     """Held-out tasks: a split of the suite, or rows such as `133-163`."""
     every: int | None = Field(default=None, ge=1)
-    """Also evaluate after every so many steps."""
+    """Steps between further evaluations."""
     every_tokens: int | None = Field(default=None, ge=1)
-    """Also evaluate whenever so many more training tokens were generated, at the step that reaches
-    them."""
+    """Training tokens between further evaluations, each after the step that reaches the mark."""
     samples: int = Field(default=4, ge=1)
     """Episodes per task with the sampling settings of training."""
     greedy: bool = True
@@ -87,7 +86,7 @@ MeasuredBy = Literal["solved", "return"]
 
 
 class PhaseSpec(Spec):
-    """A phase of training with turns and feedback of its own."""
+    """A phase of training with its own turns and feedback."""
 
     steps: int = Field(ge=1)
     """Optimiser steps in the phase."""
@@ -105,7 +104,7 @@ class LevelsSpec(Spec):
     above: float = Field(default=0.7, ge=0.0, lt=1.0)
     """Threshold: a level is learned once its mean over the last `steps` steps is above this."""
     steps: int = Field(default=5, ge=1)
-    """Steps over which the mean is taken, and the fewest that a level lasts."""
+    """Number of steps in the mean; a level lasts at least as long."""
     by: MeasuredBy = "solved"
     """The quantity to average: the share of `solved` episodes, or the `return` as a share of the
     largest possible one."""
@@ -175,7 +174,7 @@ class TrainerSpec(Spec):
     epochs: int = Field(default=1, ge=1)
     """Passes over the tasks, each in a new order."""
     steps: int | None = Field(default=None, ge=1)
-    """Optimiser steps; replaces `epochs`."""
+    """Number of optimiser steps; replaces `epochs`."""
     tokens: int | None = Field(default=None, ge=1)
     """Tokens to generate in training, over all agents; replaces `epochs`. The step that reaches
     them is the last. If `steps` is set too, whichever limit is reached first ends the training."""
@@ -190,12 +189,12 @@ class TrainerSpec(Spec):
     = r_t + gamma x mean of the children's R. `greedy` branches G times from the best joint action
     of each turn only and compares joint actions by their own rewards: R_t = r_t."""
     local_parts: dict[str, tuple[str, ...]] = {}
-    """Maps an agent to the reward parts that are its own. r_i = team_weight x r + their points."""
+    """Maps an agent to its own reward parts: r_i = team_weight x r + the points of these parts."""
     team_weight: float = Field(default=1.0, ge=0.0)
     """Weight of the joint reward in each agent's reward; 0 leaves only the local parts."""
 
     objective: Objective | None = None
-    """The function of each token that a response's weight A multiplies. `reinforce`: A log pi (the
+    """The objective of each token, given its response's weight A. `reinforce`: A log pi (the
     paper); `ppo`: the clipped ratio r A; `gspo`: the same with the response's mean ratio; `cispo`:
     A log pi times the bounded ratio. Default: `ppo` if `clip_ratio` is set, else `reinforce`."""
     token_weighting: TokenWeighting = "sum"
@@ -213,23 +212,23 @@ class TrainerSpec(Spec):
     """`simultaneous`: every agent learns from the same weights (MAGRPO). `alternating`: one agent
     learns at a time, in the order of the team; the others stay unchanged. `sequential`: agents
     learn one after the other, in a new random order per step. Each agent's weight is multiplied by
-    how much likelier the earlier ones have made their part of the joint action (HAPPO)."""
+    the factor by which earlier updates made the joint action more likely (HAPPO)."""
     alternate_every: int = Field(default=1, ge=1)
-    """With `alternating`: steps that one agent learns before the next agent does."""
+    """With `alternating`: steps that one agent learns before the next agent's turn."""
     compound_ratio_cap: float | None = Field(default=2.0, gt=1.0)
     """With `sequential`: clamp HAPPO's multiplier, a product over whole responses, between 1 / cap
-    and cap. None does not clamp it, which is exact and of high variance."""
+    and cap. Without a cap, it is exact but has high variance."""
     importance_cap: float | None = Field(default=None, gt=0.0)
-    """Multiply each token's loss by the ratio trainer / sampler probability, capped at this. None
-    does not correct."""
+    """Multiply each token's loss by the ratio of trainer to sampler probability, capped at this
+    value. None: no correction."""
     importance_band: tuple[float, float] | None = None
-    """Multiply each token's loss by the ratio trainer / sampler probability if it is between the
-    two numbers, else by 0 (IcePop), e.g. [0.5, 5]."""
+    """Multiply each token's loss by the ratio of trainer to sampler probability if it is between
+    these numbers, else by 0 (IcePop), e.g. [0.5, 5]."""
     sequence_limit: float | None = Field(default=None, gt=0.0)
-    """Skip a response whose product of trainer / sampler ratios is larger than this, e.g. 3."""
+    """Skip responses with a larger product of trainer-to-sampler ratios than this, e.g. 3."""
     max_staleness: Literal[0, 1] = 0
-    """Steps that the sampling policy may be behind the learning one. At 1, vLLM plays the next step
-    while the trainer learns, and `importance_cap` is 2 if no correction is set."""
+    """Number of steps that the sampling policy may be behind the learning one. With 1, vLLM plays
+    the next step while the trainer learns, and `importance_cap` is 2 if no correction is set."""
     kl_coef: float = Field(default=0.0, ge=0.0)
     """Weight of the KL divergence from the initial policies (k3 estimator): the base model, or the
     agents' own adapters if they have any."""
@@ -249,21 +248,22 @@ class TrainerSpec(Spec):
     weight_decay: float = Field(default=0.01, ge=0.0)
     """Weight decay of AdamW."""
     max_grad_norm: float | None = Field(default=None, gt=0.0)
-    """Each policy's gradient is clipped to this norm; None does not clip."""
+    """Largest gradient norm of a policy; larger gradients are scaled down. None: no limit."""
 
     micro_batch_tokens: int | None = Field(default=None, ge=1)
-    """Tokens of one forward and backward pass, padding included; fewer take less memory. Default:
+    """Tokens per forward and backward pass, padding included. Lower it to save memory. Default:
     2,048 on a CPU; on a GPU as many as the free memory holds, up to 32,768."""
     tree_attention: Literal["auto", "varlen", "mask"] = "auto"
     """Attention over responses with a common beginning. `varlen`: one call of flash attention per
     layer, on GPUs of compute capability 8.0 and later, in bfloat16 or float16. `mask`: attention
     masks, on any device. `auto` takes `varlen` if its numbers match those of `mask`."""
     compile_layers: bool = False
-    """Compile the decoder's layers with torch's compiler, on a GPU. The first step takes a minute
-    or more longer; later steps run fewer and larger kernels."""
+    """Compile the decoder's layers with torch's compiler, on a GPU. The first step takes at least a
+    minute longer; later steps run fewer and larger kernels."""
     gradient_checkpointing: bool | Literal["auto"] = "auto"
-    """Compute activations twice instead of keeping them: far less memory, a third more time. `auto`
-    does it on a GPU whose memory would otherwise hold too few tokens, and never on a CPU."""
+    """Recompute activations in the backward pass, which needs far less memory and a third more
+    time. `auto` does so on GPUs whose memory could otherwise hold too few tokens, and never on a
+    CPU."""
 
     curriculum: tuple[PhaseSpec, ...] = ()
     """Phases at the start of training; after them, the team's own turns and feedback apply."""
@@ -283,12 +283,12 @@ class TrainerSpec(Spec):
     checkpoint_every: int = Field(default=10, ge=1)
     """Steps between checkpoints; the last step always saves one."""
     keep_checkpoints: int = Field(default=1, ge=1)
-    """Number of newest checkpoints to keep, besides the best by evaluation."""
+    """Number of newest checkpoints to keep, in addition to the best one by evaluation."""
     mismatch_tolerance: float | None = Field(default=None, gt=0.0)
     """Largest mean difference between the sampler's and the trainer's log-probs, in nats per token.
     Default: 0.1, and 1 with max_staleness 1, which includes one step of learning."""
     ranks: RanksSpec = RanksSpec()
-    """Wait times of the ranks, the processes of a training over several GPUs."""
+    """Settings of the ranks, the processes of a training on several GPUs."""
     report_to: tuple[TrackerName, ...] = ()
     """Trackers that receive the metrics, besides `metrics.jsonl`."""
     report_samples: int = Field(default=4, ge=0)

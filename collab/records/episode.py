@@ -56,7 +56,7 @@ class Message(Record):
 
 
 class Failure(Record):
-    """An internal failure, or one of a service; never a score."""
+    """A failure of collab, of user code or of a service, as data. It is never a score."""
 
     boundary: str
     """The boundary that was crossed: model, agent, sandbox, reward, environment, feedback, task,
@@ -100,7 +100,7 @@ class Feedback(Record):
     text: str
     findings: tuple[Finding, ...] = ()
     usage: Usage | None = None
-    """Tokens and cost of a model's advice, recorded once, with the first agent that it advises."""
+    """Tokens and cost of a model's advice, recorded once, for the first advised agent."""
 
 
 FinishReason = Literal["stop", "length", "failed"]
@@ -155,11 +155,11 @@ class Action(Record):
     model: str = ""
     adapter: str | None = None
     version: int | None = Field(default=None, exclude_if=_is_none)
-    """Number of training steps of the adapter that generated all tokens, if a trainer changes
+    """Number of training steps that the sampling adapter had learned from, if a trainer updates
     it."""
     usage: Usage = Usage()
     seconds: float = 0.0
-    """Wall time from the request's dispatch to its answer, whatever else is in its batch."""
+    """Wall time from the dispatch of the request to its answer, including the rest of its batch."""
     failure: Failure | None = None
 
     @property
@@ -179,11 +179,11 @@ class Decision(Record):
     saw: tuple[str, ...] = ()
     """Agents whose answers of this turn the agent saw."""
     observation: tuple[Message, ...]
-    """The messages added to the agent's history (the first one carries its role)."""
+    """The messages added to the agent's history; the first one has its role."""
     action: Action
     given: bool = False
-    """Whether it was copied from another episode, or left empty because the agent was not asked; it
-    was not sampled here, and is not learned."""
+    """Whether the response was copied from another episode, or left empty because the agent did not
+    act. Training ignores it."""
 
 
 class Turn(Record):
@@ -220,7 +220,7 @@ class PartScore(Record):
     weight: float
     reason: str
     applies: bool = True
-    """False if the part has no meaning for this team; it then does not count in the maximum
+    """False if the part does not apply to this team. It then does not count towards the maximum
     either."""
 
     @property
@@ -305,7 +305,7 @@ class Episode(Record):
     when_solved: WhenSolved = "absorb"
     """Treatment of turns that were not played because the task was solved."""
     further: Further = ""
-    """Purpose of an episode that is not learned from, and whose return is not the team's."""
+    """Purpose of an episode that training ignores; its return is not the team's."""
     failure: Failure | None = None
     """Reason why the episode could not be finished; its rewards must not be used."""
     started: str = ""
@@ -347,7 +347,7 @@ class Episode(Record):
 
     @property
     def absorbed(self) -> int:
-        """Number of turns that were not played and count as the last one that was."""
+        """Number of skipped turns that count like the last played one."""
         return self.unplayed if self.when_solved == "absorb" else 0
 
     @property

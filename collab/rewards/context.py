@@ -1,4 +1,4 @@
-"""The input of a reward part: the problem, the artefacts, the verdict on the joint artefact."""
+"""The argument of reward parts: the problem, the artefacts, the verdict on the joint artefact."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Part:
     """Value from 0 to 1."""
     reason: str = ""
     applies: bool = True
-    """False if the part has no meaning here; it then does not count in the maximum either."""
+    """False if the part does not apply here. It then does not count towards the maximum either."""
     passes: bool | None = None
     """Whether scoring continues after this gate; None: if the value is above 0."""
     solved: bool | None = None
@@ -110,7 +110,7 @@ class Part:
 
 
 class RewardContext:
-    """One joint action and its problem, hidden fields included."""
+    """The argument of a reward part: a joint action and its problem, including hidden fields."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class RewardContext:
         trial_of: TrialOf,
         roles: Roles | None = None,
     ) -> None:
-        """Without `roles`, every agent contributes, and `main` or the last one has the entry
+        """Without `roles`, every agent contributes, and `main` or the last agent has the entry
         role."""
         self.problem = problem
         self.roles = roles or roles_of(tuple(artefacts))
@@ -159,8 +159,8 @@ class RewardContext:
         return str(fields[name])
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value that `make` gave for `key`, computed once; parts of one reward share
-        it."""
+        """Return the value of `make`, computed once per `key` and shared by the parts of a
+        reward."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]  # type: ignore[return-value]

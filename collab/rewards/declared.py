@@ -188,7 +188,8 @@ def _fields(context: RewardContext) -> dict[str, Any]:
 
 def _answer_of(context: RewardContext, agent: str) -> str:
     if agent not in context.artefacts:
-        raise RewardError(f"there is no agent '{agent}'; the team: {', '.join(context.artefacts)}")
+        agents = ", ".join(context.artefacts)
+        raise RewardError(f"there is no agent '{agent}'; the team has: {agents}")
     return context.artefacts[agent]
 
 
@@ -199,8 +200,8 @@ async def _one(function: Callable[..., Any], returned: Any) -> float | None:
     values = returned.tolist() if hasattr(returned, "tolist") else returned
     if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != 1:
         raise RewardError(
-            f"{plain_name(function)} gave {values!r:.80}; for one completion it gives a list of one"
-            " number"
+            f"{plain_name(function)} returned {values!r:.80}; for one completion, it must return a"
+            " list of one number"
         )
     return None if values[0] is None else float(values[0])
 
@@ -215,7 +216,7 @@ def _scale(function: Callable[..., Any], low: float, high: float) -> Callable[[f
             return Part(0.0, "does not apply here", applies=False)
         if not low <= value <= high:
             raise RewardError(
-                f"{plain_name(function)} gave {value:g}, beyond {low:g} to {high:g}; give its"
+                f"{plain_name(function)} returned {value:g}, outside {low:g} to {high:g}; set its"
                 " range: low=..., high=..."
             )
         return Part((value - low) / (high - low), f"{value:g} of {high:g}")

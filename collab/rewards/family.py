@@ -75,7 +75,7 @@ def level_shares(score: Score) -> dict[str, float]:
 
 
 def _share(parts: Sequence[PartScore]) -> float | None:
-    """Return points as a share of the largest; the mean value of parts without points; None for
+    """Return points as a share of the maximum, the mean value for parts without points, or None for
     penalties."""
     largest = fsum(part.weight for part in parts if part.weight > 0)
     if largest:

@@ -43,7 +43,7 @@ class PartFunction:
     """Agents, or roles, that the part is about, by option."""
 
     def lacks(self, roles: Roles, agents: Collection[str]) -> str:
-        """Return why the part has no meaning in a team; "" if it has one."""
+        """Explain why the part does not apply to a team; "" if it does."""
         return next(filter(None, (roles.lacks(name, agents) for name in self.named.values())), "")
 
     def calls(self, roles: Roles) -> dict[str, dict[str, Any]]:
@@ -103,7 +103,7 @@ class PartFunction:
         finally:
             task.cancel()
         raise RewardError(
-            f"reward part '{self.name}' was not finished within {budget.seconds:g} s, the limit"
+            f"reward part '{self.name}' did not finish within {budget.seconds:g} s, the limit"
             " for all parts together; raise the reward's 'seconds' or make the part faster"
         )
 
@@ -118,13 +118,13 @@ class PartFunction:
         number: Any = part.value
         if not isinstance(number, int | float | Real):
             raise RewardError(
-                f"reward part '{self.name}' gave a {type(number).__name__}; a part gives a"
+                f"reward part '{self.name}' returned a {type(number).__name__}; a part returns a"
                 " number from 0 to 1, (number, reason), or a Part"
             )
         value = float(number)
         if not (math.isfinite(value) and 0.0 <= value <= 1.0):
             raise RewardError(
-                f"reward part '{self.name}' gave {value}; a part gives a number from 0 to 1"
+                f"reward part '{self.name}' returned {value}; a part returns a number from 0 to 1"
             )
         solved = None if part.solved is None else bool(part.solved)
         return Part(value, part.reason, part.applies, part.passes, solved)

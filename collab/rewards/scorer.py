@@ -31,7 +31,7 @@ class Scorer:
     def __init__(
         self, spec: RewardSpec, sandbox: Sandbox | None, roles: Roles | None = None
     ) -> None:
-        """Without `roles`, every agent contributes, and `main` or the last one has the entry
+        """Without `roles`, every agent contributes, and `main` or the last agent has the entry
         role."""
         self.spec, self._sandbox, self._roles = spec, sandbox, roles
         self._parts = {name: open_part(name, part) for name, part in spec.parts.items()}

@@ -51,7 +51,7 @@ class Acting:
     sample: int
     seed: int
     new_tokens: int = 0
-    """New tokens of all responses so far."""
+    """Number of new tokens in all responses so far."""
     histories: dict[str, list[Message]] = field(default_factory=dict)
     observations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Each agent's observation of the environment in this turn."""

@@ -55,7 +55,7 @@ async def best_of(
     """Return the best combination for each problem with an episode without a failure; no model is
     asked.
 
-    Among equal ones, the one that was played is the best, or else the first.
+    Among equal combinations, one that was played wins, or else the first.
     """
     silent = dict.fromkeys(recipe.team.agents, EchoModel())
     by_task: dict[str, list[Episode]] = {problem.address: [] for problem in problems}

@@ -51,14 +51,14 @@ CHARACTERS_A_TOKEN = 3.5
 upward."""
 
 MOST_CHARACTERS = 500_000
-"""Most characters of an answer that stands in for a model's longest one."""
+"""Most characters of an answer that replaces a model's longest one."""
 
 FEEDBACK_CHARACTERS = 2000
-"""Characters of an agent's feedback from a source, except the expert."""
+"""Assumed length of one agent's feedback from a source other than the expert, in characters."""
 
 
 class FullEcho(EchoModel):
-    """Repeats its prompt up to the longest answer, and records all requests."""
+    """Repeats its prompt, up to the length of the longest answer, and records all requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def _lengthened(text: str, request: Request) -> str:
 
 
 class FeedbackStandIn:
-    """Placeholder feedback without its source."""
+    """Returns placeholder feedback in place of a source."""
 
     def __init__(self, spec: FeedbackSpec) -> None:
         self.name = spec.source

@@ -65,7 +65,7 @@ class Start:
     sample: int = 0
     turns: tuple[TurnRecord, ...] = ()
     until: int | None = None
-    """Stop after so many turns, feedback included, as if more followed."""
+    """Stop after this many turns, with feedback as if more turns followed."""
 
 
 class EpisodeRun:

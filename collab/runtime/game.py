@@ -67,7 +67,9 @@ class Game:
         """Begin the game, and replay the turns that were already played."""
         self._now = await self._call_checked(self.environment.reset, Random(self._random))
         if self.ended:
-            raise EnvironmentFailed(f"{self._what}: reset gave no observation, so no seat can act")
+            raise EnvironmentFailed(
+                f"{self._what}: reset returned no observation, so no seat can act"
+            )
         for turn in played:
             await self.step(turn.artefacts)
 
@@ -82,7 +84,9 @@ class Game:
         self._left -= 1
         state = await self._in_time(self.environment.render)
         if not isinstance(state, str):
-            raise EnvironmentFailed(f"{self._what}: render gave a {type(state).__name__}, not text")
+            raise EnvironmentFailed(
+                f"{self._what}: render returned a {type(state).__name__}, not text"
+            )
         return self._score(), state
 
     def _actions(self, artefacts: Mapping[str, str]) -> dict[str, str]:
@@ -90,7 +94,7 @@ class Game:
         silent = [agent for agent in self.acting if agent not in artefacts]
         if silent:
             raise EnvironmentFailed(
-                f"it is the turn of {', '.join(self.acting)}, but the team's protocol skipped"
+                f"these agents must act: {', '.join(self.acting)}, but the team's protocol skipped"
                 f" {', '.join(silent)}; let all of turn.agents act"
             )
         return {seat: artefacts[self._seats[seat]] for seat in self._now.observations}
@@ -114,7 +118,7 @@ class Game:
     async def _call_checked(self, function: Callable[..., Any], *args: Any) -> Step:
         step = await self._in_time(function, *args)
         if fault := fault_of(step, self.environment.seats):
-            raise EnvironmentFailed(f"{self._what}: {function.__name__} gave {fault}")
+            raise EnvironmentFailed(f"{self._what}: {function.__name__} returned {fault}")
         made: Step = step
         return made
 
@@ -126,7 +130,7 @@ class Game:
             return await asyncio.wait_for(in_thread(function, *args), SECONDS)
         except TimeoutError:
             raise EnvironmentFailed(
-                f"{self._what}: {function.__name__} was not finished within {SECONDS:g} s; make it"
+                f"{self._what}: {function.__name__} did not finish within {SECONDS:g} s; make it"
                 " faster"
             ) from None
         except CollabError:

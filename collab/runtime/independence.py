@@ -24,7 +24,7 @@ class Dependence:
     followers: Mapping[str, frozenset[str]]
 
     def descendants(self, agent: str) -> frozenset[str]:
-        """Return the agents, except `agent`, with an answer that depends on one of its answers."""
+        """Return the other agents that have an answer that depends on an answer of `agent`."""
         return self.followers.get(agent, frozenset()) - {agent}
 
     def ancestors(self, agent: str) -> frozenset[str]:
@@ -54,7 +54,7 @@ def dependence_planned(turn: Rehearsed) -> Dependence:
 
 
 def are_independent(turn: Rehearsed) -> bool:
-    """Return True if the joined answers depend on each other in no way, and all of them count."""
+    """Return True if the joined answers are independent of each other and all of them count."""
     depends = dependence_planned(turn)
     return not turn.is_chosen and all(depends.is_alone(a, turn.joined) for a in turn.joined)
 

@@ -23,7 +23,7 @@ REPORTS_ERROR = Feedback(
     text="",
     findings=(Finding(source="rehearsal", code="error", severity="error", message=""),),
 )
-"""Feedback that keeps a protocol at work."""
+"""Feedback with errors, which keeps a protocol working."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,8 @@ def describe_rounds(turn: Rehearsed, turns: int) -> list[str]:
 
 
 class RehearsedGame(Game):
-    """A game whose agents make a legal move if it can name one, so that the game lasts long."""
+    """A game whose agents make legal moves if the environment lists some, so that the game lasts
+    long."""
 
     def _actions(self, artefacts: Mapping[str, str]) -> dict[str, str]:
         legal = self.environment.moves()

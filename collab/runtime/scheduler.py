@@ -141,8 +141,7 @@ class Scheduler:
             await self._answer(model, [request for request, _, _ in batch], answered)
             if left := sum(wait.wants(position) for _, wait, position in batch):
                 raise ModelError(
-                    f"model {model.name!r} answered wrongly: {left} of {len(batch)} requests got"
-                    " no action"
+                    f"model {model.name!r} returned no action for {left} of {len(batch)} requests"
                 )
         except Exception as error:
             failure = failure_of(attribute(error, ModelError))
@@ -160,8 +159,8 @@ class Scheduler:
             return
         actions = await model.generate(requests, self._progress)
         if len(actions) != len(requests):
-            counts = f"{len(requests)} requests gave {len(actions)} actions"
-            raise ModelError(f"model {model.name!r} answered wrongly: {counts}")
+            counts = f"{len(requests)} requests returned {len(actions)} actions"
+            raise ModelError(f"model {model.name!r} returned an invalid answer: {counts}")
         for index, action in enumerate(actions):
             answered(index, action)
 

@@ -1,5 +1,4 @@
-"""One turn of an episode, as a protocol plays it: the acting agents, their input, and the chosen
-answers."""
+"""The turn that a protocol plays: its rounds, their inputs, and the chosen answers."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ class Round:
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further fields of each agent's template, besides those that every template sees."""
     examined: tuple[str, ...] = ()
-    """Agents whose answers earlier feedback of the turn judged."""
+    """Agents whose answers were already examined by feedback in this turn."""
 
     def saw(self, agent: str) -> tuple[str, ...]:
         """Return the others on whose answers of the turn the agent's answer depends."""
@@ -47,10 +46,10 @@ TurnFeedback = Mapping[str, tuple[Feedback, ...]]
 
 
 class Turn:
-    """The input of a protocol, which is an async function of a turn and of options.
+    """One turn of an episode, as a protocol gets it.
 
-    Agents that act in one call of `together` are independent of each other given the past. The
-    record lists for each response whose answers were shown.
+    A protocol is an async function of a turn and of options. Agents in one call of `together` act
+    independently of each other. The record lists the answers that each response saw.
     """
 
     def __init__(
@@ -90,8 +89,7 @@ class Turn:
     ) -> str:
         """Let one agent act; returns its answer.
 
-        `fields` are further fields that the template sees; the other arguments are those of
-        `together`.
+        `fields` are further variables of the template. For the other arguments, see `together`.
         """
         answers = await self.together(
             [agent], template, sees=sees, otherwise=otherwise, fields={agent: fields}
@@ -135,9 +133,9 @@ class Turn:
             return answers
 
     async def feedback(self) -> TurnFeedback:
-        """Return the team's feedback on the answers so far, by agent; hidden tests play no part.
+        """Return the team's feedback on the answers so far, by agent. It never uses hidden tests.
 
-        Answers that follow count as dependent on all answers so far.
+        All later answers then count as dependent on the answers so far.
 
         Raises:
             RecipeError: the team has no feedback source.
@@ -175,9 +173,9 @@ class Turn:
         joined = tuple(name for name in self.agents if name in counts and name in writers)
         if not joined:
             raise AgentError(
-                f"the protocol counts the answers of {', '.join(counts)}, but only"
-                f" {', '.join(writers)} may write the team's answer; set 'contributes: true' for"
-                " one"
+                f"the protocol uses only the answers of {', '.join(counts)}, but the agents that"
+                f" contribute are {', '.join(writers)}; set 'contributes: true' for one of the"
+                " former"
             )
         return joined
 

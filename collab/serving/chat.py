@@ -53,7 +53,7 @@ class ChatBody(Common):
         return [
             *super().impossible(),
             ("n", self.n not in (None, 1), "a team gives one answer; ask again for another"),
-            ("logprobs", self.logprobs, "an answer of several agents has none"),
+            ("logprobs", self.logprobs, "answers of several agents have none"),
             ("response_format", form != "text", "a team answers in text; set its type to 'text'"),
             ("modalities", self.modalities not in (None, ["text"]), "a team answers in text"),
             ("audio", self.audio is not None, "a team answers in text"),

@@ -77,7 +77,7 @@ def make_server(service: Service) -> Server[Any]:
                 raise invalid("no such tool")
             playing = _play(service, team, params.arguments or {}, progress)
             episode = await service.finish(team.name, playing)
-            assert episode is not None, "a client that leaves cancels the call"
+            assert episode is not None, "a client that disconnects cancels the call"
         except Refused as refused:
             content = [types.TextContent(type="text", text=refused.message)]
             return types.CallToolResult(content=list(content), is_error=True)
@@ -132,7 +132,7 @@ def _read(team: ServedTeam, given: dict[str, Any]) -> tuple[Problem, TeamQuestio
     try:
         fields = _FIELDS.validate_python(given, strict=True)
     except ValidationError:
-        raise invalid("an argument is no text, number or list of texts") from None
+        raise invalid("an argument must be a text, a number or a list of texts") from None
     text = fields.pop(team.fields.text, "")
     if not isinstance(text, str) or not text.strip():
         raise invalid(f"the argument '{team.fields.text}' has no text")

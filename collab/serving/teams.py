@@ -108,7 +108,7 @@ def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
                 " '-', and give it with --name"
             )
         if given in served:
-            raise RecipeError(f"two teams are called '{given}'; tell them apart with --name")
+            raise RecipeError(f"two teams are called '{given}'; rename one with --name")
         served[given] = name
     return served
 
@@ -147,8 +147,8 @@ def tool_names(names: Iterable[str]) -> dict[str, str]:
         tool = name.replace(":", "_")
         if tool in tools:
             raise RecipeError(
-                f"the teams '{tools[tool]}' and '{name}' would both be the tool '{tool}'; tell them"
-                " apart with --name"
+                f"the teams '{tools[tool]}' and '{name}' would have the same tool name '{tool}';"
+                " rename one with --name"
             )
         tools[tool] = name
     return tools

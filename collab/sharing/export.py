@@ -22,7 +22,7 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
         RecordError: the folder holds no team, or a team without adapters.
     """
     if not (run / RECIPE).is_file():
-        raise RecordError(f"{run} holds no {RECIPE}; give the folder of a trained team")
+        raise RecordError(f"{run} contains no {RECIPE}; give the folder of a trained team")
     recipe = read_recipe(str(run))[0]
     adapters = {n: Path(a.adapter) for n, a in recipe.team.agents.items() if a.adapter is not None}
     if not adapters:

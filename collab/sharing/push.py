@@ -149,7 +149,7 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
         RecordError: the folder holds no team or a link out of it, or `out` is not empty.
     """
     if not (run / RECIPE).is_file():
-        raise RecordError(f"{run} holds no {RECIPE}; give the folder of a run or a training")
+        raise RecordError(f"{run} contains no {RECIPE}; give the folder of a run or a training")
     if out.exists() and any(out.iterdir()):
         raise RecordError(f"{out} is not empty; give another folder")
     _check_links(run)

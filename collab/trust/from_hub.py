@@ -61,7 +61,7 @@ def folder_of(name: str) -> Path:
             ) from error
         folder = newest
     if not (folder / RECIPE).is_file():
-        raise RecipeError(f"'{name}' holds no {RECIPE}, so it is not a team")
+        raise RecipeError(f"'{name}' contains no {RECIPE}, so it is not a team")
     return folder
 
 

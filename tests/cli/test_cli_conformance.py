@@ -26,7 +26,7 @@ def test_an_engine_of_ones_own_is_checked(project, collab) -> None:
     (project / "engine.py").write_text(SILENT)
     result = collab("models", "--check", "engine.py:silent", "--set", "name=mine")
     assert result.status == 1
-    assert "1 requests gave 0 actions" in result.out
+    assert "1 requests returned 0 actions" in result.out
     assert result.out.endswith("mine does not conform: see the lines marked no\n")
 
 

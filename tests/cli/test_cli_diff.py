@@ -59,7 +59,7 @@ def test_runs_without_a_common_problem(collab) -> None:
     played(collab, "a")
     assert collab("run", "pair", "-t", "words/6", "-m", "echo", "--out", "b").status == 0
     told = collab("diff", "a", "b")
-    assert "note: the two have no problem in common" in told.out
+    assert "note: the two share no problem" in told.out
     assert "B less A" not in told.out
 
 

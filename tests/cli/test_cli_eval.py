@@ -223,7 +223,7 @@ def test_cost_is_that_of_the_whole_evaluation(collab, project: Path) -> None:
 
 BAD = {
     "team": (("pear", "-t", "words/0"), "unknown team 'pear'; did you mean 'pair'?"),
-    "folder": (("nothing", "-t", "words/0"), "the folder 'nothing' holds no recipe.yaml"),
+    "folder": (("nothing", "-t", "words/0"), "the folder 'nothing' contains no recipe.yaml"),
     "twice": (("pair", "pair", "-t", "words/0"), "'pair' is given twice"),
     "range": (("pair", "-t", "words/4-99"), "'4-99' is outside the suite 'words'"),
     "empty": (("pair", "-t", "empty.jsonl"), "the suite 'empty' is empty"),
@@ -240,11 +240,11 @@ BAD = {
     "greedy": (("pair", "-t", "words/0", "--greedy", "-n", "2"), "samples are all equal"),
     "greedy samples": (
         ("pair", "-t", "words/0", "--greedy", "--set", "samples=3"),
-        "so 3 samples add nothing",
+        "so 3 of them add nothing",
     ),
     "rewards": (("pair", "other.yaml"), "the rewards of their suites"),
     "template": (("pair", "wrong", "-t", "words/0"), "team.agents.a.prompt"),
-    "not ours": (("pair", "-t", "words/0", "--out", "tasks"), "tasks has other contents"),
+    "not ours": (("pair", "-t", "words/0", "--out", "tasks"), "tasks contains other files"),
 }
 
 

@@ -121,7 +121,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(collab) -> None:
     before = Path("out/episodes.jsonl").read_bytes()
     result = collab(*ECHO, "--task", "words/1", "--out", "out")
     assert result.status == 2
-    assert "holds a run already" in result.err
+    assert "already contains a run" in result.err
     assert Path("out/episodes.jsonl").read_bytes() == before
 
 

@@ -62,7 +62,7 @@ FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
         "step": lambda self, actions: 1 / 0
     },
     r"reset paid \{'left': 0.5\}": lambda game: {"reset": paid_at_once(game)},
-    "went on differently|its deep copy": lambda game: {"__deepcopy__": lambda self, memo: self},
+    "continued differently|its deep copy": lambda game: {"__deepcopy__": lambda self, memo: self},
     "after the end": lambda game: {"moves": lambda self: {"left": ["x"]}},
     "a int, not text": lambda game: {"render": lambda self: 3},
     "'nobody', which is not one of": lambda game: {"step": lambda self, a: Step({"nobody": ""})},

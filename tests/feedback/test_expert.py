@@ -95,7 +95,7 @@ def test_a_malformed_answer_is_asked_for_again(outcome_of: OutcomeOf) -> None:
 
 
 def test_after_the_retries_it_is_a_typed_failure(outcome_of: OutcomeOf) -> None:
-    with pytest.raises(FeedbackError, match="no advice of the asked form in 3 attempts"):
+    with pytest.raises(FeedbackError, match="no advice in the required form in 3 attempts"):
         give_feedback(outcome_of(main=GOOD), "", "{", "nonsense", retries=2)
 
 

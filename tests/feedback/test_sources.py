@@ -99,7 +99,7 @@ def test_an_outcome_holds_nothing_hidden(outcome_of: OutcomeOf) -> None:
         ("raises", "feedback 'mine.py:raises': mine.py:10: KeyError: 'nothing there'"),
         ("stranger", "names 'nobody'; the team: aux, main"),
         ("number", "has a int for main"),
-        ("listing", "gave a list; a source returns text for all agents, or a dict"),
+        ("listing", "returned a list; a source returns text for all agents, or a dict"),
     ],
 )
 def test_a_source_that_fails(outcome_of: OutcomeOf, function: str, message: str) -> None:

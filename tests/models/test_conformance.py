@@ -155,7 +155,7 @@ def test_a_broken_engine_fails_every_check() -> None:
         "batching": "counted as [89,",
         "streaming": "backwards: [3, 2]",
         "lengths": "'stop', not length",
-        "stop": "goes on past the stop string",
+        "stop": "continues past the stop string",
         "usage": "new_tokens is 0",
         "tokens": "prompt_ids are declared but missing",
         "seeds": "gave different answers",

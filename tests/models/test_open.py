@@ -112,7 +112,7 @@ def test_a_plugin_from_a_file(tmp_path: Path) -> None:
     file.write_text(PLUGIN)
     model = open_model(spec_of({"engine": f"{file}:loud", "name": "x", "options": {"volume": 11}}))
     assert model.name == "loud:x:11"
-    with pytest.raises(ModelUnavailable, match="gave a int, which lacks"):
+    with pytest.raises(ModelUnavailable, match="returned a int, which lacks"):
         open_model(spec_of(f"{file}:broken"))
     with pytest.raises(ModelUnavailable, match="has batching 'quick'; it is one of static, contin"):
         open_model(spec_of(f"{file}:quick"))

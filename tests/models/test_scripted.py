@@ -62,7 +62,7 @@ def test_a_script_that_runs_out_fails_alone_and_at_the_end() -> None:
     good, over, stranger = ask(model, request_of(), request_of(), request_of("critic"))
     assert good.text == "only"
     assert over.failure is not None
-    assert "agent 'main' asks for one answer more than the 1" in over.failure.message
+    assert "agent 'main' needs more answers than the 1" in over.failure.message
     assert stranger.failure is not None
     assert "agent 'critic'" in stranger.failure.message
     with pytest.raises(ModelError, match="has run out"):
@@ -89,7 +89,7 @@ def test_a_script_from_a_file(tmp_path: Path) -> None:
         ("- [", "is not YAML: .*line 1, column 4"),
         ("main: hello", "main: must be a list"),
         ("- txt: hello", r"0\.txt: Extra inputs"),
-        ("hello", r"is no script \(must be a list\)"),
+        ("hello", r"is not a script \(must be a list\)"),
     ],
 )
 def test_bad_scripts(tmp_path: Path, content: str, words: str) -> None:

@@ -174,7 +174,7 @@ def test_a_wheel_that_holds_no_part_is_refused(
     model: AliasedModel, content: bytes, tmp_path: Path
 ) -> None:
     write_wheel(tmp_path / "index", replace(model, member="other"), 1, content)
-    with pytest.raises(ModelUnavailable, match=r"holds no part 1 of model 'tiny-test'.*index"):
+    with pytest.raises(ModelUnavailable, match=r"contains no part 1 of model 'tiny-test'.*index"):
         install.install(model)
 
 

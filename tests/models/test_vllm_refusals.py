@@ -30,7 +30,7 @@ from collab.records import Sampling
         (status(400, "prompt is too odd"), "ModelRefused", "status 400: prompt is too odd"),
         (status(401), "ModelUnavailable", "set VLLM_API_KEY"),
         (malformed(), "ModelError", "did not send JSON: '<html>'"),
-        (malformed("{}"), "ModelError", "an unknown shape"),
+        (malformed("{}"), "ModelError", "unknown format"),
         (
             malformed('{"choices": [{"text": "a", "token_ids": [1], "logprobs": null}]}'),
             "ModelError",

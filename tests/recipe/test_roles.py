@@ -45,8 +45,8 @@ def test_roles(spec: TeamSpec, roles: Roles) -> None:
     ("wrong", "told"),
     [
         ({"a": CODE | NO}, "set 'contributes: true' for one"),
-        ({"a": CODE, "b": TEXT, "entry": "b"}, "entry is 'b', which does not write"),
-        ({"a": CODE, "entry": "z"}, "entry is 'z', which does not write"),
+        ({"a": CODE, "b": TEXT, "entry": "b"}, "entry is 'b', which does not contribute"),
+        ({"a": CODE, "entry": "z"}, "entry is 'z', which does not contribute"),
     ],
 )
 def test_a_team_without_a_writer_is_refused(wrong: dict[str, Any], told: str) -> None:

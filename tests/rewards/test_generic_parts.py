@@ -79,5 +79,5 @@ def test_a_table_of_another_size_than_the_team_is_an_error(
 
 def test_a_payoff_above_the_maximum_is_an_error(score: Score_) -> None:
     part = {"use": "utility", "options": {"table": {"a": 2}}}
-    with pytest.raises(RewardError, match=r"gave 2\.0"):
+    with pytest.raises(RewardError, match=r"returned 2\.0"):
         value(score, part, player="a")

@@ -21,12 +21,12 @@ from collab.sandbox import Sandbox
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("negative", "'it' gave -0.1; a part gives a number from 0 to 1"),
-        ("big", "'it' gave 1.5"),
-        ("nan", "'it' gave nan"),
-        ("text", "'it' gave a str"),
-        ("nothing", "'it' gave a NoneType"),
-        ("pair", "'it' gave a tuple"),
+        ("negative", "'it' returned -0.1; a part returns a number from 0 to 1"),
+        ("big", "'it' returned 1.5"),
+        ("nan", "'it' returned nan"),
+        ("text", "'it' returned a str"),
+        ("nothing", "'it' returned a NoneType"),
+        ("pair", "'it' returned a tuple"),
         ("raises", " ValueError: no such thing"),
         ("exits", " RuntimeError: SystemExit: 3"),
     ],
@@ -44,7 +44,7 @@ def test_the_time_limit_holds_even_when_a_part_blocks(
     score: Score_, use: Use, function: str
 ) -> None:
     started = time.perf_counter()
-    with pytest.raises(RewardError, match=r"'it' was not finished within 0\.1 s"):
+    with pytest.raises(RewardError, match=r"'it' did not finish within 0\.1 s"):
         score({"parts": {"it": use(function)}, "seconds": 0.1}, {"main": GOOD})
     assert time.perf_counter() - started < 0.6
 
@@ -179,7 +179,7 @@ def test_a_part_of_ours_that_is_stuck_fails_its_episode_and_holds_up_no_other(
             started = time.perf_counter()
             await asyncio.sleep(0.01)
             slowest = max(slowest, time.perf_counter() - started)
-        with pytest.raises(RewardError, match="not finished within"):
+        with pytest.raises(RewardError, match="did not finish within"):
             await scoring
         return slowest
 

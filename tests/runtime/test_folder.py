@@ -49,7 +49,7 @@ def test_a_second_run_does_not_write_over_the_first(project: Path) -> None:
     folder = RunFolder.create(project / "run", load_recipe("pair"), {})
     folder.append(episode(0))
     folder.close()
-    with pytest.raises(RecordError, match="holds a run already"):
+    with pytest.raises(RecordError, match="already contains a run"):
         RunFolder.create(project / "run", load_recipe("pair"), {})
 
 

@@ -240,7 +240,7 @@ def test_a_game_of_ones_own_is_held_to_the_suite(project: Path) -> None:
     Path("tasks/broken.yaml").write_text("kind: environment\nenvironment: broken.py:Match\n")
     found = CliRunner().invoke(app, ["tasks", "broken", "--check"])
     assert found.exit_code == 1
-    assert "render gave a tuple, not text" in found.output
+    assert "render returned a tuple, not text" in found.output
 
 
 @pytest.mark.parametrize("turns", [1, 2])

@@ -179,7 +179,7 @@ def test_too_few_answers_are_an_error() -> None:
 
     failures = [action.failure for action in asyncio.run(main())]
     assert [failure.message for failure in failures if failure] == [
-        "model 'recorder' answered wrongly: 2 requests gave 1 actions"
+        "model 'recorder' returned an invalid answer: 2 requests returned 1 actions"
     ] * 2
 
 
@@ -245,7 +245,7 @@ def test_a_request_that_an_engine_forgets_is_a_failure() -> None:
     first, last = asyncio.run(main())
     assert (first.text, first.failure) == ("a", None)
     assert last.failure is not None
-    assert "1 of 2 requests got no action" in last.failure.message
+    assert "no action for 1 of 2 requests" in last.failure.message
 
 
 def test_who_is_cancelled_as_the_answers_come_spoils_no_other_answer() -> None:

@@ -176,7 +176,7 @@ def test_a_script_that_is_not_used_up_fails_the_run(project: Path) -> None:
 
 
 def test_a_script_that_runs_out_fails_the_run(project: Path) -> None:
-    with pytest.raises(ModelError, match="'b' asks for one answer more"):
+    with pytest.raises(ModelError, match="'b' needs more answers"):
         run(model=script(project, {"a": ["x"], "b": []}))
 
 

@@ -60,7 +60,7 @@ def test_each_team_is_a_tool_and_answers() -> None:
     ("name", "given", "wrong"),
     [
         ("solo", {"prompt": " "}, "'prompt' has no text"),
-        ("solo", {"prompt": {"a": 1}}, "no text, number"),
+        ("solo", {"prompt": {"a": 1}}, "must be a text"),
         ("solo", {}, "'prompt' has no text"),
         ("../solo", {"prompt": "x"}, "no such tool"),
         ("solo", {"prompt": "x"}, "the episode failed: ModelError"),
@@ -138,7 +138,7 @@ def test_a_call_is_cancelled_when_its_client_leaves() -> None:
 def test_two_teams_are_never_one_tool() -> None:
     recipes = {"a:b": recipe(DUO), "a_b": recipe(SOLO)}
     Application(recipes, Settings())
-    with pytest.raises(RecipeError, match="'a:b' and 'a_b' would both be the tool 'a_b'"):
+    with pytest.raises(RecipeError, match="'a:b' and 'a_b' would have the same tool name 'a_b'"):
         Application(recipes, Settings(mcp=True))
 
 

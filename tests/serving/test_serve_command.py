@@ -149,7 +149,10 @@ def test_the_mounted_application_of_the_page_answers() -> None:
         (["tldr", "--name", "a", "--name", "b"], "once for each"),
         (["tldr", "--name", "../a"], "cannot be a served name"),
         (["no-such-team"], "no-such-team"),
-        (["tldr", "coding", "--name", "a:b", "--name", "a_b", "--mcp", "stdio"], "the tool 'a_b'"),
+        (
+            ["tldr", "coding", "--name", "a:b", "--name", "a_b", "--mcp", "stdio"],
+            "the same tool name 'a_b'",
+        ),
         (["tldr", "--history", "keep"], "--history"),
         (["tldr", "--origin", "foo"], "'foo' is not an origin"),
         (["tldr", "--origin", "https://example.org/"], "without a path"),

@@ -105,7 +105,7 @@ def test_what_has_no_adapter_is_not_exported(run: Path) -> None:
     (run / "recipe.yaml").write_text(text.replace("adapter:", "# adapter:"))
     with pytest.raises(RecordError, match=r"no agent of .* has an adapter"):
         export_adapters(run, Path("out"))
-    with pytest.raises(RecordError, match=r"holds no recipe\.yaml"):
+    with pytest.raises(RecordError, match=r"contains no recipe\.yaml"):
         export_merged(Path("nowhere"), Path("out"))
 
 

@@ -165,7 +165,7 @@ class Hostile:
         (packed(b"\x80\x04."), "pickle of 0 texts"),
         (packed(b"\x80\x02r\xff\xff\xff\x7f."), "pickle of more than a text"),
         (packed(b"{}"), "holds a dict, no list"),
-        (packed(b" " * (MOST_UNPACKED + 1)), "unpack to more than"),
+        (packed(b" " * (MOST_UNPACKED + 1)), "decompress to more than"),
         ({**SHIFT, "private_test_cases": "nonsense"}, "cannot be unpacked"),
         ({**SHIFT, "private_test_cases": "eJwDAAAA"}, "private_test_cases.*are truncated"),
         ({**SHIFT, "public_test_cases": "[{}]"}, "'input' is missing"),

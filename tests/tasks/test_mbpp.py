@@ -168,7 +168,7 @@ def test_a_format_of_ones_own_with_options(tmp_path: Path) -> None:
         ("mbp", RecipeError, "unknown format 'mbp'; did you mean 'mbpp'"),
         ("{use: mbpp, options: {x: 1}}", RecipeError, "unknown option 'x' of format 'mbpp'"),
         ("'{own}.py:fails'", TaskError, r"line 1: the format .*KeyError: 'nothing'"),
-        ("'{own}.py:wrong'", TaskError, "line 1: .*gave a str; a format returns a row"),
+        ("'{own}.py:wrong'", TaskError, "line 1: .*returned a str; a format must return a mapping"),
     ],
 )
 def test_a_format_that_is_wrong_is_told(

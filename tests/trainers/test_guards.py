@@ -37,8 +37,8 @@ def blocks(context): time.sleep(1); return 1.0
     ("part", "told"),
     [
         ("raises", r"rewards.py:2: ValueError: broken"),
-        ("nan", "gave nan"),
-        ("blocks", "was not finished within 0.2 s"),
+        ("nan", "returned nan"),
+        ("blocks", "did not finish within 0.2 s"),
     ],
 )
 def test_a_reward_that_fails_ends_training_with_its_reason(

@@ -187,7 +187,7 @@ def test_a_dry_run_refuses_a_folder_that_holds_a_run(short_run: tuple[Recipe, Pa
     (run.parent / "r.yaml").write_text(dump_recipe(recipe))
     found = dry(run.parent, "r.yaml", "--out", "run")
     assert found.exit_code == 2
-    assert "run holds a run already" in found.stderr
+    assert "run already contains a run" in found.stderr
 
 
 def test_a_dry_run_refuses_a_record_that_cannot_be_gone_on_with(

@@ -51,7 +51,7 @@ NOTHING = "def nothing(group):\n    return {}\n"
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (["trainer.algorithm=nothing.py:nothing"], "the algorithm gave no weights"),
+        (["trainer.algorithm=nothing.py:nothing"], "the algorithm returned no weights"),
         (
             [
                 *("task.reward.parts.a_left.weight=0", "task.reward.parts.b_left.weight=0"),
@@ -97,7 +97,7 @@ def test_a_run_without_a_step_can_be_started_again(folder: Path) -> None:
     rows = read_metrics(folder / "run")
     assert [row["step"] for row in rows if "return/mean" in row] == [1, 2]
     found = collab(folder, "r.yaml", "--out", "run")
-    assert "run holds a run already" in found.stderr
+    assert "run already contains a run" in found.stderr
 
 
 def test_a_folder_that_holds_a_run_is_refused_before_models_load(
@@ -109,4 +109,4 @@ def test_a_folder_that_holds_a_run_is_refused_before_models_load(
         raise AssertionError("a training was made")
 
     monkeypatch.setattr(TrainingRun, "__init__", made)
-    assert "run holds a run already" in collab(folder, "r.yaml", "--out", "run").stderr
+    assert "run already contains a run" in collab(folder, "r.yaml", "--out", "run").stderr

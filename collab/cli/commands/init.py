@@ -49,7 +49,7 @@ def command(
     schemas = {Path(".schema") / f"{part}.json": part for part in PARTS}
     there = [str(folder / path) for path in (*files, *schemas) if (folder / path).exists()]
     if there:
-        raise RecipeError(f"{', '.join(there)} exist already; give an empty folder")
+        raise RecipeError(f"{', '.join(there)} already exist; choose an empty folder")
     try:
         for path in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ def command(
         remedy = (
             f"; continue with collab train --resume {run}" if (run / TRAINING).is_file() else ""
         )
-        print(f"{run} was killed: its process is gone{remedy}", file=sys.stderr)
+        print(f"{run} was killed: its process no longer exists{remedy}", file=sys.stderr)
     elif status != "done":
         print(f"{run}: {status}", file=sys.stderr)
     raise typer.Exit(int(status != "done"))

@@ -66,7 +66,7 @@ async def lengths(bench: Bench) -> str:
     for action, most in ((short, 4), (longer, 12)):
         counted = action.usage.new_tokens
         demand(counted <= most, f"{counted} new tokens although max_new_tokens is {most}")
-    return "cut at 4 and 12 tokens, finish_reason length"
+    return "truncated at 4 and 12 tokens, finish_reason length"
 
 
 async def stop(bench: Bench) -> str:
@@ -74,14 +74,14 @@ async def stop(bench: Bench) -> str:
     bench.needs_generation()
     [whole] = await bench.ask(request_of(max_new_tokens=32))
     text = whole.text.strip()
-    demand(len(text) > 4, f"32 tokens gave {whole.text!r}, too little to stop in")
+    demand(len(text) > 4, f"32 tokens gave {whole.text!r}, too short to test stop strings")
     if bench.capabilities.seeds:
         middle = whole.text.index(text) + len(text) // 2
         string = whole.text[middle : middle + 3]
     else:
         [(string, _)] = Counter(text[1:].replace(" ", "")).most_common(1)
     [cut] = await bench.ask(request_of(max_new_tokens=32, stop=("\x00never", string)))
-    demand(string not in cut.text, f"the answer goes on past the stop string {string!r}")
+    demand(string not in cut.text, f"the answer continues past the stop string {string!r}")
     demand(cut.finish_reason == "stop", f"finish_reason is {cut.finish_reason!r}, not stop")
     if bench.capabilities.seeds:
         before = whole.text.partition(string)[0]
@@ -93,8 +93,8 @@ async def usage(bench: Bench) -> str:
     """The usage of an answer counts its tokens."""
     [action] = await bench.ask(request_of())
     counted = action.usage
-    demand(counted.new_tokens > 0, "usage.new_tokens is 0: budgets cannot be kept")
-    demand(counted.prompt_tokens > 0, "usage.prompt_tokens is 0: budgets cannot be kept")
+    demand(counted.new_tokens > 0, "usage.new_tokens is 0, so budgets have no effect")
+    demand(counted.prompt_tokens > 0, "usage.prompt_tokens is 0, so budgets have no effect")
     given = len(action.token_ids)
     demand(given in (0, counted.new_tokens), f"{given} token_ids, {counted.new_tokens} counted")
     cost = "" if counted.cost is None else f", ${counted.cost:.6f}"

@@ -51,7 +51,7 @@ class Bench:
         """Return one action per request of a batch, failed or not."""
         actions = await self.model.generate(requests, progress)
         if len(actions) != len(requests):
-            raise Broken(f"{len(requests)} requests gave {len(actions)} actions")
+            raise Broken(f"{len(requests)} requests returned {len(actions)} actions")
         return actions
 
 

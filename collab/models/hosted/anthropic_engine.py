@@ -93,7 +93,7 @@ async def read_answer(
     if not reply.begun:
         page = "html" in stream.response.headers.get("content-type", "")
         why = f": {page_at(str(client.base_url))}" if page else " of the Messages API"
-        raise ValueError(f"the answer holds no event{why}")
+        raise ValueError(f"the answer contains no event{why}")
     if not reply.stop_reason:
         raise ValueError("the answer broke off")
 
@@ -225,8 +225,8 @@ class AnthropicEngine(HostedEngine):
         for string in sampling.stop:
             if not string.strip():
                 raise RecipeError(
-                    f"{self.name} cannot stop at white space alone, {string!r}; take it out of "
-                    "sampling.stop for its agents"
+                    f"{self.name} does not support the stop string {string!r}, white space only; "
+                    "remove it from sampling.stop for its agents"
                 )
 
     def _connect(self) -> Any:

@@ -172,7 +172,7 @@ async def take_all(
         try:
             text = take(reply, event)
         except ODD_SHAPE as error:
-            raise ValueError(f"an event of an unknown shape: {error!r}") from error
+            raise ValueError(f"an event in unknown format: {error!r}") from error
         if text and progress:
             number = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
             progress(request, number, text)
@@ -225,11 +225,13 @@ class HostedEngine(ABC):
         """Raise RecipeError for a temperature that the service refuses, or for an adapter."""
         if sampling.temperature > self.hottest:
             raise RecipeError(
-                f"{self.name} takes temperatures from 0 to {self.hottest:g}, not "
+                f"{self.name} supports temperatures from 0 to {self.hottest:g}, not "
                 f"{sampling.temperature:g}; lower sampling.temperature for its agents"
             )
         if adapter is not None:
-            raise RecipeError(f"{self.name} cannot use adapter {adapter}; give its agents none")
+            raise RecipeError(
+                f"{self.name} cannot use adapter {adapter}; remove it from its agents"
+            )
 
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
@@ -253,7 +255,7 @@ class HostedEngine(ABC):
         try:
             self.check(request.sampling, request.adapter)
             if not request.messages:
-                raise ModelError(f"{self.name} takes messages only, and this request has none")
+                raise ModelError(f"{self.name} needs messages, and this request has none")
             async with self._slots:
                 reply = await self._ask(request, progress)
             return self._action(reply, time.monotonic() - started)
@@ -314,7 +316,7 @@ class HostedEngine(ABC):
             return self._made_of(reply, seconds)
         except ODD_SHAPE as error:
             raise ModelError(
-                f"{self.peer} sent an answer of an unknown shape ({type(error).__name__})"
+                f"{self.peer} sent an answer in unknown format ({type(error).__name__})"
             ) from error
 
     def _made_of(self, reply: Reply, seconds: float) -> Action:

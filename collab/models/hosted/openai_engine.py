@@ -184,8 +184,8 @@ def _address(response: Response) -> str:
 def _without_events(response: Response) -> str:
     kind = response.headers.get("content-type", "")
     if "html" in kind:
-        return f"its answer holds no event: {page_at(_address(response))}"
-    return f"its answer, of type {kind}, holds no event" if kind else "its answer is empty"
+        return f"its answer contains no event: {page_at(_address(response))}"
+    return f"its answer, of type {kind}, contains no event" if kind else "its answer is empty"
 
 
 async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]:
@@ -202,7 +202,7 @@ async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]
 def _parsed(response: Response, data: bytes, key: str) -> dict[str, Any]:
     event = unkeyed(parse_json(data), key)
     if not isinstance(event, dict):
-        raise ValueError(f"an event that is no object: {event!r:.80}")
+        raise ValueError(f"an event that is not an object: {event!r:.80}")
     if event.get("error"):
         code = event["error"].get("code") if isinstance(event["error"], dict) else None
         status = code if isinstance(code, int) else 500
@@ -349,8 +349,8 @@ class OpenAIEngine(HostedEngine):
         ids, logprobs = len(reply.token_ids), len(reply.logprobs)
         if ids != logprobs or ids == 0:
             raise ModelError(
-                f"{self.peer} gave {ids} token ids and {logprobs} log-probabilities; set tokens:"
-                " false for a server that does not send both"
+                f"{self.peer} returned {ids} token ids and {logprobs} log-probabilities; set"
+                " tokens: false for a server that does not send both"
             )
 
     async def _served(self) -> str:

@@ -67,7 +67,7 @@ def _local(name: str) -> bool:
     if path.is_dir() and (path / "config.json").is_file():
         return True
     if path.is_dir() and not HUB_NAME.fullmatch(name):
-        raise ModelUnavailable(f"folder {name} holds no model: it has no config.json")
+        raise ModelUnavailable(f"folder {name} is not a model: it has no config.json")
     if path.is_absolute() or name.startswith(("./", "../", "~")):
         raise ModelUnavailable(f"no such model folder: {name}")
     return False

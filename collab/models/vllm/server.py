@@ -287,7 +287,7 @@ class Server:
         try:
             text = _added(completion, answer)
         except ODD_SHAPE as error:
-            raise ModelError(f"{self.url} sent an answer of an unknown shape: {error!r}") from error
+            raise ModelError(f"{self.url} sent an answer in unknown format: {error!r}") from error
         if request.report:
             request.report(len(completion.token_ids), text)
 

@@ -87,7 +87,7 @@ _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
 def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str]:
-    """The score from 0 to 1 that the problem's set of reasoning-gym gives the answer.
+    """The score of the answer, from 0 to 1, by the problem's set of reasoning-gym.
 
     The answer is the last `<answer>...</answer>`, or else the whole text.
 

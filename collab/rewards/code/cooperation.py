@@ -1,7 +1,7 @@
-"""Reward parts for cooperation: whether one agent's function really uses another's.
+"""Reward parts for cooperation: does one agent's function really use another's?
 
-A use counts twice over: on the syntax tree (collab.analysis.usage), and by its consequence, which
-collab.rewards.code.cooperation measures: the tests run again while the helper gives other values.
+A use must pass two checks: one of the syntax tree (collab.analysis.usage), and one of its effect,
+in this module. For the second, the tests run again while the helper returns other values.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 CONTENTS: tuple[Values, ...] = ("once", "other")
 """Replacements of the helper's own types, each in two variants.
 
-They count only if something is lost with all numbers and letters 0, and also with all 1. Then more
-matters than whether some values are equal, or cancel."""
+They count only if tests are lost both with all numbers and letters set to 0 and with all set to 1.
+Otherwise it may matter only which values are equal, or that they cancel out."""
 LENGTHS: tuple[Values, ...] = ("longer", "shorter")
-"""Replacements of other lengths, in two variants; they count only if something is lost with all of
+"""Replacements of other lengths, in two variants. They count only if tests are lost with all of
 them empty."""
 OWN: tuple[Values, ...] = ("first", "previous")
-"""The helper's own values in the wrong place; a yes or no has no other value to replace it."""
+"""The helper's own values in the wrong place, for booleans, which no third value can replace."""
 MAX_HANGS = 2
 """Stop after this many runs have reached the time limit."""
 
@@ -195,7 +195,7 @@ async def calls(
         return 0.0, use.reason
     verdict = await context.verdict()
     if not verdict.tests.passed:
-        return 0.0, f"{use.reason}, but no test holds"
+        return 0.0, f"{use.reason}, but no test passes"
     effect = await contribution(context, name, context.joint.spans.get(helper))
     return float(effect.shown), f"{use.reason}{'; ' if effect.shown else ', but '}{effect.reason}"
 

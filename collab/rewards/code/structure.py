@@ -59,7 +59,7 @@ def explain(error: SyntaxError) -> str:
 
 
 def methods(context: RewardContext) -> tuple[float, str]:
-    """The share of the class's methods that some agent wrote; 0 where the class does not parse."""
+    """The share of the class's methods that some agent wrote; 0 if the class does not parse."""
     wanted = _wanted(context)
     try:
         parse_program(context.joint.text)
@@ -76,7 +76,7 @@ def overlap(context: RewardContext) -> tuple[float, str]:
     wanted = _wanted(context)
     twice = sorted(name for name, writers in _written(context, wanted).items() if writers > 1)
     names = f": {', '.join(twice)}" if twice else ""
-    counted = f"{len(twice)} of {len(wanted)} methods are written twice"
+    counted = f"{len(twice)} of {len(wanted)} methods are written by two agents"
     return len(twice) / len(wanted), counted + names
 
 

@@ -7,15 +7,15 @@ from collab.rewards.context import Part, RewardContext
 
 
 async def tests(context: RewardContext) -> Part:
-    """The fraction of the hidden tests that hold; when all do, the task is solved."""
+    """The fraction of the hidden tests that pass; if all pass, the task is solved."""
     verdict = await context.verdict()
-    counts = f"{verdict.tests.passed} of {verdict.tests.total} tests hold"
+    counts = f"{verdict.tests.passed} of {verdict.tests.total} tests pass"
     reason = f"{counts}: {verdict.error}" if verdict.error else counts
     return Part(verdict.tests.fraction, reason, solved=verdict.passed)
 
 
 async def solved(context: RewardContext) -> Part:
-    """Every hidden test holds."""
+    """All hidden tests pass."""
     verdict = await context.verdict()
     reason = "solved" if verdict.passed else "not solved"
     return Part(float(verdict.passed), reason, solved=verdict.passed)
@@ -24,7 +24,7 @@ async def solved(context: RewardContext) -> Part:
 async def part_tests(
     context: RewardContext, agent: str, function: str = "helper_name", test: str = "helper_test"
 ) -> Part:
-    """The fraction of tests of its own part that an agent's code passes.
+    """The fraction of the tests for an agent's own part that its code passes.
 
     Args:
         agent: the agent whose code is tested, alone.
@@ -36,4 +36,4 @@ async def part_tests(
         return Part(0.0, f"the problem has no '{test}'", applies=False)
     verdict = await context.verdict(context.artefacts[agent], subject=Subject(function, test))
     name, passed, total = context.field(function), verdict.tests.passed, verdict.tests.total
-    return Part(verdict.tests.fraction, f"{passed} of {total} tests of '{name}' hold")
+    return Part(verdict.tests.fraction, f"{passed} of {total} tests of '{name}' pass")

@@ -129,5 +129,5 @@ def _describe(check: Check) -> str:
     if check.error is not None:
         return f"{place}: {check.error}"
     if check.expected is None and check.got is None:
-        return f"{place}: does not hold"
+        return f"{place}: fails"
     return f"{place}: expected {check.expected}, got {check.got}"

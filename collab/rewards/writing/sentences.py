@@ -86,7 +86,7 @@ def mentions(context: RewardContext, field: str) -> tuple[float, str]:
 
 
 def in_common(context: RewardContext, beyond: str, enough: int = 1) -> tuple[float, str]:
-    """The number of content words that all texts have and the problem's field `beyond` has not.
+    """The number of content words that all texts have but the problem's field `beyond` does not.
 
     A text that `sentences` does not accept has nothing in common with another.
 
@@ -96,12 +96,13 @@ def in_common(context: RewardContext, beyond: str, enough: int = 1) -> tuple[flo
     """
     texts = _stems_by_agent(context).values()
     shared = sorted(set.intersection(*texts) - _stems(context.field(beyond)))
-    reason = f"{len(shared)} words in common beside those of '{beyond}': {', '.join(shared)}"
+    reason = f"{len(shared)} words in common besides those of '{beyond}': {', '.join(shared)}"
     return min(len(shared) / enough, 1.0), reason.removesuffix(": ")
 
 
 def _stems_by_agent(context: RewardContext) -> dict[str, set[str]]:
-    """Map each agent to the stems of its sentence's content words; empty if it is no sentence."""
+    """Map each agent to the stems of its sentence's content words; empty if its text is not a
+    sentence."""
     faults = _faults(context)
     texts = context.contributions.items()
     return {name: set() if faults[name] else _stems(text) for name, text in texts}

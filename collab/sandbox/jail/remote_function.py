@@ -124,7 +124,7 @@ class RemoteFunction:
             except codec.OverLimit as error:
                 self._over(str(error))
             except (codec.Undecodable, RecursionError) as error:
-                self._line.end(f"an answer that is no value: {error}", "protocol_violation")
+                self._line.end(f"an answer that is not a value: {error}", "protocol_violation")
         elif "raised" in answer:
             raise self._error(answer)
         elif "foreign" in answer:

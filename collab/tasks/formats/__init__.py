@@ -54,7 +54,7 @@ def adapted(form: Component) -> Callable[[str, Row], Row]:
             raise TaskError(_placed(what, str(error))) from error
         if not isinstance(made, dict):
             raise TaskError(
-                f"{what} gave a {type(made).__name__}; a format returns a row, a mapping"
+                f"{what} returned a {type(made).__name__}; a format must return a mapping"
             )
         return made
 

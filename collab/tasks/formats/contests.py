@@ -111,7 +111,7 @@ def _inflated(data: bytes) -> bytes:
     unpacking = zlib.decompressobj()
     inflated = unpacking.decompress(data, MOST_UNPACKED)
     if unpacking.unconsumed_tail:
-        raise TaskError(f"they unpack to more than {MOST_UNPACKED:,} bytes; {REMEDY}")
+        raise TaskError(f"they decompress to more than {MOST_UNPACKED:,} bytes; {REMEDY}")
     if not unpacking.eof:
         raise TaskError(f"they are truncated; {REMEDY}")
     return inflated

@@ -1,7 +1,7 @@
 """Same name: two agents name one thing, and neither sees the other's name.
 
-Many names are good, so agreement needs a convention: to name the counted quantity, or the quantity
-and its owner, in one order. From level 2 on, the two get different descriptions of the thing.
+Many names fit, so the agents need a convention: to name only the quantity, or the quantity and its
+owner in a fixed order. At level 3, the two agents get different descriptions of the thing.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ TOLD = {
 
 
 def same_name(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[str, Any]]:
-    """Yield things to name, in random order: in few words, in more, in more that differ for the
-    two."""
+    """Yield things to name, in random order.
+
+    Level 1 describes a thing in few words, level 2 in more, and level 3 differently per agent.
+    """
     choices = [KINDS, THINGS] if level == 1 else [KINDS, THINGS, QUALITIES, PLACES]
     names = ("kind", "things", "quality", "place")
     rows = [dict(zip(names, words, strict=False)) for words in product(*choices)]

@@ -74,7 +74,7 @@ class Algorithm:
     """
 
     compares: bool = False
-    """Whether an episode needs others in its group to be compared with."""
+    """Whether the algorithm compares an episode with others of its group."""
     pays_as_played: bool = True
     """Whether a weight is the advantage of the joint action that was played.
 
@@ -88,8 +88,7 @@ class Algorithm:
         """Receive the team's models; called once, before the first step and before `restore`."""
 
     async def prepare(self, group: Group) -> None:
-        """Start on a group's complete episodes, while the step's other groups are still being
-        sampled.
+        """Start work on a finished group while other groups of the step are still being sampled.
 
         Joint actions that were scored here are not scored again in `credit`.
         """
@@ -124,8 +123,7 @@ class Algorithm:
         return ()
 
     def state(self) -> Mapping[str, Any]:
-        """Return the state that the next step depends on: numbers, strings, lists, mappings,
-        tensors."""
+        """Return the state that the next step needs: numbers, strings, lists, mappings, tensors."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -178,7 +176,7 @@ def make_algorithm(component: Component, built_in: Mapping[str, Any]) -> Algorit
 
 
 def _complete(what: str, named: type) -> type:
-    """Return the class itself, or with the hooks of `Algorithm` that a user's class lacks."""
+    """Return the class, with the hooks of `Algorithm` added if it lacks them."""
     if issubclass(named, Algorithm):
         return named
     if not all(hasattr(named, method) for method in ("credit", "state", "restore")):

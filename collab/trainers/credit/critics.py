@@ -117,7 +117,7 @@ def own_history(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
 
 
 def joint_history(group: Group, node: Node) -> str:
-    """Return a text of all that agents saw and said before any of them acts in a turn, by agent.
+    """Return one text with each agent's observations and responses before a turn.
 
     Observations of other agents in the same turn are omitted: a value that depended on them would
     not be a valid baseline for those agents.

@@ -26,8 +26,8 @@ Key = tuple[int, int, str]
 """One agent's responses in a turn: the episode's position in its group, the turn, the agent."""
 
 Weights = Mapping[Key, float | Sequence[float]]
-"""Factors of each response's log-probability: one number for the agent's whole turn, or one per
-token, in the order in which they were drawn."""
+"""Factor of each response's log-probability: one number for the agent's whole turn, or one per
+token, in sampling order."""
 
 Rewards = Mapping[Node, Mapping[str, float]]
 """A reward or return for each joint action, by agent."""
@@ -63,7 +63,7 @@ class Group:
     """Sets of joint actions whose returns form a baseline: in `chains` the joint actions of one
     turn, in `tree` and `greedy` the children of one joint action."""
     visit_share: Mapping[Node, float]
-    """Share of the group's play that went through a joint action: 1/G at the first turn; in
+    """Share of the group's play that passes through a joint action: 1/G at the first turn, and in
     `greedy` at every turn."""
     absorbed: Mapping[int, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
     """In `chains`, by turn: the further earnings of episodes that were solved earlier."""
@@ -223,8 +223,7 @@ def compare(group: Group, advantages: Advantages) -> Weights:
     """Return the weights of a group whose advantages come from compared returns.
 
     `advantages` is called once for every agent and every set of `group.baselines_over`. If only one
-    episode still plays, it is compared with those that were solved earlier: as its own baseline it
-    would learn less, the better the team is.
+    episode is still playing, it is compared with the episodes that were solved earlier.
     """
     weights: dict[Key, float] = {}
     for nodes in group.baselines_over:
@@ -236,7 +235,7 @@ def compare(group: Group, advantages: Advantages) -> Weights:
 
 
 def solved_before(episodes: Sequence[Episode], turn: int) -> tuple[tuple[int, int], ...]:
-    """Return the last joint actions of episodes that were solved before a turn, and stay so in it.
+    """Return the last joint actions of the episodes that were solved before a turn.
 
     Each is a `Node`: the position of an episode in its group, and a turn of it.
     """

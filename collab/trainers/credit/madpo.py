@@ -129,8 +129,8 @@ class MADPO(Algorithm):
     responses are compared by their mean reward over the teammates' samples, and m = d_i. In a pair
     of whole joint answers it would be pushed towards the worse of its two responses whenever its
     teammates had won the pair. Other agents have pairs of joint answers as they were played, and m
-    is the sum over all agents. The rule is valid for every protocol of one turn. It costs the
-    judging of `cross`, and two forward passes over the responses in pairs.
+    is the sum over all agents. The rule is valid for every protocol of one turn. It scores as many
+    joint actions as `cross`, and needs two forward passes over the responses in pairs.
 
     Args:
         beta: strength of the pull towards the reference.

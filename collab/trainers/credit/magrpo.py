@@ -30,9 +30,9 @@ def magrpo(group: Group) -> Weights:
 def marloo(group: Group) -> Weights:
     """A_t^(g) = R_t^(g) - mean over g' != g of R_t^(g'), the same for every agent.
 
-    REINFORCE leave-one-out (Ahmadian et al., arXiv 2402.14740) on joint returns. The baseline
-    does not depend on the response, so the gradient is unbiased; it is MAGRPO's times G/(G-1).
-    An episode that has nobody to be compared with gets 0.
+    REINFORCE leave-one-out (Ahmadian et al., arXiv 2402.14740) on joint returns. The baseline does
+    not depend on the response, so the gradient is unbiased; it is MAGRPO's times G/(G-1). An
+    episode without others to compare with gets 0.
     """
 
     def advantages(returns: Sequence[float]) -> list[float]:
@@ -70,11 +70,11 @@ def at_grpo(group: Group) -> Weights:
 
     Agent- and turn-wise grouped GRPO, arXiv 2510.11062. It compares the rewards of the turn itself,
     among responses of one task, agent and turn. r_i,t = team_weight x r_t + the agent's
-    `local_parts`. It is meant for `turn_structure: greedy`, where all of these answer to one state
-    and only the best is continued: n G H responses per task. The value of a turn for later ones is
-    then not credited, and later states are better than the team would reach. So every turn needs a
-    reward that measures the team's progress. In chains, the states of later turns differ. One turn
-    of one agent is GRPO (arXiv 2402.03300).
+    `local_parts`. It is meant for `turn_structure: greedy`, in which the compared responses share
+    one state and only the best is continued: n G H responses per task. A turn gets no credit for
+    later turns, and later states are better than the team would usually reach. Every turn therefore
+    needs a reward that measures the team's progress. In chains, the states of later turns differ.
+    One turn of one agent is GRPO (arXiv 2402.03300).
     """
     weights: dict[Key, float] = {}
     for nodes in group.baselines_over:

@@ -98,9 +98,9 @@ class MARLHF(Algorithm):
     Christiano et al., arXiv 1706.03741, for a team, as CoMLRL's MARLHF, with new samples each step.
     rho is a head on the base model of the first agent, adapters off. It learns from pairs of a
     task's samples with different rewards by -log sigmoid(rho(win) - rho(lose)), so only the order
-    of rewards counts. A step's responses are paid before their own pairs are learned from, so that
-    no baseline depends on the response. The gradient is that of rho, not of the reward. The rule is
-    valid for every protocol. It costs a forward pass over the joint answers, and no judging.
+    of rewards counts. A step's responses are rewarded before rho learns from their pairs, so no
+    baseline depends on the response. The gradient is that of rho, not of the reward. The rule is
+    valid for every protocol. It needs a forward pass over the joint answers, and no further scores.
 
     Args:
         pairs: most pairs per turn to learn from, those with the largest gaps.

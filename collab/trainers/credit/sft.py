@@ -21,8 +21,8 @@ class Sft(Algorithm):
     samples this is iterated rejection sampling (expert iteration: STaR, arXiv 2203.14465; RAFT,
     2304.06767), for each agent separately. Its first step on new samples is REINFORCE with a reward
     of 1 for kept episodes. Further `inner_epochs` raise the likelihood of the same episodes, and
-    need no clip. Failed episodes teach nothing, so a group without success teaches nothing at all;
-    an answer that teammates happened to rescue counts as right. It is meant as a warm start.
+    need no clip. A group without a kept episode teaches nothing. An answer that teammates made up
+    for counts as good. It is meant as a warm start.
 
     Args:
         above: keep the episodes whose return is more than this share of the largest return; None

@@ -22,11 +22,11 @@ class Shaped(Algorithm):
     """A_t = the weight of another rule, for the rewards r_t + gamma Phi(h_t+1) - Phi(h_t).
 
     Potential-based shaping (Ng, Harada and Russell 1999). Phi is 0 before the first turn and after
-    the last one. So an agent that revises is paid for its improvement, not for its input, and the
-    gradient and the optimum stay the same. It makes a difference from the second turn on, and is
-    valid for every protocol. Phi(h_t) is the reward that the joint artefact of the previous turn
-    would earn in the remaining turns if it were kept. It costs nothing. Phi may be wrong about
-    later turns, so their shaped rewards count too: they add up to R_t - Phi(h_t).
+    the last one. An agent that revises is therefore rewarded for its improvement, not for its
+    input. The expected gradient and the optimum stay the same. Shaping matters from the second turn
+    on, and is valid for every protocol. Phi(h_t) is the reward that the joint artefact of the
+    previous turn would earn in the remaining turns if it were kept. It costs nothing. Phi may be
+    wrong about later turns, so their shaped rewards count too: they add up to R_t - Phi(h_t).
 
     Args:
         rule: the algorithm that gets the shaped rewards, and needs nothing else.

@@ -48,20 +48,20 @@ def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm
     """Refuse invalid weights from a third party's algorithm."""
     if len(weights) != len(groups):
         raise TrainingError(
-            f"algorithm '{algorithm}' gave the weights of {len(weights)} groups, not {len(groups)}"
+            f"algorithm '{algorithm}' returned weights for {len(weights)} groups, not {len(groups)}"
         )
     for group, given in zip(groups, weights, strict=True):
         for (episode, turn, agent), weight in given.items():
             whole = episode < len(group.episodes) and turn < len(group.episodes[episode].turns)
             if not whole or agent not in group.agents:
                 raise TrainingError(
-                    f"algorithm '{algorithm}' gave a weight to episode {episode}, turn {turn},"
+                    f"algorithm '{algorithm}' returned a weight for episode {episode}, turn {turn},"
                     f" agent '{agent}', which the group does not have"
                 )
             numbers = weight if isinstance(weight, Sequence) else [weight]
             if not all(map(isfinite, numbers)):
                 raise TrainingError(
-                    f"algorithm '{algorithm}' gave the weight {weight} to agent '{agent}' on"
+                    f"algorithm '{algorithm}' returned the weight {weight} for agent '{agent}' on"
                     f" {group.task}"
                 )
 
@@ -90,8 +90,8 @@ class Credit:
 class StepCredit:
     """Gives credit to the groups of one step.
 
-    `see` may announce a group as soon as it is played; the algorithm then prepares it while others
-    are sampled. `credit` waits for this, and prepares the remaining groups.
+    Call `see` as soon as a group is played, so the algorithm can prepare it while others are
+    sampled. `credit` waits for this and prepares the remaining groups.
     """
 
     def __init__(

@@ -131,9 +131,9 @@ class VDN(Algorithm):
 
     Value decomposition (Sunehag et al., arXiv 1706.05296) used as credit. If agents answer
     independently, the least-squares fit gives q_i = the mean return of the agent's response over
-    its teammates' answers, plus a constant, even if R is no sum. The gradient then has no bias but
-    that of the fit. `cross` computes that mean by judging combinations; VDN is for rewards that
-    cannot be recomputed, such as those of a game or a person.
+    its teammates' answers, plus a constant, even if R is not a sum. The only bias of the gradient
+    is then that of the fit. `cross` computes that mean by judging combinations; VDN is for rewards
+    that cannot be recomputed, such as those of a game or a person.
 
     c is R^2, within a task, of predictions for responses that the heads had not yet learned from,
     over earlier steps; if it is not above 0, the rule is MARLOO. Each q_i is a head on the agent's

@@ -95,10 +95,10 @@ class Update:
 
 
 class Learner(Protocol):
-    """Takes optimiser steps; the training run knows nothing of how or where."""
+    """Updates the policies; the interface between a training run and its optimisers."""
 
     total_steps: int
-    """Number of steps in the whole training, for the learning rate's schedule."""
+    """Number of steps of the whole training, for the learning rate schedule."""
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
         """Learn from the responses of one step, counted from 0; blocks until done.
@@ -110,7 +110,7 @@ class Learner(Protocol):
         """
 
     async def publish(self) -> bool:
-        """Let samplers act by the current parameters; returns whether anything was done."""
+        """Give samplers the current parameters; return False if there was nothing to do."""
 
     async def sleep(self) -> None:
         """Let separate samplers release memory until `publish`."""

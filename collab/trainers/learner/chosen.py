@@ -81,8 +81,8 @@ PROBES, PROBE_TOKENS = 8, 4
 def supports_prefix_tree(model: Any, device: torch.device) -> bool:
     """Return True if responses can share a row with their common beginning.
 
-    They cannot if attention is windowed or modifies its scores, or if states are passed from token
-    to token. A probe decides what the configuration leaves open.
+    They cannot if attention is windowed or modifies its scores, or if the model has recurrent
+    states. If the configuration does not tell, a probe decides.
     """
     return attends_to_all(model.config.get_text_config()) and _agrees(model, device)
 

@@ -1,7 +1,7 @@
 """Chooses the sizes that a recipe leaves open, for the device that learns.
 
-A processor keeps small pieces in its cache and gains nothing from larger ones. A GPU is idle unless
-it has thousands of tokens, so it gets as many as its free memory holds.
+A CPU keeps small batches in its cache and gains nothing from larger ones. A GPU needs thousands of
+tokens to be busy, so it gets as many as fit in its free memory.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def logit_bytes(dimensions: Dimensions, tokens: int) -> int:
 
 CHUNK_TOKENS, GPU_CHUNK_TOKENS = 96, 1024
 """Tokens whose logits are held at once, on a CPU and on a GPU. Larger products are not faster, and
-a processor then reads logits from memory instead of its cache."""
+on a CPU their logits would not fit in the cache."""
 
 CPU_TOKENS = 2048
 

@@ -62,9 +62,8 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
         norm = update.gradient_norms[policy.name]
         raise TrainingError(
             f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
-            f" learning rate {update.rate:g}): the learning rate is below the"
-            " parameters' rounding, or the optimiser holds other parameters; raise"
-            " trainer.learning_rate"
+            f" learning rate {update.rate:g}): the update is smaller than the parameters'"
+            " rounding, or the optimiser has other parameters; raise trainer.learning_rate"
         )
 
 
@@ -166,8 +165,8 @@ class TorchLearner:
             self.optimisers[policy.name].forget()
             if not all(p.isfinite().all() for p in policy.acting_parameters()):
                 raise TrainingError(
-                    f"{error}, and so are some parameters; the policy is lost. Continue from an"
-                    " earlier checkpoint with a lower trainer.learning_rate or"
+                    f"{error}, and so are some parameters; the policy cannot be recovered. Continue"
+                    " from an earlier checkpoint with a lower trainer.learning_rate or"
                     " trainer.max_grad_norm, or with dtype float32"
                 ) from error
             update.skipped[policy.name] = (

@@ -1,4 +1,4 @@
-"""Log-probabilities of response tokens, without ever holding [batch, time, vocabulary]."""
+"""Log-probabilities of response tokens, computed in chunks to save memory."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ class Passes:
         return PassResult(batch.number, self._ranks.rank, tokens, loss, responses)
 
     def _padding_pass(self, policy: Policy, model: Any) -> None:
-        """Make a pass that teaches nothing, while other ranks still have a micro-batch."""
+        """Make a pass without a gradient while other ranks still have micro-batches."""
         with self._optimisers[policy.name].untouched(), self._ranks.passing():
             scored = self.scored(policy, model, PADDING)
             scored.logprobs.sum().backward()  # type: ignore[no-untyped-call]

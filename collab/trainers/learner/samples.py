@@ -103,8 +103,8 @@ def _by_action(
     lengths = [len(action.token_ids) for action in actions]
     if len(weight) != sum(lengths):
         raise TrainingError(
-            f"the algorithm gave agent '{agent}' {len(weight)} weights for {sum(lengths)} tokens;"
-            " return one per token that it sampled in the turn, or one number"
+            f"the algorithm returned {len(weight)} weights for {sum(lengths)} tokens of agent"
+            f" '{agent}'; return one per token that it sampled in the turn, or one number"
         )
     ends = list(accumulate(lengths))
     return [tuple(weight[end - n : end]) for n, end in zip(lengths, ends, strict=True)]
@@ -113,7 +113,7 @@ def _by_action(
 def weigh_tokens(
     samples: list[Sample], samplings: Mapping[str, Sampling], spec: TrainerSpec
 ) -> list[Sample]:
-    """Spread each response's part of the mean over its tokens."""
+    """Distribute each response's share of the mean over its tokens."""
     if spec.token_weighting == "response_mean":
         return [replace(s, scale=s.scale / len(s.token_ids)) for s in samples]
     if spec.token_weighting == "constant":

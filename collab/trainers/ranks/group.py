@@ -451,7 +451,7 @@ def _losing(whom: str, seconds: float, setting: str = "") -> Iterator[None]:
 
 
 def _why(began: float, seconds: float, setting: str) -> str:
-    """Return why a rank is lost that was awaited since `began`."""
+    """Explain why a rank that has been awaited since `began` is lost."""
     if time.monotonic() - began >= seconds:
         return f"did not respond within {seconds:g} s" + (setting and f" (trainer.ranks.{setting})")
     time.sleep(LOST_SECONDS)

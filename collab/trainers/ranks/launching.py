@@ -19,12 +19,12 @@ INTERRUPTED = 130
 
 
 def torchrun_line(ranks: int, arguments: Sequence[str]) -> list[str]:
-    """Return torchrun's arguments that run `collab` with `arguments` on so many local ranks."""
+    """Return torchrun's arguments that run `collab` with `arguments` on this many local ranks."""
     return ["--standalone", f"--nproc-per-node={ranks}", "-m", "collab", *arguments]
 
 
 def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) -> int:
-    """Run `collab` on so many ranks to their end; returns the exit status.
+    """Run `collab` on this many ranks until they end; return the exit status.
 
     Raises:
         TrainingError: a rank ended by itself; everything up to the last checkpoint is kept.
@@ -51,7 +51,7 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
 
 
 def _tell(ended: dict[int, int], folder: Path) -> int:
-    """Return the first rank's status, which has reported why; raise an error if another rank
+    """Return the status of rank 0, which has reported its error; raise an error if another rank
     ended."""
     killed = [rank for rank, status in sorted(ended.items()) if status < 0]
     if 0 in ended and not killed:

@@ -115,7 +115,7 @@ def _hand_out(parts: Iterable[nn.Module], group: Any) -> None:
 
 
 def _check_all_are_here(ranks: TorchRanks, *_: Any) -> None:
-    """Before a pass: raise TrainingError if the other ranks do not make it too."""
+    """Before a pass, raise TrainingError unless all ranks make it."""
     if not ranks.learning:
         raise TrainingError(
             "the base model is sharded over the ranks (trainer.ranks.shard), and rank"

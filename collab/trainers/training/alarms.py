@@ -1,4 +1,4 @@
-"""Alarms: plain warnings of trouble that a run's metrics show."""
+"""Alarms: warnings about problems that the metrics of a run show."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Alarm = Callable[[Sequence[Row]], Iterator[tuple[str, str]]]
 """Yields the name and text of each warning, given the metrics of all steps so far."""
 
 WINDOW = 10
-"""Steps for which trouble must last before its alarm is raised."""
+"""Number of steps that a problem must last before its alarm is raised."""
 NO_INFLUENCE, DECIDES = 0.01, 0.9
 """Thresholds for shares of the reward's variance."""
 
 
 class Alarms:
-    """Reads the metrics step by step, and raises each alarm once while its trouble lasts."""
+    """Reads the metrics step by step, and raises each alarm once while its problem lasts."""
 
     def __init__(self, reward: RewardSpec | None = None) -> None:
         """Watch the usual metrics, and those that `reward` declares."""

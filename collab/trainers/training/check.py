@@ -119,7 +119,7 @@ def _check_agent(recipe: Recipe, name: str) -> None:
 
 
 def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
-    """Check a separate sampling engine, which takes only adapters, and not all of them."""
+    """Check a separate sampling engine, which supports only adapters of certain shapes."""
     if not isinstance(recipe.model_of(name), VLLMModel):
         return
     if spec.policies == "full":
@@ -135,7 +135,7 @@ def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
 
 
 def _check_staleness(recipe: Recipe, spec: TrainerSpec, trained: Sequence[str]) -> None:
-    """Check that samplers which play during learning have their own weights and do not sleep."""
+    """Check samplers that play during learning: they need their own weights and must not sleep."""
     learned = [local_weights(recipe.model_of(name)) for name in trained]
     for name in recipe.team.agents if spec.max_staleness else ():
         model = recipe.model_of(name)

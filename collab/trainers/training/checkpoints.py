@@ -70,7 +70,7 @@ class Checkpoints:
         return path
 
     def check(self, run: Path, steps: int) -> None:
-        """Check that the run in the folder `run`, which has so many `steps` in total, can continue.
+        """Check that the run in the folder `run`, with `steps` steps in total, can continue.
 
         Raises:
             RecordError: the newest checkpoint is invalid, or files are shorter than it says.

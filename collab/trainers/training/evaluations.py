@@ -180,7 +180,7 @@ class Evaluations:
         self._by_step = {evaluation.step: evaluation for evaluation in evaluations}
 
     def due(self, step: int, tokens: int, *, last: bool) -> bool:
-        """Return True if an evaluation is due after `step` steps and so many generated `tokens`.
+        """Return True if an evaluation is due after `step` steps and `tokens` generated tokens.
 
         After an interruption, a missed evaluation is due.
         """
@@ -200,7 +200,7 @@ class Evaluations:
     async def play(
         self, step: int, tokens: int, policies: Policies, folder: TrainingFolder, report: Report
     ) -> Evaluation:
-        """Evaluate the current team, after `step` steps and so many generated `tokens`.
+        """Evaluate the current team, after `step` steps and `tokens` generated tokens.
 
         The episodes and the results are written to `folder`.
         """

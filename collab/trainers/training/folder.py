@@ -211,7 +211,7 @@ class TrainingFolder:
         one."""
         if (path / EPISODES).exists() and not _has_no_step(path):
             raise RecordError(
-                f"{path} holds a run already; give another folder with {option('out')}, or"
+                f"{path} already contains a run; give another folder with {option('out')}, or"
                 f" continue with {option('resume', path)}"
             )
 

@@ -90,7 +90,7 @@ async def play_groups(
 async def play_samples(
     session: Session, problems: Sequence[Problem], samples: int, seed: int, watch: Watch
 ) -> list[Episode]:
-    """Play so many episodes of each problem, ordered by problem, then sample."""
+    """Play several episodes of each problem, ordered by problem, then sample."""
     starts = [Start(p, group=n, sample=s) for n, p in enumerate(problems) for s in range(samples)]
     return await _play(session, starts, seed, watch)
 

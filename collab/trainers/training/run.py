@@ -83,9 +83,8 @@ Played = tuple[list[list[Episode]], dict[str, float]]
 class Ahead:
     """Plays the episodes of each step, and may play one step ahead.
 
-    A step played ahead begins with the policies of that moment. When its turn comes, they have
-    learned one more step, and responses that begin after that are sampled from the updated
-    policies.
+    A step played ahead starts with the current policies. Responses that begin after the next update
+    are sampled from the updated policies.
     """
 
     def __init__(
@@ -193,10 +192,10 @@ Emit = Callable[[TrainingEvent], None]
 
 
 class TrainingRun:
-    """One training run: of `recipe`, recorded in `out`.
+    """Trains the team of `recipe` and records the run in the folder `out`.
 
-    With `resume` it continues from the newest checkpoint in `out`, or from the start if there is
-    none. Work done after that checkpoint is repeated, on a CPU with bitwise the same results.
+    With `resume`, the run continues from the newest checkpoint in `out`, or from the start if there
+    is none. Work after that checkpoint is repeated; on a CPU, the results are bitwise the same.
 
     Raises:
         RecipeError, TaskError, RecordError: before any work is done.

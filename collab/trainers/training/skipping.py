@@ -62,7 +62,7 @@ def nothing_learned(credit: Credit) -> Iterator[str]:
     if not credit.groups or any(is_alive(w) for given in credit.weights for w in given.values()):
         return
     if not any(credit.weights):
-        yield "nothing was learned: the algorithm gave no weights"
+        yield "nothing was learned: the algorithm returned no weights"
         return
     alike = all(len({e.joint_return for e in group.episodes}) == 1 for group in credit.groups)
     reason = "all returns of each group are equal" if alike else "every weight is 0"
@@ -88,7 +88,7 @@ def _failures(failed: Sequence[Episode], total: int) -> str:
 
 
 class History:
-    """The steps of a run so far: their number, their tokens, and their skipped parts."""
+    """Counts a run's finished steps, their tokens and their skipped parts."""
 
     def __init__(self, recipe: Recipe, total_steps: int) -> None:
         self.step = 0

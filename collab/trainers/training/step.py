@@ -38,7 +38,7 @@ from collab.trainers.training.skipping import too_many_failed
 
 
 class StepTimer:
-    """Measures for how long some episode was being sampled, judged or given feedback.
+    """Measures the time during which any episode was being sampled, judged or given feedback.
 
     The seconds of different kinds of work overlap when episodes do different things at once.
     """
@@ -49,7 +49,7 @@ class StepTimer:
         self._since: dict[str, float] = {}
 
     def see(self, event: Event) -> None:
-        """Record an event at the moment at which it happened."""
+        """Record an event with the time at which it happened."""
         match event:
             case AgentActing():
                 self._end("judging", event.episode)
@@ -155,8 +155,7 @@ class Stepper:
         await self.algorithm.open(self._models)
 
     async def check(self) -> None:
-        """Open once everything that each phase needs, so that missing parts are found before any
-        work.
+        """Open the resources of each phase once, so that missing ones are reported before any work.
 
         Raises:
             RecipeError, ModelUnavailable, SandboxUnavailable, FeedbackUnavailable: a part is

@@ -76,7 +76,7 @@ def test_a_run_whose_process_is_gone_is_told(collab) -> None:
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     result = collab("watch", str(folder))
     assert result.status == 1
-    assert result.err.endswith("out was killed: its process is gone\n")
+    assert result.err.endswith("out was killed: its process no longer exists\n")
     after = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     assert after == before
 
@@ -138,7 +138,8 @@ def test_a_training_is_followed(collab) -> None:
     assert "step 2/3  return 2.50" in result.out
     killed(folder)
     assert (
-        f"gone; continue with collab train --resume {folder}\n" in collab("watch", str(folder)).err
+        f"exists; continue with collab train --resume {folder}\n"
+        in collab("watch", str(folder)).err
     )
 
 

@@ -155,7 +155,7 @@ def test_settings_are_checked_before_any_work() -> None:
     engine.check(Sampling(temperature=1.0), None)
     with pytest.raises(RecipeError, match=r"0 to 1, not 1\.2"):
         engine.check(Sampling(temperature=1.2), None)
-    with pytest.raises(RecipeError, match=r"cannot stop at white space alone, '\\n\\n'"):
+    with pytest.raises(RecipeError, match=r"does not support the stop string '\\n\\n'"):
         engine.check(Sampling(stop=("END", "\n\n")), None)
 
 

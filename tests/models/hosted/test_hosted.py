@@ -265,7 +265,7 @@ def test_one_failure_leaves_the_others_alone(protocol: Protocol) -> None:
         good, *bad = ask(protocol.engine(server), *requests)
     assert good.text == "fine"
     failures = [action.failure for action in bad]
-    words = ("not 2.5", "cannot use adapter aux", "takes messages only")
+    words = ("not 2.5", "cannot use adapter aux", "needs messages")
     for failure, said in zip(failures, words, strict=True):
         assert failure is not None
         assert said in failure.message

@@ -200,7 +200,7 @@ DECLINED = {"choices": [{"message": {"refusal": "I cannot."}, "finish_reason": "
     ("trouble", "kind", "words"),
     [
         (malformed(), "ModelError", "did not send a chat completion"),
-        (malformed(ODD), "ModelError", "unknown shape"),
+        (malformed(ODD), "ModelError", "unknown format"),
         (malformed('{"error": {"message": "busy", "code": 503}}'), "ModelUnavailable", "503: busy"),
         (malformed('{"error": "broken"}'), "ModelUnavailable", "500: broken"),
         (whole({"detail": "Not Found"}), "ModelError", "without choices: {'detail': 'Not Found'}"),

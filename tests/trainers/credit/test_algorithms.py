@@ -172,7 +172,7 @@ def test_an_unknown_algorithm_has_a_nearest_name() -> None:
 
 def test_weights_that_are_no_numbers_are_refused() -> None:
     group = chains([1.0], [2.0])
-    with pytest.raises(TrainingError, match="gave the weight nan to agent 'a'"):
+    with pytest.raises(TrainingError, match="returned the weight nan for agent 'a'"):
         check_weights([{(0, 0, "a"): float("nan")}], [group], "mine")
     with pytest.raises(TrainingError, match="which the group does not have"):
         check_weights([{(0, 5, "a"): 1.0}], [group], "mine")

@@ -25,13 +25,13 @@ class Cross(Counterfactual):
     of R(y_i^g, y_-i^h). Ours.
 
     A response's credit is its mean reward with any of the teammates' samples. This removes the
-    teammates' luck, which MAGRPO pays every agent for, and the gradient is unbiased. It is the
-    additive part of the reward, as an exact VDN (arXiv 1706.05296) would learn it, but measured by
-    the judge. It applies to the turn of a parallel team, or to siblings in a tree; `forms`
-    describes other responses.
+    noise of the teammates' samples, which MAGRPO passes on to every agent. The gradient is
+    unbiased. It is the additive part of the reward, as an exact VDN (arXiv 1706.05296) would learn
+    it, but measured by the judge. It applies to the turn of a parallel team, or to siblings in a
+    tree; `forms` describes other responses.
 
-    It costs no generation, but the judging of joint actions: per turn G^n - G with `shifts: all`,
-    and n G (m - 1) with m shifts; half of that for two agents.
+    It needs no further generation, but scores more joint actions: per turn G^n - G with `shifts:
+    all`, and n G (m - 1) with m shifts; half as many for two agents.
 
     Args:
         shifts: see `Shifts`; by default `all` for two agents, and 3 for more.
@@ -55,8 +55,8 @@ class Coma(Counterfactual):
     the turn depends on the agent's, so also for the last agent of a sequential team and in later
     turns; other agents get leave-one-out. On a parallel turn `cross` has less variance.
 
-    It costs no generation, but the judging of at most n G (G - 1) joint actions per turn; half of
-    that for two agents.
+    It needs no further generation, but scores up to n G (G - 1) joint actions per turn; half as
+    many for two agents.
 
     Args:
         shifts: the joint actions of m samples, as in `cross`; by default those of all samples.
@@ -76,10 +76,10 @@ class Shapley(Counterfactual):
     the expected reward given the responses of S, with each agent that is not in S averaged over its
     own samples. For two agents the rule is the mean of `coma` and `cross`; what agents earn only
     together is split evenly among them. It is unbiased where `cross` is, and takes `coma`'s form
-    where crossing would be biased. It would be biased everywhere if absent agents were removed in
-    place of averaged: it would follow in part what each agent earns alone.
+    where crossing would be biased. Removing absent agents instead of averaging over them would bias
+    the rule towards what each agent earns alone.
 
-    Costs no generation, but the judging of G^n - G joint actions a turn.
+    It needs no further generation, but scores G^n - G joint actions per turn.
     """
 
     name = "shapley"
@@ -127,7 +127,7 @@ class Removal(Counterfactual):
     a baseline. On the games of docs/credit.md its variance is 0.6 to 2.4 times that of `marloo`,
     and always above that of `cross`, except where both are leave-one-out.
 
-    It costs no generation, but the judging of n G joint actions per turn.
+    It needs no further generation, but scores n G joint actions per turn.
     """
 
     name = "removal"

@@ -1,8 +1,8 @@
 """Attention over rows that are prefix trees, each token to its ancestors, branch by branch.
 
-A branch is the part that one sequence adds to its tree. Its tokens attend to all of its path. So
-only pairs are computed in which one may see the other; under a mask over the whole row, most would
-be computed for nothing.
+A branch is the part that one sequence adds to its tree. Its tokens attend to their whole path. Only
+pairs of tokens that may see each other are computed; a mask over the whole row would compute many
+pairs in vain.
 """
 
 from __future__ import annotations
