@@ -1,6 +1,6 @@
 """Run a team from a script and print its answers.
 
-python examples/embed.py humaneval/12
+Usage: python examples/embed.py humaneval/12
 """
 
 import sys
