@@ -16,20 +16,13 @@ from collab.evaluation.table import (
     estimate,
     make_table,
     show,
-    spanned,
     words,
 )
 from collab.evaluation.values import estimate_of, paired
 from collab.report.cohorts import Cohort
 from collab.report.episodes import ShownEpisode
-from collab.report.opening import (
-    Opening,
-    OpeningCard,
-    PlotRow,
-    in_words,
-    make_plot,
-    size_of,
-)
+from collab.report.opening import METHOD as INTERVALS
+from collab.report.opening import Opening, in_words, size_of
 from collab.report.panels import RETURN, Panel, Series, Unit, bounded, mark_equal, most_of
 from collab.report.problems import MOST_TASKS, natural
 from collab.report.runs import Run, at_most, largest_return, value_at
@@ -128,11 +121,8 @@ class Change:
 
     @property
     def gained(self) -> TableCell:
-        return estimate(self.gain.mean, self.gain.limits, self.form, change=True)
-
-    @property
-    def gain_text(self) -> str:
-        return f"{self.gained.text} ({self.gained.interval})"
+        limits = self.gain.limits
+        return estimate(self.gain.mean, limits, self.form, change=True, most=self.most)
 
 
 def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
@@ -143,11 +133,10 @@ def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
     )
     if not returns:
         return Opening(_without_held_out(cohorts))
-    cards = [_card("Solved, held out", solved)] if solved else []
-    cards.append(_card("Return, held out", returns))
-    note = "Hollow: before training; filled: after it. Gains are paired by problem."
-    note += f" 95 % intervals: {METHOD}."
-    return Opening(_sentence(solved or returns, cohorts), cards, note)
+    tables = [_table("Solved, held out", solved)] if solved else []
+    tables.append(_table(f"Return, held out, of {show(returns[0].most, 'points')}", returns))
+    note = f"Gains are paired by problem. {INTERVALS}"
+    return Opening(_sentence(solved or returns, cohorts), tables, note)
 
 
 def _change(cohort: Cohort, mode: str, metric: str) -> Change | None:
@@ -162,35 +151,18 @@ def _change(cohort: Cohort, mode: str, metric: str) -> Change | None:
     return Change(cohort.label, mode, first, last, gain, most, "points")
 
 
-def _card(title: str, changes: Sequence[Change]) -> OpeningCard:
-    form, most = changes[0].form, max(change.most for change in changes)
-    labels = len({change.label for change in changes}) > 1
+def _table(title: str, changes: Sequence[Change]) -> ResultTable:
+    """A row for each recipe and mode, all on one scale."""
+    most = max(change.most for change in changes)
+    several = len({change.label for change in changes}) > 1
     modes = len({change.mode for change in changes}) > 1
-    rows = [_row(change, labels=labels, modes=modes) for change in changes]
-    plot = make_plot(f"{title}, before and after training", rows, form, most)
-    if labels:
-        return OpeningCard(title, [plot])
-    first = changes[0]
-    return OpeningCard(
-        title,
-        [plot],
-        before=show(first.before.mean, form),
-        after=show(first.after.mean, form),
-        most="" if form == "share" else show(most, form),
-        gain=first.gain_text,
-        tone=first.gained.tone,
-    )
-
-
-def _row(change: Change, *, labels: bool, modes: bool) -> PlotRow:
-    label = change.label if labels else change.mode
-    label += f", {change.mode}" if labels and modes else ""
-    values = [change.before, change.after]
-    text = " → ".join(show(value.mean, change.form) for value in values)
-    limits = " → ".join(spanned(value.limits, change.form) for value in values)
-    # A single cohort's gain stands above its rows.
-    interval = change.gain_text if labels else limits
-    return PlotRow(label, values, text, interval, change.gained.tone)
+    rows = []
+    for change in (replace(change, most=most) for change in changes):
+        words_of = [*[change.label] * several, *[change.mode] * (modes or not several)]
+        ends = [estimate(v.mean, v.limits, change.form, most=most)
+                for v in (change.before, change.after)]  # fmt: skip
+        rows.append([words(", ".join(words_of)), *ends, change.gained])
+    return ResultTable(title, ["", "Before", "After", "Gain"], rows)
 
 
 def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:

@@ -24,7 +24,7 @@ from collab.report.held_out import (
     held_out_panels,
     opening_of_training,
 )
-from collab.report.opening import Opening, evaluation_opening, evaluation_table, joined, run_opening
+from collab.report.opening import Opening, evaluation_opening, joined, run_opening
 from collab.report.page import Follows, Texts, pack, render
 from collab.report.panels import Panel, training_panels
 from collab.report.problems import task_table
@@ -282,15 +282,7 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
     cohorts = cohorts_of(trained)
     moving, constants = _constants([*held_out_panels(cohorts), *training_panels(cohorts)])
     shown, total = choose_episodes(runs, most)
-    tables = [
-        table
-        for table in (
-            *(evaluation_table(results) for results in reading.results),
-            change_table(runs, shown),
-            task_table(runs, shown),
-        )
-        if table is not None
-    ]
+    tables = [t for t in (change_table(runs, shown), task_table(runs, shown)) if t is not None]
     openings = [opening_of_training(cohorts), *map(evaluation_opening, reading.results)]
     facts = [facts_of(run) for run in runs]
     return HtmlReport(

@@ -12,7 +12,7 @@ import yaml
 from collab.errors import CollabError, RecipeError, RecordError
 from collab.evaluation.diff import read_played, side_of
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import change_cell, estimate_text, title_of
+from collab.evaluation.results import change_cell, estimate_cell, title_of
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping
@@ -116,15 +116,15 @@ def _results(run: Path) -> Iterator[str]:
         rows = [
             (
                 title_of(n),
-                estimate_text(n, side.before.get(n)),
-                estimate_text(n, shown[n]),
+                estimate_cell(n, side.before.get(n)).text,
+                estimate_cell(n, shown[n]).text,
                 change_cell(n, side.gain.get(n)).text,
             )
             for n in shown
         ]
         yield _table(("", "before", "after", "gain"), rows)
     else:
-        yield _table(("", "mean"), [(title_of(n), estimate_text(n, shown[n])) for n in shown])
+        yield _table(("", "mean"), [(title_of(n), estimate_cell(n, shown[n]).text) for n in shown])
     yield f"In brackets 95 % intervals ({METHOD})."
 
 

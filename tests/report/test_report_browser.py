@@ -148,7 +148,7 @@ def test_the_result_is_above_the_fold(
     open_page: Open, report: Path, viewport: dict[str, int]
 ) -> None:
     page = open_page(report, viewport)
-    for place in (".outcome", ".result >> nth=0"):
+    for place in (".outcome", ".results .compared >> nth=0"):
         box = page.locator(place).bounding_box()
         assert box["y"] + box["height"] < viewport["height"], place
     expect(page.locator("#settings > details")).not_to_have_attribute("open", "")
@@ -260,7 +260,7 @@ def test_without_javascript_the_facts_are_there(browser: Any, report: Path) -> N
     page.goto(report.as_uri())
     expect(page.locator("noscript")).to_be_visible()
     expect(page.locator(".outcome")).to_be_visible()
-    expect(page.locator(".result svg").first).to_be_visible()
+    expect(page.locator(".results svg").first).to_be_visible()
     expect(page.locator(".compared table").first).to_be_visible()
     page.click("#settings summary")
     expect(page.locator(".facts").first).to_be_visible()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from collab.cli.screen.episode import out_of
 from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Page, Piece
-from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import Estimate, Results, sections
 from collab.evaluation.table import ResultTable, TableCell
+from collab.evaluation.values import how_to_read
 from collab.probe.results import Best, GameProbe, TeamProbe
 from collab.runs import metric_names as names
 from collab.runtime.events import RunStarted
@@ -163,11 +163,7 @@ def show_evaluation(page: Page, results: Results) -> None:
     for table in sections(results):
         show_table(page, table)
     if results.teams:
-        lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
-        agents = [agent for team in results.teams for agent in team.agents.values()]
-        costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""
-        text = f"in brackets {results.confidence:.0%} intervals ({METHOD}); new tokens per episode"
-        page.line((f"{text}{costs}; speed with {lanes} episodes at the same time", DIM))
+        page.line((how_to_read(results), DIM))
     for note in results.notes:
         page.line(("note: ", WARN), note)
 
