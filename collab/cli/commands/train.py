@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from collab.cli.launch import ranks_wanted
+from collab.cli.launch import place_of, ranks_wanted
 from collab.cli.options import (
     DRY_RUN,
     JSON,
@@ -31,7 +31,6 @@ from collab.cli.options import (
 from collab.cli.screen.page import open_page
 
 if TYPE_CHECKING:
-    from collab.cli.launch import Given
     from collab.recipe import Recipe
     from collab.trainers import Plan
     from collab.trainers.learner.ranks import Ranks
@@ -73,11 +72,6 @@ def command(
     card: str | None = option(
         "--card", "NAME|GB", "With --dry-run: plan for this GPU, e.g. h100, rtx4090 or 24."
     ),
-    slurm: str | None = option(
-        "--slurm",
-        "nodes=N,gpus=N",
-        "Submit a SLURM job; also partition=, account=, time=, template=.",
-    ),
     dry_run: bool = DRY_RUN,
     show_recipe: bool = SHOW_RECIPE,
     gpus: int | None = option("--gpus", "N", "Use N GPUs. Default: all that are visible.", min=1),
@@ -94,7 +88,6 @@ def command(
       collab train recipe.yaml --gpus 4
       collab train --resume runs/first
       collab train recipe.yaml --dry-run --card h100
-      collab train recipe.yaml --slurm nodes=2,gpus=8
       collab run runs/first --task humaneval/140        the trained team
 
     Exit status: 0 done, 1 the training failed, 2 bad usage, 130 interrupted.
@@ -102,7 +95,6 @@ def command(
     """
     from json import dumps
 
-    from collab.cli.launch import Given, MachineOptions, check_options, place_of, send
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_id
@@ -120,12 +112,13 @@ def command(
     if resume is not None and (out or task or trainer or model or seed is not None):
         raise RecipeError("--resume takes all settings from the run; change them with --set")
     dry_run = dry_run or show_recipe
-    if card is not None and not (dry_run or slurm):
+    if card is not None and not dry_run:
+        raise RecipeError("--card needs --dry-run; a training here uses this machine's GPUs")
+    if card is not None and ranks is not None:
         raise RecipeError(
-            "--card needs --dry-run or --slurm; a training here uses this machine's GPUs"
+            f"--ranks {ranks} runs on processors, but --card {card} plans for GPUs; give --gpus,"
+            " or leave out --card"
         )
-    machine = MachineOptions(card, slurm, gpus, ranks, resume)
-    check_options(machine)
     name = str(_training_recipe(resume)) if resume is not None else str(recipe)
     task, selection = split_address(task) if task else (None, "")
     chosen = [f"trainer.tasks={dumps(selection)}"] if selection else []
@@ -141,14 +134,9 @@ def command(
         seed=seed,
     )
     _check_folder(loaded, out, resume)
-    given = Given(recipe, changed, trust, task, trainer, model, seed)
-    job = _job(loaded, given, slurm, out, resume) if slurm is not None else None
     if dry_run:
-        plan = make_plan(loaded, *place_of(loaded, machine))
-        _show_plan(plan, loaded, job, json=json, whole=show_recipe)
-        return
-    if job is not None:
-        send(*job)
+        plan = make_plan(loaded, *place_of(loaded, card, gpus, ranks, resume))
+        _show_plan(plan, loaded, json=json, whole=show_recipe)
         return
     if resume is not None and (summary := TrainingFolder.finished(resume, loaded)):
         _show_finished(resume, summary, json=json)
@@ -178,19 +166,6 @@ def _training_recipe(run: Path) -> Path:
     return path
 
 
-def _job(
-    recipe: Recipe, given: Given, slurm: str, out: Path | None, resume: Path | None
-) -> tuple[str, Path]:
-    """The file of a job, and the folder of its run; raises what a run that cannot begin raises."""
-    from collab.cli.launch import sbatch_file
-    from collab.runs.about import new_run_id
-    from collab.trainers.training.check import check_recipe
-
-    check_recipe(recipe)
-    folder = resume or out or Path("runs") / new_run_id(recipe.name or recipe.team.name)
-    return sbatch_file(slurm, given, folder, resumed=resume is not None), folder
-
-
 def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None:
     from collab.trainers.training.folder import TrainingFolder
 
@@ -210,28 +185,19 @@ def _show_finished(run: Path, summary: dict[str, Any], *, json: bool) -> None:
     view.see(RunFinished(run=run.name, status="done", summary=summary))
 
 
-def _show_plan(
-    plan: Plan,
-    recipe: Recipe,
-    job: tuple[str, Path] | None,
-    *,
-    json: bool,
-    whole: bool,
-) -> None:
+def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, whole: bool) -> None:
     from dataclasses import asdict
     from json import dumps
 
     from collab.recipe.schema import dump_recipe
 
     if json:
-        data = {**asdict(plan), "memory_total": plan.total, "recipe": recipe.model_dump()}
-        print(dumps({**data, "sbatch": job[0]} if job else data))
+        total = {"memory_total": plan.total, "recipe": recipe.model_dump()}
+        print(dumps({**asdict(plan), **total}))
         return
     if whole:  # the recipe is long, so the plan comes last
         print(dump_recipe(recipe))
     print(plan.text())
-    if job:
-        print(f"\n{job[0]}", end="")
 
 
 def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: bool) -> int:
