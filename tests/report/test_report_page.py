@@ -66,9 +66,9 @@ def test_the_data_is_complete(page: str) -> None:
     first = data["episodes"][0]
     decision = first["turns"][0]["decisions"][0]
     assert (first["task"], first["scheme"] is not None) == ("numbers/0", True)
-    assert data["texts"][decision["observation"][1][1]] == "Write aux, turn 0."
+    assert data["texts"][decision["observation"][1]["content"]] == "Write aux, turn 0."
     assert data["texts"][first["turns"][0]["feedback"]["aux"][0]["text"]].endswith("examples hold.")
-    assert decision["logprobs"].keys() == {"sum", "mean", "least"}
+    assert decision["action"]["logprobs"].keys() == {"mean", "least"}
     assert "token_ids" not in json.dumps(data)
 
 
