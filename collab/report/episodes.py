@@ -215,7 +215,7 @@ _TEXTS = ("content", "text", "artefacts", "joint", "reason", "why", "failures", 
 
 
 def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
-    data = _placed(turn.model_dump(mode="json", exclude=_LEFT_OUT), texts)
+    data: dict[str, Any] = _placed(turn.model_dump(mode="json", exclude=_LEFT_OUT), texts)
     for decision, shown in zip(turn.decisions, data["decisions"], strict=True):
         shown["action"]["logprobs"] = _logprobs(decision.action)
     if score := turn.score:
@@ -242,4 +242,4 @@ def _logprobs(action: Action) -> dict[str, float] | None:
 
 
 def _failure(failure: Failure | None, texts: Texts) -> dict[str, Any] | None:
-    return failure and _placed(failure.model_dump(exclude=_PRIVATE), texts)
+    return _placed(failure.model_dump(exclude=_PRIVATE), texts) if failure else None

@@ -77,8 +77,8 @@ def test_an_evaluation_is_shown_with_its_teams(collab, evaluated: Path) -> None:
     result = collab("report", str(evaluated))
     assert (result.status, result.err) == (0, "")
     page = (evaluated / "report.html").read_text()
-    assert "<h3>Teams on words</h3>" in page
-    assert "<h3>Difference from pair</h3>" in page
+    assert "<h2>words: 4 problems, 2 samples, echo, seed 0</h2>" in page
+    assert "<h2>difference to pair, on the same problems</h2>" in page
     data = data_of(page)
     assert [run["name"] for run in data["runs"]] == ["pair", "other"]
     assert len(data["episodes"]) == 16
