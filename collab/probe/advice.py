@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from collab.probe.results import TeamProbe
 from collab.trainers.credit.counterfactual.forms import FORMS
@@ -16,43 +16,34 @@ TOO_EASY = 0.9
 REVIVED = 0.2
 """Share of the groups that are dead as played, but not when crossed."""
 
-Advice = Callable[[TeamProbe], Iterator[str]]
-
 
 def advice_on(probe: TeamProbe) -> Iterator[str]:
     """All suggestions, or a sentence that there are none."""
-    advices = [text for advice in ADVICE for text in advice(probe)]
+    advices = [*_on_tasks(probe), *_dead_groups(probe), *_on_agents(probe), *_on_credit(probe)]
     yield from advices or ["no problem found: this team can be trained with these settings"]
-    yield from of_games(probe)
-    yield from few_tasks(probe)
+    yield from _of_games(probe)
+    if 0 < len(probe.tasks) < FEW_TASKS:
+        yield (
+            f"the intervals are wide with {counted(len(probe.tasks), 'task')}; probe more (--tasks)"
+        )
 
 
-def failures(probe: TeamProbe) -> Iterator[str]:
+def _on_tasks(probe: TeamProbe) -> Iterator[str]:
     share = probe.failed / probe.episodes if probe.episodes else 0.0
     if share > FAILED:
         yield (
             f"{probe.failed} of {counted(probe.episodes, 'episode')} failed, and training skips"
             f" failed episodes; first failure: {probe.failure}"
         )
-
-
-def nothing_is_solved(probe: TeamProbe) -> Iterator[str]:
     best = probe.best
-    if best is None or best.solved is None:
-        return
-    combined = best.solved_combined
-    solved = combined if combined is not None else best.solved
-    if solved.mean == 0:
+    if best and (solved := best.solved_combined or best.solved) and solved.mean == 0:
         what = f"{best.samples} samples"
-        if combined is not None and best.combinations:
+        if best.solved_combined and best.combinations:
             what = f"{best.combinations} combinations"
         yield (
             f"the best of {what} solves none of {solved.tasks} tasks; use easier tasks, a warm"
             " start, a stronger model, or a reward that pays for partial solutions"
         )
-
-
-def too_easy(probe: TeamProbe) -> Iterator[str]:
     if probe.maximum > 0 and probe.mean.mean > TOO_EASY * probe.maximum:
         yield (
             f"the mean return is already {probe.mean.mean / probe.maximum:.0%} of the maximum, so"
@@ -60,7 +51,7 @@ def too_easy(probe: TeamProbe) -> Iterator[str]:
         )
 
 
-def dead_groups(probe: TeamProbe) -> Iterator[str]:
+def _dead_groups(probe: TeamProbe) -> Iterator[str]:
     groups, crossed = len(probe.tasks), probe.crossed
     if not groups:
         return
@@ -80,7 +71,7 @@ def dead_groups(probe: TeamProbe) -> Iterator[str]:
         )
 
 
-def truncated(probe: TeamProbe) -> Iterator[str]:
+def _on_agents(probe: TeamProbe) -> Iterator[str]:
     for name, agent in probe.agents.items():
         if agent.truncated.mean > TRUNCATED and agent.limit > 1 and agent.tokens > 2:
             yield (
@@ -88,26 +79,21 @@ def truncated(probe: TeamProbe) -> Iterator[str]:
                 f" {agent.limit} tokens; raise agents.{name}.sampling.max_new_tokens, or ask for"
                 " shorter answers"
             )
-
-
-def empty(probe: TeamProbe) -> Iterator[str]:
-    for name, agent in probe.agents.items():
         if agent.empty.mean > EMPTY:
             yield (
                 f"the parser found nothing in {agent.empty.mean:.0%} of the answers of `{name}`;"
                 " check its prompt and parser"
             )
+        if agent.untrainable:
+            yield f"`{name}` takes part but cannot be trained: {agent.untrainable}"
 
 
-def credit(probe: TeamProbe) -> Iterator[str]:
-    if probe.crossed:
-        for _, text in credit_warnings(probe.crossed.own, probe.crossed.influence):
-            yield text
-
-
-def not_crossed(probe: TeamProbe) -> Iterator[str]:
-    forms = probe.crossed.forms if probe.crossed else {}
-    for name, form in forms.items():
+def _on_credit(probe: TeamProbe) -> Iterator[str]:
+    if probe.crossed is None:
+        return
+    for _, text in credit_warnings(probe.crossed.own, probe.crossed.influence):
+        yield text
+    for name, form in probe.crossed.forms.items():
         if form == "alone":
             yield (
                 f"`{name}` cannot be crossed in the protocol '{probe.protocol}'; its credit is"
@@ -120,13 +106,7 @@ def not_crossed(probe: TeamProbe) -> Iterator[str]:
             )
 
 
-def untrainable(probe: TeamProbe) -> Iterator[str]:
-    for name, agent in probe.agents.items():
-        if agent.untrainable:
-            yield f"`{name}` takes part but cannot be trained: {agent.untrainable}"
-
-
-def of_games(probe: TeamProbe) -> Iterator[str]:
+def _of_games(probe: TeamProbe) -> Iterator[str]:
     """Yield the limits of the probe in games."""
     if probe.game is None:
         return
@@ -140,23 +120,3 @@ def of_games(probe: TeamProbe) -> Iterator[str]:
             "the game is zero-sum, so the joint return is always 0; each agent learns from its own"
             " return. For self-play, share one adapter (trainer.policies: shared_adapter)"
         )
-
-
-def few_tasks(probe: TeamProbe) -> Iterator[str]:
-    if 0 < len(probe.tasks) < FEW_TASKS:
-        yield (
-            f"the intervals are wide with {counted(len(probe.tasks), 'task')}; probe more (--tasks)"
-        )
-
-
-ADVICE: tuple[Advice, ...] = (
-    failures,
-    nothing_is_solved,
-    too_easy,
-    dead_groups,
-    truncated,
-    empty,
-    credit,
-    not_crossed,
-    untrainable,
-)

@@ -28,7 +28,7 @@ from collab.runs.layout import (
     MODELS,
     RUN,
 )
-from collab.runs.listing import Listed, newest_first, row_of, runs_in
+from collab.runs.listing import newest_first, row_of, runs_in
 from collab.wording import clean
 
 if TYPE_CHECKING:
@@ -58,7 +58,14 @@ class Folders:
         """A row per run, newest first."""
         listed = {name: row_of(folder) for name, folder in self._runs().items()}
         names = sorted(listed, key=lambda name: newest_first(listed[name]))
-        return [_row(name, listed[name]) for name in names]
+        return [
+            {
+                **listed[name].data(),
+                **{"name": name, "folder": name},  # no path of this machine
+                "evaluation": _parent(name) if listed[name].kind == "evaluation" else None,
+            }
+            for name in names
+        ]
 
     def find(self, names: Sequence[str]) -> list[Path]:
         """The folders of runs, and of evaluations, by their names.
@@ -127,21 +134,6 @@ def _is_within(path: Path, root: Path) -> bool:
 
 def _parent(name: str) -> str:
     return name.rpartition("/")[0] or "."
-
-
-def _row(name: str, run: Listed) -> dict[str, Any]:
-    return {
-        "name": name,
-        "evaluation": _parent(name) if run.kind == "evaluation" else None,
-        "began": run.began.isoformat(timespec="seconds"),
-        "kind": run.kind,
-        "team": run.team,
-        "task": run.task,
-        "status": run.status,
-        "return": run.outcome.mean_return,
-        "largest": run.outcome.largest_return,
-        "solved": run.outcome.solved,
-    }
 
 
 HOST = "127.0.0.1"

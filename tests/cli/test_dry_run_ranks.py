@@ -13,8 +13,8 @@ from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 from typer.testing import CliRunner
 
-from collab.cli import launch as ranks
 from collab.cli.app import app
+from collab.cli.commands import train as ranks
 from collab.recipe.model import VLLMModel
 from collab.recipe.schema import dump_recipe
 from collab.trainers.training.plan import cards

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from collab.cli import launch as ranks
-from collab.cli.launch import Wanted, ranks_wanted
+from collab.cli.commands import train as ranks
+from collab.cli.commands.train import Wanted, ranks_wanted
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.runs.about import write_about

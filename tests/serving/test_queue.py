@@ -244,44 +244,6 @@ def test_a_client_that_does_not_read_holds_no_place() -> None:
         assert ask(server).status_code == 200
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_client_that_does_not_read_holds_no_connection(
-    stream: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("collab.serving.server._CONNECTIONS", 1)  # and one of the lane
-    monkeypatch.setattr("collab.serving.server._LOOK_SECONDS", 0.2)
-    monkeypatch.setattr("collab.serving.server._KEPT_SECONDS", 1)
-    talker = Talker(fills=4_000_000)
-    with (
-        Server(recipe(SOLO), model=talker, client_seconds=0.3, concurrency=1, queue=0) as server,
-        unread(server, stream=stream),
-    ):
-        until(lambda: len(talker.asked) == 1)
-        until(lambda: httpx.get(f"{server.url}/health").status_code == 200)
-
-
-def test_who_does_not_take_that_it_took_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collab.serving.server._CONNECTIONS", 1)
-    monkeypatch.setattr("collab.serving.server._LOOK_SECONDS", 0.2)
-
-    class Flood(Talker):
-        async def generate(self, requests: Any, progress: Any = None) -> Any:
-            self.asked += requests
-            for number in range(20):
-                progress(requests[0], number, "x" * 1_000_000)
-                await asyncio.sleep(0)
-            await asyncio.sleep(60)
-
-    limits = {"seconds": 0.5, "client_seconds": 0.3, "concurrency": 1, "queue": 0}
-    flood = Flood()
-    with (
-        Server(recipe(SOLO), model=flood, **limits) as server,
-        unread(server, stream=True),
-    ):
-        until(lambda: len(flood.asked) == 1)
-        until(lambda: httpx.get(f"{server.url}/health").status_code == 200)
-
-
 def test_an_answer_that_nobody_took_is_no_success() -> None:
     talker = Talker(fills=4_000_000)
     with (

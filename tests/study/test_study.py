@@ -13,7 +13,7 @@ from support.studies import STUDY, collab, results, train_here
 
 from collab.errors import RecipeError, RecordError
 from collab.runs.atomic import Lock
-from collab.study import folder as folder_room
+from collab.study import study as folder_room
 from collab.study import study as room
 from collab.study.results import StudyResults
 from collab.study.spec import StudySpec, cells_of, load_study

@@ -39,7 +39,7 @@ def test_runs_are_listed_with_what_came_of_them(server: str) -> None:
     assert set(rows) == {"seed-0", "seed-1", "played", "hostile", "group/inner"}
     played = rows["played"]
     assert (played["team"], played["kind"], played["status"]) == ("coding", "run", "done")
-    assert (played["return"], played["largest"], played["solved"]) == (2.5, 4.0, 1 / 3)
+    assert (played["mean_return"], played["largest_return"], played["solved"]) == (2.5, 4.0, 1 / 3)
     assert rows["seed-0"]["kind"] == "training"
     assert rows["seed-0"]["solved"] == 0.75
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +69,7 @@ def _list_runs(folders: list[Path], *, json: bool) -> None:
     runs = listed(folders)
     if json:
         for run in runs:
-            print(dumps(_as_data(run)))
+            print(dumps(run.data()))
     elif runs:
         open_page().table(_RUNS, [_run_row(run) for run in runs])
     else:
@@ -83,7 +82,7 @@ def _run_row(run: Listed) -> list[Piece]:
     from collab.runs.about import KILLED, RUNNING
 
     tones = {"done": "", RUNNING: GOOD, KILLED: BAD, "failed": BAD}
-    earned, solved = run.outcome.mean_return, run.outcome.solved
+    earned, solved = run.mean_return, run.solved
     return [
         run.folder,
         f"{run.began:%Y-%m-%d %H:%M}",
@@ -91,15 +90,9 @@ def _run_row(run: Listed) -> list[Piece]:
         run.team,
         run.task,
         (run.status, tones.get(run.status, WARN)),
-        "-" if earned is None else out_of(earned, run.outcome.largest_return),
+        "-" if earned is None else out_of(earned, run.largest_return),
         "-" if solved is None else f"{solved:.0%}",
     ]
-
-
-def _as_data(run: Listed) -> dict[str, Any]:
-    """A row for `--json`."""
-    row = asdict(run)
-    return {**row, **row.pop("outcome"), "began": run.began.isoformat(timespec="seconds")}
 
 
 def _show_evaluation(folder: Path, *, json: bool) -> None:
@@ -172,13 +165,10 @@ def _show_list(
 def _episode_row(
     number: int, episode: Episode, declared: Sequence[ScoreColumn], has_schemes: bool
 ) -> list[Any]:
-    score, failure = episode.score, episode.failure
-    if failure:
-        verdict = (f"failed: {failure.type}", "red")
-    elif score is None or score.solved is None:
-        verdict = ("done", "")
-    else:
-        verdict = ("solved", "green") if score.solved else ("not solved", "red")
+    from collab.cli.screen.episode import outcome
+
+    score, (word, style) = episode.score, outcome(episode)
+    verdict = (f"failed: {episode.failure.type}" if episode.failure else word, style)
     tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
     earned = [
         "-" if points is None else f"{points:.2f}"
