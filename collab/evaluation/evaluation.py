@@ -148,11 +148,7 @@ class EvaluationRun:
             seed=first.recipe.seed,
             levels=_levels(first.suite.reward),
             confidence=CONFIDENCE,
-            notes=(
-                *self._of_teams(),
-                *_notes(first.suite.name, teams),
-                *self._fewer_problems(teams),
-            ),
+            notes=tuple(self._notes(teams)),
             command=tuple(sys.argv),
             versions=versions(),
             teams=tuple(teams),
@@ -179,14 +175,27 @@ class EvaluationRun:
         self._save()
         yield TeamFinished(result=run.result(self.ks)[0])
 
-    def _of_teams(self) -> Iterator[str]:
-        for team in self.teams:
-            yield from (f"{team.label}: {note}" for note in team.notes)
-
-    def _fewer_problems(self, teams: Sequence[TeamResult]) -> Iterator[str]:
-        """A note for each k that some problems have too few finished episodes for."""
-        problems = len(self.teams[0].problems)
-        for team in teams:
+    def _notes(self, results: Sequence[TeamResult]) -> Iterator[str]:
+        """Missing numbers, and the reasons."""
+        suite, problems = self.teams[0].suite.name, len(self.teams[0].problems)
+        yield from (f"{team.label}: {note}" for team in self.teams for note in team.notes)
+        scored = any(team.metrics for team in results)
+        if scored and not any(names.SOLVED in team.metrics for team in results):
+            yield (
+                f"pass@k and 'solved' are left out: the reward of '{suite}' does not say when a"
+                " problem is solved; mark a part of it with 'solves: true'"
+            )
+        for team in results:
+            if team.episodes < team.planned:
+                planned = counted(team.planned, "episode")
+                yield f"{team.label}: {team.episodes} of {planned} finished"
+            if team.failed:
+                types = ", ".join(f"{name} {count}" for name, count in team.failures.items())
+                yield (
+                    f"{team.label}: {team.failed} of {counted(team.episodes, 'episode')} failed"
+                    f" ({types}) and do not count; the same command plays them again"
+                )
+        for team in results:
             for k in self.ks if names.SOLVED in team.metrics else ():
                 metric = team.metrics.get(names.named(names.PASS_AT, k))
                 known = metric.tasks if metric else 0
@@ -227,23 +236,6 @@ def _levels(reward: RewardSpec | None) -> dict[str, tuple[str, ...]]:
         level = part.level or name
         levels[level] = (*levels.get(level, ()), name)
     return levels
-
-
-def _notes(suite: str, teams: Sequence[TeamResult]) -> Iterator[str]:
-    if any(team.metrics for team in teams) and not any(names.SOLVED in t.metrics for t in teams):
-        yield (
-            f"pass@k and 'solved' are left out: the reward of '{suite}' does not say when a problem"
-            " is solved; mark a part of it with 'solves: true'"
-        )
-    for team in teams:
-        if team.episodes < team.planned:
-            yield f"{team.label}: {team.episodes} of {counted(team.planned, 'episode')} finished"
-        if team.failed:
-            types = ", ".join(f"{name} {count}" for name, count in team.failures.items())
-            yield (
-                f"{team.label}: {team.failed} of {counted(team.episodes, 'episode')} failed"
-                f" ({types}) and do not count; the same command plays them again"
-            )
 
 
 class TeamRun:

@@ -27,7 +27,7 @@ from collab.serving.chat import ChatReply, read_chat
 from collab.serving.guard import Guard, read_body
 from collab.serving.reading import TeamQuestion
 from collab.serving.refusal import Refused, unavailable
-from collab.serving.reply import PING, Narrator, TeamReply
+from collab.serving.reply import PING, Narrator
 from collab.serving.responses import ResponseReply, read_response
 from collab.serving.service import Service, play
 from collab.serving.settings import Settings
@@ -35,6 +35,7 @@ from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
 
 _MCP = ["GET", "POST", "DELETE"]
+AnyReply = ChatReply | ResponseReply
 _Reader = Callable[[bytes, Settings], TeamQuestion]
 
 
@@ -144,7 +145,7 @@ class Application:
     async def _stored(self, _: Request) -> Response:
         raise Refused(404, "not_found", "the server stores no responses; keep them on the client")
 
-    async def _answer(self, request: Request, reader: _Reader, form: type[TeamReply]) -> Any:
+    async def _answer(self, request: Request, reader: _Reader, form: type[AnyReply]) -> Any:
         settings = self.settings
         self.service.check_ready()
         try:
@@ -192,7 +193,7 @@ class Wire:
     A stream starts with its first event, so an earlier failure can still set the status.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, reply: TeamReply) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, reply: AnyReply) -> None:
         self._scope, self._receive, self._send, self._reply = scope, receive, send, reply
         self._one = asyncio.Lock()
         self._last = asyncio.get_running_loop().time()
@@ -280,7 +281,7 @@ class AnswerApp:
     team: ServedTeam
     question: TeamQuestion
     problem: Problem
-    reply: TeamReply
+    reply: AnyReply
     request: str
     """Id of the request."""
     carrier: Mapping[str, str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
@@ -191,22 +191,16 @@ def _places(data: Any, above: str) -> list[tuple[str, str]]:
     return [place for key, value in items for place in _places(value, key)]
 
 
-class Hub(Protocol):
-    """The methods of `huggingface_hub.HfApi` that collab uses."""
-
-    def create_repo(self, repo_id: str, *, private: bool, exist_ok: bool) -> object: ...
-
-    def upload_folder(self, *, repo_id: str, folder_path: Path, commit_message: str) -> object: ...
-
-
 def check_repository(name: str) -> None:
     """Raise RecipeError for an invalid repository name."""
     if not NAME.fullmatch(name):
         raise RecipeError(f"'{name}' is not a repository; write OWNER/NAME")
 
 
-def push(folder: Path, repository: str, *, private: bool, hub: Hub | None = None) -> str:
+def push(folder: Path, repository: str, *, private: bool, hub: Any = None) -> str:
     """Create the repository if needed, and upload the folder; returns its name for `run`.
+
+    `hub` replaces `huggingface_hub.HfApi`.
 
     Raises:
         RecordError: the hub refuses it; the message says why.

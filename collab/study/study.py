@@ -119,12 +119,12 @@ class Study:
         if self._results is not None:
             return self._results
         for cell in self._under_way.values():
-            self.folder.interrupted(cell)
+            mark_interrupted(self.folder.cell(cell))
         statuses = [self.folder.status(cell) for cell in self.cells]
         ended: StudyStatus = "failed" if "failed" in statuses else "done"
         is_whole = all(status in ("done", "failed") for status in statuses)
         self._results = self._save(ended if is_whole else "interrupted")
-        self.folder.close()
+        self.folder.lock.release()
         return self._results
 
     async def _work(self, waiting: Iterator[Cell], threads: int) -> None:
@@ -139,11 +139,11 @@ class Study:
         place = str(self.folder.cell(cell))
         arguments = ["--resume", place] if resumed else [*cell.arguments(), "--out", place]
         arguments += ["--trust"] if self._trust else []
-        status, error = await train(arguments, self.folder.log(cell), threads=threads)
+        status, error = await train(arguments, Path(place) / TRAINING_LOG, threads=threads)
         del self._under_way[cell.name]
         self._seconds[cell.name] = time.perf_counter() - began
         if status:
-            self.folder.failed(cell, error)
+            self.folder.failures[cell.name] = error
         self._save("running")
         self._emit(
             CellFinished(
@@ -293,25 +293,21 @@ class StudyFolder:
             remedy = "continue with --resume, or " if (path / STUDY).exists() else ""
             raise RecordError(f"{path} is not empty; {remedy}give another folder with --out")
         self._check_same(spec)
-        self._lock = Lock(path)
+        self.lock = Lock(path)
         with writing(path):
             data = spec.model_dump(mode="json")
             text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
             write_atomically(path / STUDY_RECIPE, text)
         self._measure = spec.measure
-        self._failures = self._read_failures()
+        self.failures = self._read_failures()
 
     def cell(self, cell: Cell) -> Path:
         """The folder of a cell's training run."""
         return self.path / cell.name
 
-    def log(self, cell: Cell) -> Path:
-        """The log of a cell's process."""
-        return self.cell(cell) / TRAINING_LOG
-
     def status(self, cell: Cell) -> Status:
         """The status of a cell."""
-        if cell.name in self._failures:
+        if cell.name in self.failures:
             return "failed"
         if not self.is_begun(cell):
             return "waiting"
@@ -333,7 +329,7 @@ class StudyFolder:
         Raises:
             RecordError: another process trains in the folder, and does not end.
         """
-        self._failures.pop(cell.name, None)
+        self.failures.pop(cell.name, None)
         Lock(self.cell(cell), seconds=ENDING_SECONDS).release()
         if self.is_begun(cell):
             return True
@@ -341,14 +337,6 @@ class StudyFolder:
             shutil.rmtree(self.cell(cell))  # killed before anything was known of it
         self.cell(cell).mkdir(parents=True)
         return False
-
-    def failed(self, cell: Cell, message: str) -> None:
-        """Note why a cell failed."""
-        self._failures[cell.name] = message
-
-    def interrupted(self, cell: Cell) -> None:
-        """Write `interrupted` into a cell's `run.json`."""
-        mark_interrupted(self.cell(cell))
 
     def result(self, cell: Cell, seconds: float) -> CellResult:
         """The result of a cell so far."""
@@ -360,7 +348,7 @@ class StudyFolder:
             trainer=cell.trainer,
             seed=cell.seed,
             status=status,
-            message=self._failures.get(cell.name),
+            message=self.failures.get(cell.name),
             seconds=round(seconds, 3),
             points=tuple(points),
             maximum=maximum,
@@ -370,9 +358,6 @@ class StudyFolder:
         """Write all results; raises RecordError if the disk is full."""
         with writing(self.path / STUDY, "free some space"):
             write_atomically(self.path / STUDY, results.model_dump_json(indent=2))
-
-    def close(self) -> None:
-        self._lock.release()
 
     def _points(self, cell: Cell) -> tuple[list[Point], float | None]:
         evaluations = read_evaluations(self.cell(cell))

@@ -256,11 +256,11 @@ class Pages:
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the list, in which no text steers what is around it."""
-        return [
-            {key: clean(value) if isinstance(value, str) and key != "name" else value
-             for key, value in row.items()}
-            for row in self._folders.rows()
-        ]  # fmt: skip
+
+        def plain(key: str, value: Any) -> Any:
+            return clean(value) if isinstance(value, str) and key != "name" else value
+
+        return [{k: plain(k, value) for k, value in row.items()} for row in self._folders.rows()]
 
     def stamp(self, names: Sequence[str]) -> dict[str, Any]:
         """The answer to a report's page that asks for changes.
