@@ -111,11 +111,3 @@ def test_trainings_are_told_before_and_after(collab) -> None:
     told = collab("diff", "a", "b").out
     assert "held out" in told
     assert "+2.00 [" in told
-
-
-@pytest.mark.parametrize("broken", ["nowhere", "tasks"])
-def test_what_is_no_run(collab, broken: str) -> None:
-    played(collab, "a")
-    result = collab("diff", "a", broken)
-    assert result.status == 2
-    assert broken in result.err

@@ -38,25 +38,6 @@ def test_out_and_episodes(collab, run: Path) -> None:
     assert "warning: 4 of 6 episodes are in this report" in result.err
 
 
-def test_a_cut_off_run_is_shown_with_a_note(collab, run: Path) -> None:
-    data = (run / "episodes.jsonl").read_bytes()
-    (run / "episodes.jsonl").write_bytes(data[:-30])
-    result = collab("report", str(run))
-    assert result.status == 0
-    assert "warning: out/episodes.jsonl: skipped the last line" in result.err
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("nowhere", "nowhere does not exist"), ("tasks", "tasks is not a run's folder")],
-)
-def test_nothing_to_show_is_bad_usage(collab, name: str, message: str) -> None:
-    result = collab("report", name)
-    assert result.status == 2
-    assert message in result.err
-    assert not Path("report.html").exists()
-
-
 def test_a_file_that_cannot_be_written(collab, run: Path) -> None:
     result = collab("report", str(run), "--out", "tasks")
     assert result.status == 2

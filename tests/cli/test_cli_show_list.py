@@ -146,7 +146,3 @@ def test_a_run_whose_process_is_gone_was_killed(collab) -> None:
 )
 def test_which_processes_are_taken_to_be_there(change: dict[str, Any], status: str) -> None:
     assert status_of({"status": "running", "process": {**this_process(), **change}}) == status
-
-
-def test_a_run_that_ended_names_no_process(collab) -> None:
-    assert "process" not in read_about(played(collab, "runs/a"))

@@ -84,14 +84,6 @@ def test_torchrun_is_told_to_start_collab_on_this_machine() -> None:
     assert parsed.training_script_args == ["train", "r.yaml", "--out", "run"]
 
 
-def test_one_line_says_what_is_started_and_how_to_stop_it() -> None:
-    told = Wanted(8, on_gpus=True).text(Path("run"))
-    assert told == (
-        "learning in 8 ranks, each on its own GPU; logs of the other ranks are in run/logs; Ctrl-C"
-        " ends all; --gpus 1 takes one"
-    )
-
-
 def test_a_rank_knows_itself_by_torchruns_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
         monkeypatch.delenv(name, raising=False)

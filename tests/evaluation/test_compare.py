@@ -78,10 +78,6 @@ def test_speed_is_by_the_time_in_which_an_episode_was_under_way() -> None:
     assert speed.seconds_per_response == pytest.approx(8 / 4)
 
 
-def test_without_episodes_there_is_no_speed() -> None:
-    assert speed_of([]) is None
-
-
 def test_schemes_are_shares_of_the_programs_that_have_one() -> None:
     def scored(*names: str) -> Score:
         found = tuple(Scheme(name=name, lines=(1,), why="") for name in names)

@@ -80,11 +80,6 @@ def test_a_k_that_the_samples_cannot_tell_is_refused() -> None:
         collab.evaluate("coding", task="humaneval/0", samples=2, k=[1, 5], model="echo")
 
 
-def test_without_a_team_there_is_nothing_to_evaluate() -> None:
-    with pytest.raises(RecipeError, match="at least one team"):
-        collab.evaluate(task="humaneval/0", model="echo")
-
-
 def test_problems_with_too_few_whole_episodes_for_k_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,11 +68,6 @@ def test_the_public_names_are_listed() -> None:
     assert collab.Results is type(collab.evaluate(team("one", "red"), task=ROWS))
 
 
-def test_an_error_is_caught_by_its_public_name() -> None:
-    with pytest.raises(collab.CollabError, match="the list is empty; give rows or addresses"):
-        collab.evaluate(team("one", "red"), task=[])
-
-
 def test_a_notebook_shows_names_as_text() -> None:
     results = collab.evaluate(team("a", "red"), task=ROWS)
     [found] = results.teams

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from support.shares import one_in
 
 from collab.evaluation.intervals import (
-    CONFIDENCE,
     difference_interval,
     difference_limits,
     mean_interval,
@@ -156,12 +155,3 @@ def test_more_tasks_give_narrower_intervals_around_the_mean() -> None:
         assert low < 0.5 < high
         widths.append(high - low)
     assert widths[0] > 1.5 * widths[1]
-
-
-def test_the_same_values_give_the_same_interval() -> None:
-    values = [0.1, 0.7, 0.4]
-    assert mean_interval(values, 0, 1) == mean_interval(values, 0, 1)
-
-
-def test_confidence_is_that_of_the_coverage_tests() -> None:
-    assert CONFIDENCE == 0.95

@@ -174,14 +174,6 @@ def test_json_ends_with_the_probe(project: Path) -> None:
     assert TeamProbe.model_validate(last).samples == 2
 
 
-def test_the_table_tells_the_same(project: Path) -> None:
-    engine = ["--set", "model={engine: 'models.py:apart'}"]
-    out = collab("probe", "pair", "-t", "words", "-n", "4", *engine).stdout
-    assert "dead groups, crossed" in out
-    assert "0 of 6" in out
-    assert "best of 16 combinations, solved" in out
-
-
 def test_one_agent_alone_has_nothing_to_be_crossed_with(project: Path) -> None:
     (project / "agents" / "pair.yaml").write_text('agents: {a: {prompt: "Say {{ task.word }}."}}\n')
     assert probed(project, "apart").crossed is None

@@ -132,17 +132,6 @@ def test_numbers_that_json_does_not_have() -> None:
     }
 
 
-@pytest.mark.slow
-def test_a_thousand_episodes_are_small(tmp_path: Path) -> None:
-    episodes = [
-        make_episode(n, task=f"numbers/{n // 4}", group=n // 4, sample=n % 4, words=20)
-        for n in range(1000)
-    ]
-    page = page_of(make_run(tmp_path / "run", episodes), out=tmp_path / "report.html")
-    assert len(data_of(page)["episodes"]) == 1000
-    assert len(page) < 5_000_000
-
-
 def test_long_texts_are_cut_and_it_is_said(tmp_path: Path) -> None:
     episodes = [make_episode(n, group=n, words=3000) for n in range(120)]
     page = page_of(make_run(tmp_path / "run", episodes), out=tmp_path / "report.html")

@@ -12,7 +12,7 @@ import openai
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.served import DUO, SOLO, Server, recipe
+from support.served import DUO, SOLO, Server, error, recipe
 
 USER = {"role": "user", "content": "Hello."}
 KEY = "a-key-of-this-server"
@@ -33,12 +33,6 @@ def http(server: Server) -> Iterator[httpx.Client]:
 
 def chat(http: httpx.Client, **body: Any) -> httpx.Response:
     return http.post("/v1/chat/completions", json={"model": "duo", "messages": [USER], **body})
-
-
-def error(answer: httpx.Response) -> tuple[int, str | None, str | None]:
-    told = answer.json()["error"]
-    assert set(told) == {"message", "type", "param", "code"}
-    return answer.status_code, told["code"], told["param"]
 
 
 @pytest.mark.parametrize(
@@ -146,10 +140,10 @@ def test_every_path_asks_for_the_key(server: Server, path: str, sent: str | None
 def test_health_asks_for_none_and_any_of_the_keys_opens(server: Server) -> None:
     assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
     for key in (KEY, "another-key"):
-        with openai.OpenAI(base_url=f"{server.url}/v1", api_key=key) as client:
+        with server.client(key) as client:
             assert len(list(client.models.list())) == 2
     with (
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong") as client,
+        server.client("wrong") as client,
         pytest.raises(openai.AuthenticationError),
     ):
         client.models.list()

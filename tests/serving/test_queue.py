@@ -23,10 +23,6 @@ def body(text: str = "Hello.", **more: Any) -> dict[str, Any]:
     return {"model": "solo", "messages": [{"role": "user", "content": text}], **more}
 
 
-def ask(server: Server, text: str = "Hello.", **more: Any) -> httpx.Response:
-    return httpx.post(f"{server.url}/v1/chat/completions", json=body(text, **more), timeout=20)
-
-
 def until(true: Callable[[], bool], seconds: float = 10) -> None:
     end = time.monotonic() + seconds
     while not true():
@@ -40,18 +36,17 @@ def test_the_third_of_two_is_sent_away_and_the_order_is_kept() -> None:
         Server(recipe(SOLO), model=talker, concurrency=1, queue=1) as server,
         ThreadPoolExecutor() as pool,
     ):
-        lanes = server.app.service.lanes  # type: ignore[union-attr]
-        first = pool.submit(ask, server, "first")
-        until(lambda: lanes.running == 1)
-        second = pool.submit(ask, server, "second", stream=True)
-        until(lambda: lanes.waiting == 1)
-        third = ask(server, "third")
+        first = pool.submit(server.ask, "first")
+        until(lambda: server.lanes.running == 1)
+        second = pool.submit(server.ask, "second", stream=True)
+        until(lambda: server.lanes.waiting == 1)
+        third = server.ask("third")
         assert third.status_code == 429
         assert third.json()["error"]["code"] == "rate_limit_exceeded"
         assert int(third.headers["retry-after"]) >= 1
         talker.go()
         assert (first.result().status_code, second.result().status_code) == (200, 200)
-        until(lambda: lanes.is_idle)
+        until(lambda: server.lanes.is_idle)
         assert [request.messages[0].content for request in talker.asked] == ["first", "second"]
 
 
@@ -79,7 +74,7 @@ def test_an_episode_ends_when_its_client_leaves(when: str) -> None:
         asyncio.run(asyncio.wait_for(leave(), 20))
         until(lambda: talker.under_way == 0, 2)
         assert talker.cancelled == 2
-        until(lambda: server.app.service.lanes.is_idle, 2)  # type: ignore[union-attr]
+        until(lambda: server.lanes.is_idle, 2)
 
 
 def test_who_leaves_the_queue_is_forgotten() -> None:
@@ -88,12 +83,11 @@ def test_who_leaves_the_queue_is_forgotten() -> None:
         Server(recipe(SOLO), model=talker, concurrency=1, queue=1) as server,
         ThreadPoolExecutor() as pool,
     ):
-        lanes = server.app.service.lanes  # type: ignore[union-attr]
-        first = pool.submit(ask, server)
-        until(lambda: lanes.running == 1)
+        first = pool.submit(server.ask)
+        until(lambda: server.lanes.running == 1)
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{server.url}/v1/chat/completions", json=body(), timeout=0.3)
-        until(lambda: lanes.waiting == 0)
+        until(lambda: server.lanes.waiting == 0)
         talker.go()
         assert first.result().status_code == 200
         assert len(talker.asked) == 1
@@ -121,10 +115,10 @@ def test_what_is_under_way_ends_before_the_server_does() -> None:
     with ThreadPoolExecutor() as pool:
         with Server(recipe(SOLO), model=talker, drain=20) as server:
             service = server.app.service  # type: ignore[union-attr]
-            asked = pool.submit(ask, server)
+            asked = pool.submit(server.ask)
             until(lambda: talker.under_way == 1)
             service.drain()
-            refused = ask(server)
+            refused = server.ask()
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
             assert httpx.get(f"{server.url}/ready").status_code == 503
             assert httpx.get(f"{server.url}/health").status_code == 200
@@ -137,7 +131,7 @@ def test_what_takes_too_long_is_cancelled_and_told_so() -> None:
     talker = Talker(holding=True)
     with ThreadPoolExecutor() as pool:
         with Server(recipe(SOLO), model=talker) as server:
-            asked = pool.submit(ask, server)
+            asked = pool.submit(server.ask)
             until(lambda: talker.under_way == 1)
         answer = asked.result()
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "engine_unavailable")
@@ -182,11 +176,10 @@ def test_the_first_chunk_is_timed_once_with_the_wait_and_whatever_came_before_it
         Server(recipe(SOLO), model=talker, ping_seconds=0.05, concurrency=1) as server,
         ThreadPoolExecutor() as pool,
     ):
-        lanes = server.app.service.lanes  # type: ignore[union-attr]
-        first = pool.submit(ask, server, "first", stream=True)
-        until(lambda: lanes.running == 1)
-        second = pool.submit(ask, server, "second", stream=True)
-        until(lambda: lanes.waiting == 1)
+        first = pool.submit(server.ask, "first", stream=True)
+        until(lambda: server.lanes.running == 1)
+        second = pool.submit(server.ask, "second", stream=True)
+        until(lambda: server.lanes.waiting == 1)
         time.sleep(0.4)
         talker.go()
         assert ": still working" in first.result().text
@@ -208,7 +201,7 @@ def test_words_that_send_nothing_are_no_first_chunk() -> None:
             return [action.model_copy(update={"text": f"   {action.text}"})]
 
     with Server(recipe(spaced), model=Spaced(), ping_seconds=60.0) as server:
-        assert "[DONE]" in ask(server, stream=True).text
+        assert "[DONE]" in server.ask(stream=True).text
         assert samples_of(server)[FIRST % "count"] == 1
 
 
@@ -220,7 +213,7 @@ def test_many_at_once_leave_nothing_behind() -> None:
             answers = list(pool.map(lambda _: client.post(url, json=asked), range(40)))
         assert {answer.status_code for answer in answers} == {200}
         assert {answer.text.count("[DONE]") for answer in answers} == {1}
-        until(lambda: server.app.service.lanes.is_idle)  # type: ignore[union-attr]
+        until(lambda: server.lanes.is_idle)
         assert server.model.under_way == 0
 
 
@@ -239,9 +232,8 @@ def test_a_client_that_does_not_read_holds_no_place() -> None:
         Server(recipe(SOLO), model=talker, client_seconds=0.5, concurrency=1, queue=0) as server,
         unread(server),
     ):
-        lanes = server.app.service.lanes  # type: ignore[union-attr]
-        until(lambda: len(talker.asked) == 1 and lanes.is_idle)
-        assert ask(server).status_code == 200
+        until(lambda: len(talker.asked) == 1 and server.lanes.is_idle)
+        assert server.ask().status_code == 200
 
 
 def test_an_answer_that_nobody_took_is_no_success() -> None:

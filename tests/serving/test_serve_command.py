@@ -236,13 +236,3 @@ def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         assert running.process.poll() is None, "what is under way may come to its end"
         assert running.end(signal.SIGTERM) == 0
         assert answer.result().status_code == 503
-
-
-@pytest.mark.slow
-def test_a_real_model_answers_from_the_command_line(tmp_path: Path) -> None:
-    running = Started("collab serve tldr --concurrency 2", tmp_path)
-    asked = {"model": "tldr", "input": "My dog ate my homework.", "max_output_tokens": 8}
-    told = httpx.post(f"{running.url}/responses", json=asked, timeout=120).json()
-    assert [item["type"] for item in told["output"]] == ["reasoning", "reasoning", "message"]
-    assert 0 < told["usage"]["output_tokens"] <= 16
-    assert running.end(signal.SIGINT) == 0

@@ -14,8 +14,7 @@ import pytest
 from support.report_runs import data_of, make_episode, make_run, make_training
 from support.rooms.browser import HOSTILE
 
-from collab.cli.commands.view import command
-from collab.errors import RecipeError, RecordError
+from collab.errors import RecipeError
 from collab.runs.about import this_process
 from collab.view import check_installed
 from collab.view.server import Folders, NoRun, Pages
@@ -172,11 +171,6 @@ def test_what_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "starlette", None)
     with pytest.raises(RecipeError, match=r"needs the package starlette.*collab-agents\[serve\]"):
         check_installed()
-
-
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="none is not a folder; without it"):
-        command(tmp_path / "none")
 
 
 def test_a_folder_whose_name_is_no_text_is_shown_and_hides_no_other(tmp_path: Path) -> None:

@@ -142,16 +142,6 @@ def test_a_training_is_followed(collab) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [("nowhere", "nowhere does not exist"), ("tasks", "tasks is not a run's folder")],
-)
-def test_a_folder_without_a_run(collab, broken: str, message: str) -> None:
-    result = collab("watch", broken)
-    assert result.status == 2
-    assert message in result.err
-
-
 def test_lines_that_were_taken_back_are_not_missed(tmp_path: Path) -> None:
     file = tmp_path / "log"
     tail = Tail(file)
