@@ -248,16 +248,11 @@ def _check_comparable(first: EvaluatedTeam, other: EvaluatedTeam) -> None:
             f"'{first.label}' and '{other.label}' cannot be compared: {why}; choose one reward for"
             f" all with {option('reward-from', first.label)}, or the one of {other.label}"
         )
-    if differ:
+    if differ or first.problems != other.problems:
+        what, differs = (differ[-1], "differs") if differ else ("problems", "differ")
         raise RecipeError(
-            f"'{first.label}' and '{other.label}' cannot be compared: the {differ[-1]} of their"
-            f" suites ('{first.suite.name}', '{other.suite.name}') differs; give one for all with"
-            f" {option('task', 'SUITE')}"
-        )
-    if first.problems != other.problems:
-        raise RecipeError(
-            f"'{first.label}' and '{other.label}' cannot be compared: the problems of their suites"
-            f" ('{first.suite.name}', '{other.suite.name}') differ; give one for all with"
+            f"'{first.label}' and '{other.label}' cannot be compared: the {what} of their"
+            f" suites ('{first.suite.name}', '{other.suite.name}') {differs}; give one for all with"
             f" {option('task', 'SUITE')}"
         )
 

@@ -19,13 +19,12 @@ from collab.evaluation.table import (
     words,
 )
 from collab.evaluation.values import estimate_of, paired
-from collab.report.cohorts import Cohort
 from collab.report.episodes import ShownEpisode
 from collab.report.opening import METHOD as INTERVALS
 from collab.report.opening import Opening, in_words, size_of
 from collab.report.panels import RETURN, Panel, Series, Unit, bounded, mark_equal, most_of
 from collab.report.problems import MOST_TASKS, natural
-from collab.report.runs import Run, at_most, largest_return, value_at
+from collab.report.runs import Cohort, Run, at_most, largest_return, value_at
 from collab.runs import metric_names as names
 from collab.trainers.training.events import values_by_task
 

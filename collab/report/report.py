@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from collab.evaluation.table import ResultTable
-from collab.report.cohorts import cohorts_of
 from collab.report.episodes import (
     ShownEpisode,
     as_text,
@@ -29,7 +28,7 @@ from collab.report.opening import Opening, evaluation_opening, joined, run_openi
 from collab.report.page import Follows, Texts, pack, render
 from collab.report.panels import Panel, training_panels
 from collab.report.problems import task_table
-from collab.report.runs import Reading, Run, read_all, reward_of, value_at
+from collab.report.runs import Reading, Run, cohorts_of, read_all, reward_of, value_at
 from collab.rewards.declared import language_of
 from collab.rewards.declared import shown as listed
 from collab.runs.about import RUNNING, status_of

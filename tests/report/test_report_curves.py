@@ -9,10 +9,9 @@ from statistics import fmean, stdev
 import pytest
 from support.report_runs import make_training
 
-from collab.report.cohorts import cohorts_of
 from collab.report.panels import MOST_POINTS, Panel, training_panels
 from collab.report.report import make_report
-from collab.report.runs import Run, read_all, read_run
+from collab.report.runs import Run, cohorts_of, read_all, read_run
 
 
 def named(panels: list[Panel], title: str) -> Panel:
