@@ -180,7 +180,7 @@ class Trimmed:
 
 
 class TeamReply:
-    """What `ChatReply` and `ResponseReply` share; a stream is the texts of server-sent events.
+    """Parts that `ChatReply` and `ResponseReply` share; a stream is texts of server-sent events.
 
     `all_of_it` adds the object `collab` with each agent's response.
     """
