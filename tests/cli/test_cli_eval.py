@@ -45,12 +45,12 @@ def test_a_dry_run_plans_every_team_and_plays_none(collab) -> None:
     limit = ("--set", "sampling.max_new_tokens=10")
     result = collab(*asked, *limit)
     assert result.status == 0, result.err
-    told = result.out.splitlines()
+    reason = result.out.splitlines()
     each = "8 episodes (4 x 2), at most 160 new tokens in 16 responses"
-    assert told.count(each) == told.count("problems: words/0, words/1, words/2, words/3") == 2
-    assert [line for line in told if line in ("pair:", "shouting:")] == ["pair:", "shouting:"]
+    assert reason.count(each) == reason.count("problems: words/0, words/1, words/2, words/3") == 2
+    assert [line for line in reason if line in ("pair:", "shouting:")] == ["pair:", "shouting:"]
     whole = "in all: 16 episodes, at most 320 new tokens in 32 responses; pass@k for k = 1"
-    assert told[-1] == whole
+    assert reason[-1] == whole
     (plan,) = collab(*asked, *limit, "--json").events
     assert {name: team["calls"] for name, team in plan["teams"].items()} == {
         "pair": 16, "shouting": 16,

@@ -47,15 +47,15 @@ def begin(*arguments: str) -> subprocess.Popen[str]:
 
 def left_behind(session: int) -> list[str]:
     """The processes of a session that still live."""
-    found = []
+    outcome = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == session and fields[0] != "Z":
-            found.append(path.parent.name)
-    return found
+            outcome.append(path.parent.name)
+    return outcome
 
 
 @pytest.mark.parametrize("model", ["patient", "stubborn"])

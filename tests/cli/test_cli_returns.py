@@ -31,7 +31,7 @@ def text_of(page: TerminalPage) -> str:
 
 
 @pytest.mark.parametrize(
-    ("episode", "told"),
+    ("episode", "text"),
     [
         (TWO, "return 3.50 of 8.00"),
         (EARLY, "return 8.00 of 8.00: solved in turn 1 of 2, its reward counts for the rest"),
@@ -39,10 +39,10 @@ def text_of(page: TerminalPage) -> str:
     ],
 )
 def test_an_episode_of_several_turns_ends_with_its_return(
-    page: TerminalPage, episode: Episode, told: str
+    page: TerminalPage, episode: Episode, text: str
 ) -> None:
     show_episode(page, episode)
-    assert text_of(page).endswith(told)
+    assert text_of(page).endswith(text)
     assert "reward" in text_of(page)
 
 

@@ -191,16 +191,16 @@ def test_truncated_agents_are_named_at_the_end(collab, project: Path) -> None:
     script = {"a": [begun] * 4, "b": ["Say w0."] * 4}
     (project / "script.yaml").write_text(yaml.safe_dump(script))
     result = collab("run", "pair", "-t", "words/0-3", "-m", "scripted:script.yaml")
-    told = "warning: 100% of the responses of a are truncated at their limit; raise its max_new"
-    assert told in result.out
+    message = "warning: 100% of the responses of a are truncated at their limit; raise its max_new"
+    assert message in result.out
     assert "responses of b" not in result.out
 
 
 def test_feedback_that_no_turn_is_left_for_is_named(collab, project: Path) -> None:
-    told = "warning: team.feedback is never used: team.turns is 1; set team.turns=2"
+    message = "warning: team.feedback is never used: team.turns is 1; set team.turns=2"
     arguments = (*ECHO, "-t", "words/0", "--set", "team.feedback=[self]")
-    assert told in collab(*arguments).err
-    assert told in collab(*arguments, "--dry-run").out
+    assert message in collab(*arguments).err
+    assert message in collab(*arguments, "--dry-run").out
     assert "never used" not in collab(*arguments, "--set", "team.turns=2").err
     shipped = collab("run", "pocket", "-t", "pocket-code/0", "-m", "echo", "--dry-run")
     assert "never used" not in shipped.out, "which offers feedback for more turns"

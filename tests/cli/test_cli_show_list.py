@@ -58,8 +58,8 @@ def test_a_team_without_a_name_is_told_by_its_agents(collab) -> None:
     team.run([{"prompt": "x"}], out="runs/unnamed")
     old = played(collab, "runs/old")
     write_about(old, {**read_about(old), "team": ""})
-    told = {row["folder"]: row["team"] for row in collab("show", "--json").events}
-    assert told == {"runs/unnamed": "aux+main", "runs/old": "a+b"}
+    text = {row["folder"]: row["team"] for row in collab("show", "--json").events}
+    assert text == {"runs/unnamed": "aux+main", "runs/old": "a+b"}
 
 
 def test_a_folder_that_holds_runs_is_listed(collab) -> None:

@@ -89,9 +89,9 @@ def test_the_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_only_the_tasks_and_samples_asked_for_count() -> None:
-    found = {(t, n): make_episode(t, n, make_score()) for t in ("a", "b", "c") for n in range(3)}
-    del found["b", 0]
-    groups = chosen(found, ["b", "a"], 2)
+    result = {(t, n): make_episode(t, n, make_score()) for t in ("a", "b", "c") for n in range(3)}
+    del result["b", 0]
+    groups = chosen(result, ["b", "a"], 2)
     assert {task: [e.sample for e in group] for task, group in groups.items()} == {
         "b": [1],
         "a": [0, 1],

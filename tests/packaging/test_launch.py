@@ -67,12 +67,12 @@ def test_a_run_begins_and_goes_on(name: str, again: bool, tmp_path: Path) -> Non
         ["bash"], input=script, text=True, check=True, capture_output=True, env=environment,
         cwd=tmp_path,
     )  # fmt: skip
-    told = done.stdout.split()
+    message = done.stdout.split()
     host = "collab-train-0.collab-train" if name == "kubernetes" else "10.0.0.1"
     meet = {f"--master-addr={host}", "--node-rank=1", "--master-port=29500"}
     meet = {f"--rdzv-endpoint={host}:20007"} if name == "slurm" else meet
-    assert {"--nnodes=2", "--nproc-per-node=8", *meet} <= set(told)
-    arguments = told[told.index("train") + 1 :]
+    assert {"--nnodes=2", "--nproc-per-node=8", *meet} <= set(message)
+    arguments = message[message.index("train") + 1 :]
     where = "first" if first.parent == tmp_path else str(first)
     assert arguments == (["--resume", where] if again else ["recipe.yaml", "--out", where])
 

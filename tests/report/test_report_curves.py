@@ -154,12 +154,12 @@ def test_held_out_points_have_intervals(trained: Path) -> None:
 def test_axes_end_where_values_do(trained: Path) -> None:
     """A return lives in 0 to its maximum, a share in 0 to 1, points in 0 to their weight."""
     panels = make_report(read_all([trained])).panels
-    found = {panel.title: panel.most for panel in panels}
-    assert found["Joint return, held out"] == found["Joint return in training"] == 4.0
-    assert found["Solved, held out"] == 1.0
-    assert found["Reward by turn"] == 2.0
-    assert found["tests"] == 1.0
-    assert found["Length of a response, tokens"] is None
+    result = {panel.title: panel.most for panel in panels}
+    assert result["Joint return, held out"] == result["Joint return in training"] == 4.0
+    assert result["Solved, held out"] == 1.0
+    assert result["Reward by turn"] == 2.0
+    assert result["tests"] == 1.0
+    assert result["Length of a response, tokens"] is None
 
 
 def test_what_goes_beyond_a_bound_is_not_cut() -> None:

@@ -52,8 +52,8 @@ def test_gains_are_paired_and_of_the_maximum(trained: Path) -> None:
     table = opened(report_of(trained), "Return, held out")
     assert table.title.endswith("of 4.00")
     assert [row[0].text for row in table.rows] == ["sampled", "greedy"]
-    _, before, after, found = table.rows[0]
-    assert found.text == f"{gain:+.2f}"
+    _, before, after, seen = table.rows[0]
+    assert seen.text == f"{gain:+.2f}"
     low, high = map(float, before.interval.split(" to "))
     assert low < fmean(first.sampled[t].joint_return for t in last.sampled) < high
     assert after.interval != before.interval
@@ -106,10 +106,10 @@ def test_runs_are_columns_of_one_table(played: Path, tmp_path: Path) -> None:
 def test_a_run_of_one_problem_says_how_often_it_was_solved(tmp_path: Path) -> None:
     one = [make_episode(1, skill=0.0)]
     several = [make_episode(n, sample=n, skill=1.0) for n in range(3)]
-    told = [report_of(make_run(tmp_path / name, episodes)).opening.sentence
+    message = [report_of(make_run(tmp_path / name, episodes)).opening.sentence
             for name, episodes in (("one", one), ("several", several))]  # fmt: skip
-    assert told[0].startswith("The team does not solve numbers/0; return ")
-    assert told[1] == "The team solves numbers/0 in 3 of 3 samples; mean return 4.00 of 4.00."
+    assert message[0].startswith("The team does not solve numbers/0; return ")
+    assert message[1] == "The team solves numbers/0 in 3 of 3 samples; mean return 4.00 of 4.00."
 
 
 def test_runs_of_different_problems_say_so(played: Path, tmp_path: Path) -> None:

@@ -81,8 +81,8 @@ def test_money_is_shown_where_it_is_known(tmp_path: Path) -> None:
     )
     episode = free.model_copy(update={"turns": (turn.model_copy(update={"decisions": paid}),)})
     pages = [
-        page_of(make_run(tmp_path / name, [found]), out=tmp_path / f"{name}.html")
-        for name, found in (("free", free), ("paid", episode))
+        page_of(make_run(tmp_path / name, [result]), out=tmp_path / f"{name}.html")
+        for name, result in (("free", free), ("paid", episode))
     ]
     assert [page.count(">Cost</th>") for page in pages] == [0, 1]
     assert pages[1].count("$0.2500") == 2

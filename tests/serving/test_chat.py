@@ -45,18 +45,18 @@ def test_the_joint_answer_is_the_content(client: openai.OpenAI) -> None:
 
 def test_what_each_agent_wrote_is_told(client: openai.OpenAI) -> None:
     made = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
-    told = (made.model_extra or {})["collab"]
-    assert (told["team"], told["seed"], told["warnings"]) == ("duo", 3, [])
-    assert [(a["name"], a["turn"], a["text"]) for a in told["agents"]] == [
+    reason = (made.model_extra or {})["collab"]
+    assert (reason["team"], reason["seed"], reason["warnings"]) == ("duo", 3, [])
+    assert [(a["name"], a["turn"], a["text"]) for a in reason["agents"]] == [
         ("aux", 0, AUX),
         ("main", 0, MAIN),
     ]
-    assert told["agents"][1]["artefact"] == MAIN
+    assert reason["agents"][1]["artefact"] == MAIN
     assert made.usage
     words = len(AUX.split(" ")) + len(MAIN.split(" "))
     assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (14, words)
     assert made.usage.total_tokens == 14 + words
-    assert sum(a["usage"]["completion_tokens"] for a in told["agents"]) == words
+    assert sum(a["usage"]["completion_tokens"] for a in reason["agents"]) == words
 
 
 @pytest.mark.parametrize("model", ["duo", "solo"])
@@ -95,17 +95,17 @@ def test_the_bytes_of_a_stream(server: Server) -> None:
     assert answer.headers["x-accel-buffering"] == "no"
     events = answer.text.split("\n\n")
     assert events[-2:] == ["data: [DONE]", ""]
-    told = [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
-    assert [one["choices"][0]["delta"] for one in told] == [
+    reason = [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
+    assert [one["choices"][0]["delta"] for one in reason] == [
         {"role": "assistant", "content": ""},
         {"content": "one"},
         {"content": " says:"},
         {"content": "\n"},
         {},
     ]
-    assert told[-1]["choices"][0]["finish_reason"] == "length"
-    assert {one["object"] for one in told} == {"chat.completion.chunk"}
-    assert len({one["id"] for one in told}) == 1
+    assert reason[-1]["choices"][0]["finish_reason"] == "length"
+    assert {one["object"] for one in reason} == {"chat.completion.chunk"}
+    assert len({one["id"] for one in reason}) == 1
 
 
 def test_a_limit_of_tokens_is_each_agents_and_only_lowers_it(server: Server) -> None:

@@ -233,9 +233,9 @@ KEYS = [
     body=JSON | st.dictionaries(st.sampled_from(KEYS), JSON),
 )
 def test_no_json_brings_the_server_down(http: httpx.Client, path: str, body: Any) -> None:
-    told = json.dumps({"model": "duo", **body} if isinstance(body, dict) else body)
+    reason = json.dumps({"model": "duo", **body} if isinstance(body, dict) else body)
     kind = {"content-type": "application/json"}
-    answer = http.post(f"/v1/{path}", content=told, headers=kind)
+    answer = http.post(f"/v1/{path}", content=reason, headers=kind)
     if path == "responses" and isinstance(body, dict) and isinstance(body.get("input"), str):
         assert answer.status_code < 500  # it may be a request after all
         return

@@ -56,8 +56,8 @@ def test_a_streamed_text_that_is_not_the_records_is_warned_of(
     with Server(recipe(DUO), recipe(SOLO), model=Corrected()) as server:
         text = httpx.post(f"{server.url}/v1/{path}", json=body, timeout=20).text
     events = [line.removeprefix("data: ") for line in text.splitlines() if "warnings" in line]
-    told = json.loads(events[-1])
-    warnings = (told.get("collab") or told["response"]["collab"])["warnings"]
+    message = json.loads(events[-1])
+    warnings = (message.get("collab") or message["response"]["collab"])["warnings"]
     assert any(f"streamed text of {agent} differs from" in warning for warning in warnings)
 
 

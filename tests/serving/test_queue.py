@@ -163,8 +163,8 @@ def test_the_counters_are_prometheus_own() -> None:
 def samples_of(server: Server) -> dict[str, float]:
     """The counters that are about requests, by their line's head."""
     lines = httpx.get(f"{server.url}/metrics").text.splitlines()
-    told = [line.removeprefix("collab:").rsplit(" ", 1) for line in lines if line[0] != "#"]
-    return {name: float(value) for name, value in told}
+    message = [line.removeprefix("collab:").rsplit(" ", 1) for line in lines if line[0] != "#"]
+    return {name: float(value) for name, value in message}
 
 
 FIRST = 'time_to_first_chunk_seconds_%s{team="solo"}'
@@ -184,9 +184,9 @@ def test_the_first_chunk_is_timed_once_with_the_wait_and_whatever_came_before_it
         talker.go()
         assert ": still working" in first.result().text
         assert second.result().status_code == 200
-        told = samples_of(server)
-        assert told[FIRST % "count"] == 2, "a ping is no chunk"
-        assert told[FIRST % "sum"] >= 0.8, "each of them waited"
+        message = samples_of(server)
+        assert message[FIRST % "count"] == 2, "a ping is no chunk"
+        assert message[FIRST % "sum"] >= 0.8, "each of them waited"
 
 
 def test_words_that_send_nothing_are_no_first_chunk() -> None:
@@ -244,6 +244,6 @@ def test_an_answer_that_nobody_took_is_no_success() -> None:
     ):
         left = 'request_failure_total{team="solo",type="client left"}'
         until(lambda: left in samples_of(server))
-        told = samples_of(server)
-    assert told[left] == 1
-    assert not [name for name in told if name.startswith("request_success_total")]
+        message = samples_of(server)
+    assert message[left] == 1
+    assert not [name for name in message if name.startswith("request_success_total")]

@@ -27,8 +27,8 @@ def http(server: Server) -> Iterator[httpx.Client]:
 
 def test_a_body_is_bounded_whether_it_says_its_size_or_not(http: httpx.Client) -> None:
     long = {"role": "user", "content": "x" * 6000}
-    told = http.post(CHAT, json={"model": "duo", "messages": [long]})
-    assert (told.status_code, told.json()["error"]["code"]) == (413, "request_too_large")
+    text = http.post(CHAT, json={"model": "duo", "messages": [long]})
+    assert (text.status_code, text.json()["error"]["code"]) == (413, "request_too_large")
 
     def pieces() -> Iterator[bytes]:
         yield from [b" " * 1000] * 8

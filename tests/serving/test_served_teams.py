@@ -119,9 +119,9 @@ def test_requests_of_one_id_are_episodes_of_their_own(tmp_path: Path) -> None:
         asked = {"json": {**body, "model": "duo"}, "headers": {"x-request-id": "retried"}}
         answers = [httpx.post(server.url + url, timeout=20, **asked) for _ in range(2)]  # type: ignore[arg-type]
     kept = list(read_episodes(tmp_path / "kept"))
-    told = [answer.json()["collab"]["episode"] for answer in answers]
-    assert [episode.id for episode in kept] == [f"served/{name}#0" for name in told]
-    assert len({episode.task for episode in kept}) == len(set(told)) == 2
+    reason = [answer.json()["collab"]["episode"] for answer in answers]
+    assert [episode.id for episode in kept] == [f"served/{name}#0" for name in reason]
+    assert len({episode.task for episode in kept}) == len(set(reason)) == 2
     assert len({answer.json()["id"] for answer in answers}) == 2
     assert {answer.headers["x-request-id"] for answer in answers} == {"retried"}
 
@@ -146,11 +146,11 @@ def test_a_record_that_cannot_be_written_says_why_and_names_no_file(
 
     monkeypatch.setattr("collab.runtime.folder.Log", Broken)
     with Server(recipe(DUO), record=tmp_path / "kept") as server:
-        told = server.ask(model="duo").json()["error"]
-    assert told["code"] == "RecordError"
-    assert os.strerror(errno.EIO) in told["message"]
-    assert "full" not in told["message"]
-    assert str(tmp_path) not in told["message"]
+        reason = server.ask(model="duo").json()["error"]
+    assert reason["code"] == "RecordError"
+    assert os.strerror(errno.EIO) in reason["message"]
+    assert "full" not in reason["message"]
+    assert str(tmp_path) not in reason["message"]
     assert str(tmp_path / "kept") in caplog.text
 
 

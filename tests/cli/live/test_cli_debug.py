@@ -35,7 +35,7 @@ def test_debug_shows_the_line_of_a_users_function(collab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "text"),
     [
         ("collab sh", "show"),
         ("collab show ru", "runs/first"),
@@ -44,9 +44,9 @@ def test_debug_shows_the_line_of_a_users_function(collab) -> None:
         ("collab run pair --task wor", "words"),
     ],
 )
-def test_a_shell_is_answered(collab, line: str, told: str) -> None:
+def test_a_shell_is_answered(collab, line: str, text: str) -> None:
     collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
     place = {"_COLLAB_COMPLETE": "complete_bash", "COMP_WORDS": line}
     place["COMP_CWORD"] = str(len(line.split()) - 1)
     result = CliRunner().invoke(app, [], env=place, prog_name="collab")
-    assert told in result.stdout.split()
+    assert text in result.stdout.split()
