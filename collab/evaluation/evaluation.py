@@ -141,18 +141,12 @@ class EvaluationRun:
         judged = [run.result(self.ks) for run in self._runs if run.begun]
         teams = [result for result, _ in judged]
         return Results(
-            evaluation=self.id,
+            **self._plan(),
             status=self.status,
-            suite=first.suite.name,
-            tasks=tuple(problem.address for problem in first.problems),
-            samples=first.recipe.samples,
-            k=self.ks,
-            seed=first.recipe.seed,
             levels=_levels(first.suite.reward),
             confidence=CONFIDENCE,
             notes=tuple(self._notes(teams)),
             command=tuple(sys.argv),
-            versions=versions(),
             teams=tuple(teams),
             differences=tuple(
                 difference(*judged[0], result, values) for result, values in judged[1:]
@@ -214,20 +208,26 @@ class EvaluationRun:
         self._save()
         for run in self._runs:
             run.begin()
-        first = self.teams[0]
         return EvaluationStarted(
-            evaluation=self.id,
+            **self._plan(),
             folder=str(self.out) if self.out else None,
             teams=tuple(team.label for team in self.teams),
             models=tuple(dict.fromkeys(m for run in self._runs for m in run.models.values())),
-            suite=first.suite.name,
-            tasks=tuple(problem.address for problem in first.problems),
-            samples=first.recipe.samples,
-            k=self.ks,
-            seed=first.recipe.seed,
-            isolation=first.recipe.sandbox.isolation,
-            versions=versions(),
+            isolation=self.teams[0].recipe.sandbox.isolation,
         )
+
+    def _plan(self) -> dict[str, Any]:
+        """Fields that the first event and the results have in common."""
+        first = self.teams[0]
+        return {
+            "evaluation": self.id,
+            "suite": first.suite.name,
+            "tasks": tuple(problem.address for problem in first.problems),
+            "samples": first.recipe.samples,
+            "k": self.ks,
+            "seed": first.recipe.seed,
+            "versions": versions(),
+        }
 
 
 def _levels(reward: RewardSpec | None) -> dict[str, tuple[str, ...]]:

@@ -70,13 +70,6 @@ def test_episodes_without_an_identity_are_left_alone(tmp_path: Path) -> None:
     again.close()
 
 
-def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
-    folder = EvaluationFolder(tmp_path / "out")
-    with pytest.raises(RecordError, match="being written by another process"):
-        EvaluationFolder(tmp_path / "out")
-    folder.close()
-
-
 def test_nothing_stays_of_an_evaluation_that_did_not_begin(tmp_path: Path) -> None:
     EvaluationFolder(tmp_path / "out").close()
     assert not (tmp_path / "out").exists()

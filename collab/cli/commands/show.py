@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -214,22 +214,17 @@ def _narrowed(episode: Episode, turn: int | None, agent: str | None) -> Episode:
     """The episode with only this turn and this agent in it."""
     from collab.errors import UnknownName
 
-    turns = list(episode.turns)
-    if turn is not None:
-        turns = [turns[turn - 1]]
+    turns = episode.turns if turn is None else episode.turns[turn - 1 : turn]
     if agent is not None:
         agents = {d.agent for t in turns for d in t.decisions}
         if agent not in agents:
             raise UnknownName(f"agent of {episode.id}", agent, agents)
-        turns = [_of_agent(item, agent) for item in turns]
-    return episode.model_copy(update={"turns": tuple(turns)})
+        turns = tuple(_of_agent(item, agent) for item in turns)
+    return episode.model_copy(update={"turns": turns})
 
 
 def _of_agent(turn: Turn, agent: str) -> Turn:
-    return turn.model_copy(
-        update={
-            "decisions": tuple(d for d in turn.decisions if d.agent == agent),
-            "artefacts": {name: a for name, a in turn.artefacts.items() if name == agent},
-            "feedback": {name: f for name, f in turn.feedback.items() if name == agent},
-        }
-    )
+    decisions = tuple(d for d in turn.decisions if d.agent == agent)
+    texts: dict[str, Mapping[str, Any]] = {"artefacts": turn.artefacts, "feedback": turn.feedback}
+    of_agent = {key: {agent: each[agent]} if agent in each else {} for key, each in texts.items()}
+    return turn.model_copy(update={"decisions": decisions, **of_agent})
