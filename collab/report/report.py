@@ -23,11 +23,11 @@ from collab.report.held_out import (
     change_table,
     held_out_panels,
     opening_of_training,
+    task_table,
 )
 from collab.report.opening import Opening, evaluation_opening, joined, run_opening
 from collab.report.page import Follows, Texts, pack, render
 from collab.report.panels import Panel, training_panels
-from collab.report.problems import task_table
 from collab.report.runs import Reading, Run, cohorts_of, read_all, reward_of, value_at
 from collab.rewards.declared import language_of
 from collab.rewards.declared import shown as listed

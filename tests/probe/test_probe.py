@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from collab.cli.app import app
 from collab.evaluation.results import Estimate
-from collab.probe.advice import advice_on
-from collab.probe.probe import draw, training_addresses
+from collab.probe.probe import advice_on, draw, training_addresses
 from collab.probe.results import AgentProbe, Best, Crossed, TeamProbe
 from collab.recipe import load_recipe
 
