@@ -77,7 +77,7 @@ def view(folder: Path) -> None:
     """`collab view` of the folder that it is in, whose pages are made without a server."""
 
     def reads(folders: Sequence[Path], *_: object) -> None:
-        pages = Pages(Pages(folders))
+        pages = Pages(folders)
         assert folder.name in {row["name"] for row in pages.rows()}
         assert pages.runs()
         assert pages.report([folder.name])
