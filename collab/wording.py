@@ -15,6 +15,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def duration(seconds: float) -> str:
+    """A time in fitting units: `45 s`, `12 min`, `3 h 20 min`."""
+    minutes = round(seconds / 60)
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def option(name: str, value: object = "") -> str:
     """Name an option of both interfaces, e.g. `--out FOLDER (in Python: out=)`."""
     shown = f"--{name} {value}".rstrip()

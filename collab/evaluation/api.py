@@ -95,13 +95,15 @@ def evaluate(
     for warning in evaluation.check():
         warnings.warn(warning, stacklevel=2)
 
-    def emit(event: EvaluationEvent) -> None:
-        if on_event is not None:
-            on_event(event)
-        if on_episode is not None and isinstance(event, EpisodeFinished):
-            on_episode(event.episode)
+    async def follow() -> None:
+        async with aclosing(evaluation.stream()) as events:
+            async for event in events:
+                if on_event is not None:
+                    on_event(event)
+                if on_episode is not None and isinstance(event, EpisodeFinished):
+                    on_episode(event.episode)
 
-    wait_for(_follow(evaluation, emit))
+    wait_for(follow())
     results = evaluation.results()
     failures = [team.total_failure for team in results.teams if team.total_failure]
     if len(failures) == len(results.teams):
@@ -115,9 +117,3 @@ def _same(teams: Sequence[Named | Team], given: Any, what: str) -> Any:
     """Return the given argument, else that of the first team that was made with one."""
     theirs = (getattr(team, what) for team in teams if isinstance(team, Team))
     return given if given is not None else next((item for item in theirs if item is not None), None)
-
-
-async def _follow(evaluation: EvaluationRun, emit: OnEvent) -> None:
-    async with aclosing(evaluation.stream()) as events:
-        async for event in events:
-            emit(event)

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, ExitStack, aclosing
 from pathlib import Path
 from typing import Any, Literal
 
-from collab.evaluation.folder import EvaluationFolder, Key, TeamFolder, chosen
+from collab.evaluation.folder import EvaluationFolder, Key, chosen, recorded
 from collab.evaluation.intervals import CONFIDENCE
 from collab.evaluation.results import (
     EvaluationEvent,
@@ -31,11 +31,13 @@ from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
 from collab.records import Episode
 from collab.runs import metric_names as names
-from collab.runs.about import new_run_id, now
+from collab.runs.about import new_run_id, now, read_about
+from collab.runs.layout import EPISODES, RUN
 from collab.runtime import Event, Session
 from collab.runtime.dry_run import dry_run
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
+from collab.runtime.folder import RunFolder
 from collab.runtime.summary import summarise
 from collab.runtime.team import versions
 from collab.telemetry import Operation, operation
@@ -139,32 +141,20 @@ class EvaluationRun:
         judged = [run.result(self.ks) for run in self._runs if run.begun]
         teams = [result for result, _ in judged]
         return Results(
-            evaluation=self.id,
+            **self._plan(),
             status=self.status,
-            suite=first.suite.name,
-            tasks=tuple(problem.address for problem in first.problems),
-            samples=first.recipe.samples,
-            k=self.ks,
-            seed=first.recipe.seed,
             levels=_levels(first.suite.reward),
             confidence=CONFIDENCE,
-            notes=(
-                *self._of_teams(),
-                *_notes(first.suite.name, teams),
-                *self._fewer_problems(teams),
-            ),
+            notes=tuple(self._notes(teams)),
             command=tuple(sys.argv),
-            versions=versions(),
             teams=tuple(teams),
             differences=tuple(
                 difference(*judged[0], result, values) for result, values in judged[1:]
             ),
         )
 
-    def _folder_of(self, team: EvaluatedTeam) -> TeamFolder | None:
-        if self._folder is None:
-            return None
-        return TeamFolder(self._folder.place_of(team.label, team.identity))
+    def _folder_of(self, team: EvaluatedTeam) -> Path | None:
+        return self._folder.place_of(team.label, team.identity) if self._folder else None
 
     async def _play(self, run: TeamRun, progress: bool) -> AsyncGenerator[EvaluationEvent, None]:
         planned = run.recorded + len(run.missing)
@@ -179,14 +169,27 @@ class EvaluationRun:
         self._save()
         yield TeamFinished(result=run.result(self.ks)[0])
 
-    def _of_teams(self) -> Iterator[str]:
-        for team in self.teams:
-            yield from (f"{team.label}: {note}" for note in team.notes)
-
-    def _fewer_problems(self, teams: Sequence[TeamResult]) -> Iterator[str]:
-        """A note for each k that some problems have too few finished episodes for."""
-        problems = len(self.teams[0].problems)
-        for team in teams:
+    def _notes(self, results: Sequence[TeamResult]) -> Iterator[str]:
+        """Missing numbers, and the reasons."""
+        suite, problems = self.teams[0].suite.name, len(self.teams[0].problems)
+        yield from (f"{team.label}: {note}" for team in self.teams for note in team.notes)
+        scored = any(team.metrics for team in results)
+        if scored and not any(names.SOLVED in team.metrics for team in results):
+            yield (
+                f"pass@k and 'solved' are left out: the reward of '{suite}' does not say when a"
+                " problem is solved; mark a part of it with 'solves: true'"
+            )
+        for team in results:
+            if team.episodes < team.planned:
+                planned = counted(team.planned, "episode")
+                yield f"{team.label}: {team.episodes} of {planned} finished"
+            if team.failed:
+                types = ", ".join(f"{name} {count}" for name, count in team.failures.items())
+                yield (
+                    f"{team.label}: {team.failed} of {counted(team.episodes, 'episode')} failed"
+                    f" ({types}) and do not count; the same command plays them again"
+                )
+        for team in results:
             for k in self.ks if names.SOLVED in team.metrics else ():
                 metric = team.metrics.get(names.named(names.PASS_AT, k))
                 known = metric.tasks if metric else 0
@@ -205,20 +208,26 @@ class EvaluationRun:
         self._save()
         for run in self._runs:
             run.begin()
-        first = self.teams[0]
         return EvaluationStarted(
-            evaluation=self.id,
+            **self._plan(),
             folder=str(self.out) if self.out else None,
             teams=tuple(team.label for team in self.teams),
             models=tuple(dict.fromkeys(m for run in self._runs for m in run.models.values())),
-            suite=first.suite.name,
-            tasks=tuple(problem.address for problem in first.problems),
-            samples=first.recipe.samples,
-            k=self.ks,
-            seed=first.recipe.seed,
-            isolation=first.recipe.sandbox.isolation,
-            versions=versions(),
+            isolation=self.teams[0].recipe.sandbox.isolation,
         )
+
+    def _plan(self) -> dict[str, Any]:
+        """Fields that the first event and the results have in common."""
+        first = self.teams[0]
+        return {
+            "evaluation": self.id,
+            "suite": first.suite.name,
+            "tasks": tuple(problem.address for problem in first.problems),
+            "samples": first.recipe.samples,
+            "k": self.ks,
+            "seed": first.recipe.seed,
+            "versions": versions(),
+        }
 
 
 def _levels(reward: RewardSpec | None) -> dict[str, tuple[str, ...]]:
@@ -229,32 +238,18 @@ def _levels(reward: RewardSpec | None) -> dict[str, tuple[str, ...]]:
     return levels
 
 
-def _notes(suite: str, teams: Sequence[TeamResult]) -> Iterator[str]:
-    if any(team.metrics for team in teams) and not any(names.SOLVED in t.metrics for t in teams):
-        yield (
-            f"pass@k and 'solved' are left out: the reward of '{suite}' does not say when a problem"
-            " is solved; mark a part of it with 'solves: true'"
-        )
-    for team in teams:
-        if team.episodes < team.planned:
-            yield f"{team.label}: {team.episodes} of {counted(team.planned, 'episode')} finished"
-        if team.failed:
-            types = ", ".join(f"{name} {count}" for name, count in team.failures.items())
-            yield (
-                f"{team.label}: {team.failed} of {counted(team.episodes, 'episode')} failed"
-                f" ({types}) and do not count; the same command plays them again"
-            )
-
-
 class TeamRun:
     """Plays and records the missing episodes of one team."""
 
-    def __init__(self, team: EvaluatedTeam, folder: TeamFolder | None, trust: Consent) -> None:
-        self.team, self.folder, self._trust = team, folder, trust
-        self.episodes: dict[Key, Episode] = dict(folder.episodes) if folder else {}
+    def __init__(self, team: EvaluatedTeam, path: Path | None, trust: Consent) -> None:
+        """Raises RecordError for a folder that cannot be read."""
+        self.team, self.path, self._trust = team, path, trust
+        self._about: dict[str, Any] = read_about(path) if path and (path / RUN).exists() else {}
+        self.episodes: dict[Key, Episode] = recorded(path / EPISODES) if path else {}
+        self._record: RunFolder | None = None
         self.recorded = len(team.problems) * team.recipe.samples - len(self.missing)
         self.begun = self.recorded > 0
-        self.models: dict[str, str] = folder.about.get("models", {}) if folder else {}
+        self.models: dict[str, str] = self._about.get("models", {})
         """The name of the model that answers, by agent."""
         self._session: Session | None = None
         self._selected: Values = {}
@@ -301,8 +296,9 @@ class TeamRun:
 
     def begin(self) -> None:
         """Begin the record; raises RecordError if that fails."""
-        if self.folder:
-            self.folder.begin(self.team.recipe, self._about(self.folder))
+        if self.path:
+            self._about = self._new_about(self.path)
+            self._record = RunFolder(self.path, self.team.recipe, self._about)
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
         """Play the missing episodes; close it as for `Session.play`."""
@@ -322,17 +318,18 @@ class TeamRun:
 
     def close(self) -> None:
         """Write the team's status and summary into the record."""
-        if self.folder:
-            status = "interrupted" if self.missing else "done"
+        if self._record:
             episodes = [*self.episodes.values()]
             speed = speed_of(episodes)
-            self.folder.close(status, summarise(episodes, speed.seconds if speed else 0.0))
+            summary = summarise(episodes, speed.seconds if speed else 0.0)
+            status = "interrupted" if self.missing else "done"
+            self._record.finish({**self._about, "status": status, "summary": summary})
 
     def result(self, ks: Sequence[int]) -> tuple[TeamResult, Values]:
         """The team's numbers, and their values by task."""
         team, groups = self.team, self._groups()
         values = {**groups_values(team, groups, ks), **self._selected}
-        folder = self.folder.path.name if self.folder else None
+        folder = self.path.name if self.path else None
         result = team_result(team, groups, values, folder=folder, models=self.models)
         return result, values
 
@@ -342,14 +339,14 @@ class TeamRun:
 
     def _add(self, episode: Episode) -> None:
         self.episodes[episode.task, episode.sample] = episode
-        if self.folder:
-            self.folder.append(episode)
+        if self._record:
+            self._record.append(episode)
 
-    def _about(self, folder: TeamFolder) -> dict[str, Any]:
+    def _new_about(self, path: Path) -> dict[str, Any]:
         recipe, team = self.team.recipe, self.team.recipe.team
         return {
-            "run": folder.path.name,
-            "started": folder.about.get("started") or now(),
+            "run": path.name,
+            "started": self._about.get("started") or now(),
             "identity": self.team.identity,
             "team": team.name,
             "agents": list(team.agents),

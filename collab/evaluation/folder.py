@@ -15,50 +15,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from collab.errors import RecordError
 from collab.evaluation.results import Results
-from collab.recipe import Recipe
 from collab.records import Episode
 from collab.runs.about import read_about
 from collab.runs.atomic import Lock, write_atomically, writing
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
 from collab.runs.log import read_whole_lines
-from collab.runtime.folder import RunFolder
 from collab.wording import faults, option
 
 Key = tuple[str, int]
 """An episode's task and sample."""
-
-
-class TeamFolder:
-    """One team's folder, with the episodes of earlier calls and of this one."""
-
-    def __init__(self, path: Path) -> None:
-        """Raises RecordError for a folder that cannot be read."""
-        self.path = path
-        self.about: dict[str, Any] = read_about(path) if (path / RUN).exists() else {}
-        self.episodes = _recorded(path / EPISODES)
-        self._open: RunFolder | None = None
-
-    def begin(self, recipe: Recipe, about: Mapping[str, Any]) -> None:
-        """Write recipe and status; raises RecordError if that fails."""
-        self.about = {**about}
-        self._open = RunFolder(self.path, recipe, about)
-
-    def append(self, episode: Episode) -> None:
-        """Add a finished episode, whole or not at all; raises RecordError where it does not fit."""
-        assert self._open is not None, "the folder was created"
-        self._open.append(episode)
-        self.episodes[episode.task, episode.sample] = episode
-
-    def close(self, status: str, summary: Mapping[str, Any]) -> None:
-        """Write status and summary, if the folder was created."""
-        if self._open is not None:
-            self._open.finish({**self.about, "status": status, "summary": dict(summary)})
 
 
 class EvaluationFolder:
@@ -102,7 +72,7 @@ def chosen(
     }
 
 
-def _recorded(path: Path) -> dict[Key, Episode]:
+def recorded(path: Path) -> dict[Key, Episode]:
     """The episodes that finished; others, and truncated lines, are removed from the file."""
     if not path.exists():
         return {}

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,34 +41,20 @@ Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
 
 
-def mean_interval(values: Sequence[float], low: float, high: float) -> tuple[float, float]:
-    """The interval of the mean of `values`, which lie between `low` and `high`."""
-    return _floats(mean_limits([values], low, high))
-
-
-def difference_interval(differences: Sequence[float], span: float) -> tuple[float, float]:
-    """The interval of the mean of paired differences, each at most `span` up or down.
-
-    Where all are equal it says what one more pair, unlike them, could do: over many tasks that is
-    little, and over a handful nearly `span`.
-    """
-    return _floats(difference_limits([differences], span))
-
-
 def estimated(values: Sequence[float], most: float) -> Estimate:
     """Return the mean of values from 0, or a penalty below it, to `most`, with its interval."""
-    low, high = mean_interval(values, min(0.0, *values), max(most, *values))
-    return Estimate(mean=mean(values), low=low, high=high, tasks=len(values))
+    low, high = mean_limits([values], min(0.0, *values), max(most, *values))
+    return Estimate(mean=mean(values), low=low[0], high=high[0], tasks=len(values))
 
 
 def estimated_change(changes: Sequence[float], span: float) -> Estimate:
     """Return the mean of paired differences, each at most `span` up or down, with its interval."""
-    low, high = difference_interval(changes, max(span, *map(abs, changes)))
-    return Estimate(mean=mean(changes), low=low, high=high, tasks=len(changes))
+    low, high = difference_limits([changes], max(span, *map(abs, changes)))
+    return Estimate(mean=mean(changes), low=low[0], high=high[0], tasks=len(changes))
 
 
 def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
-    """Compute `mean_interval` for samples of one size, [samples, tasks] -> [samples] each."""
+    """The limits of the means of samples from `low` to `high`, [samples, tasks] -> [samples]."""
     values = np.asarray(samples, dtype=np.float64)
     smallest, largest = values.min(axis=1), values.max(axis=1)
     part = _TOWARDS_BOUND * _scarcity(values)
@@ -77,7 +62,11 @@ def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
 
 
 def difference_limits(samples: ArrayLike, span: float) -> Limits:
-    """Compute `difference_interval` for many samples of one size."""
+    """The limits of the means of paired differences, each at most `span` up or down.
+
+    Where all are equal, the limits say what one more pair, unlike them, could do: over many tasks
+    that is little, and over a handful nearly `span`.
+    """
     values = np.asarray(samples, dtype=np.float64)
     beyond = _BEYOND_RANGE * _scarcity(values) * np.ptp(values, axis=1)
     return _limits(values, -span, span, beyond, beyond)
@@ -113,7 +102,3 @@ def _weights(n: int, unseen: float) -> tuple[Floats, Floats]:
     seen, rest = random.standard_exponential((DRAWS, n)), random.gamma(unseen, size=DRAWS)
     total = seen.sum(axis=1) + rest
     return seen / total[:, None], rest / total
-
-
-def _floats(limits: tuple[Any, Any]) -> tuple[float, float]:
-    return float(limits[0][0]), float(limits[1][0])

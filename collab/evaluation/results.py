@@ -13,11 +13,19 @@ level.NAME, part.NAME          the last turn's reward by level, of its maximum, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
-from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, sign_of, words
+from collab.evaluation.table import (
+    NONE,
+    ResultTable,
+    TableCell,
+    TableRow,
+    sign_of,
+    whisker_of,
+    words,
+)
 from collab.naming import FolderName
 from collab.records import Failure, Record
 from collab.runs import metric_names as names
@@ -203,22 +211,6 @@ class EvaluationFinished(Record):
 EvaluationEvent = EvaluationStarted | TeamStarted | Event | TeamFinished | EvaluationFinished
 
 
-def work_rows(results: Results) -> list[TableRow]:
-    """Schemes, speed and costs of each team."""
-    return [*_scheme_rows(results.teams), *_cost_rows(results.teams)]
-
-
-def difference_rows(results: Results) -> list[TableRow]:
-    """Return the differences from the first team, without the parts of the reward."""
-    metrics = [difference.metrics for difference in results.differences]
-    return [
-        [words(title_of(name)), *(change_cell(name, each.get(name)) for each in metrics)]
-        for name in _names(results)
-        if names.matched(names.VALUE_OF_PART, name) is None
-        and any(name in each for each in metrics)
-    ]
-
-
 def headline(results: Results) -> str:
     """The suite, its size, the models and the seed."""
     models = dict.fromkeys(model for team in results.teams for model in team.models.values())
@@ -230,51 +222,57 @@ def headline(results: Results) -> str:
 
 def sections(results: Results) -> list[ResultTable]:
     """Return the table of the teams, and that of the differences if there are any."""
-    teams = [team.label for team in results.teams]
-    status = "" if results.status == "done" else f" ({results.status})"
-    tables = [
-        ResultTable(
-            headline(results) + status, ["", *teams], [*_metric_rows(results), *work_rows(results)]
-        )
+    teams, status = results.teams, "" if results.status == "done" else f" ({results.status})"
+    columns = {team.label: (team.metrics, team.largest_return) for team in teams}
+    shown = metric_names([team.metrics for team in teams], results.k, results.levels)
+    rows = [*metric_rows(shown, [*columns.values()]), *_scheme_rows(teams), *_cost_rows(teams)]
+    tables = [ResultTable(headline(results) + status, ["", *columns], rows)]
+    metrics = [difference.metrics for difference in results.differences]
+    changes: list[TableRow] = [
+        [words(title_of(name)), *(change_cell(name, each.get(name)) for each in metrics)]
+        for name in shown
+        if names.matched(names.VALUE_OF_PART, name) is None
+        and any(name in each for each in metrics)
     ]
-    if rows := difference_rows(results):
+    if changes:
         others = [difference.team for difference in results.differences]
-        baseline = results.differences[0].baseline
-        title = f"difference to {baseline}, on the same problems"
-        tables.append(ResultTable(title, ["", *others], rows))
+        title = f"difference to {results.differences[0].baseline}, on the same problems"
+        tables.append(ResultTable(title, ["", *others], changes))
     return tables
 
 
-def _metric_rows(results: Results) -> Iterator[TableRow]:
-    for name in _names(results):
-        estimates = [team.metrics.get(name) for team in results.teams]
-        if any(estimates):
-            yield _row(title_of(name), [estimate_text(name, each) for each in estimates])
-        if any(estimates) and name == names.JOINT_RETURN:
-            largest = (team.largest_return for team in results.teams)
-            yield _row(
-                "return at most", [None if most is None else f"{most:.2f}" for most in largest]
-            )
+Metrics = Mapping[str, Estimate]
 
 
-def _names(results: Results) -> Iterator[str]:
+def metric_rows(
+    shown: Sequence[str], columns: Sequence[tuple[Metrics, float | None]]
+) -> Iterator[TableRow]:
+    """A row per metric; a column holds the metrics of a team or run, and its largest return."""
+    for name in shown:
+        cells = [estimate_cell(name, metrics.get(name), most) for metrics, most in columns]
+        if any(name in metrics for metrics, _ in columns):
+            yield [words(title_of(name)), *cells]
+            if name == names.JOINT_RETURN:
+                largest = [None if most is None else f"{most:.2f}" for _, most in columns]
+                yield _row("return at most", largest)
+
+
+def metric_names(
+    metrics: Sequence[Metrics], ks: Sequence[int] = (), levels: Mapping[str, Sequence[str]] = {}
+) -> list[str]:
     """The metrics in the order of the table; equal ones appear once."""
-    yield from (names.named(names.PASS_AT, k) for k in results.k)
-    best = (names.what_is_best_in(name) for team in results.teams for name in team.metrics)
-    for name in dict.fromkeys(name for name in best if name):
-        keys = (key for team in results.teams for key in team.metrics)
-        yield from dict.fromkeys(key for key in keys if names.what_is_best_in(key) == name)
-    if 1 not in results.k:
-        yield names.SOLVED
-    by_turn = (name for team in results.teams for name in team.metrics)
-    yield from sorted({n for n in by_turn if names.matched(names.SOLVED_AFTER_TURN, n)})
-    for level, parts in results.levels.items():
-        yield names.named(names.LEVEL, level)
+    known = list(dict.fromkeys(name for each in metrics for name in each))
+    best = dict.fromkeys(filter(None, map(names.what_is_best_in, known)))
+    shown = [names.named(names.PASS_AT, k) for k in ks]
+    shown += [key for name in best for key in known if names.what_is_best_in(key) == name]
+    shown += [] if 1 in ks else [names.SOLVED]
+    shown += sorted(n for n in known if names.matched(names.SOLVED_AFTER_TURN, n))
+    for level, parts in levels.items():
+        shown.append(names.named(names.LEVEL, level))
         if len(parts) > 1:
-            yield from (names.named(names.VALUE_OF_PART, part) for part in parts)
-    yield from (names.JOINT_RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE)
-    tokens = (name for team in results.teams for name in team.metrics)
-    yield from dict.fromkeys(n for n in tokens if names.matched(names.TOKENS_OF_TRIES, n))
+            shown += [names.named(names.VALUE_OF_PART, part) for part in parts]
+    shown += [names.JOINT_RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE]
+    return shown + [n for n in known if names.matched(names.TOKENS_OF_TRIES, n)]
 
 
 def title_of(name: str) -> str:
@@ -292,20 +290,26 @@ def title_of(name: str) -> str:
     return f"{shown.get(name, level or name)} %"
 
 
-def estimate_text(name: str, estimate: Estimate | None) -> str:
-    """A mean with its interval in brackets."""
-    if estimate is None:
-        return NONE
-    mean, low, high = (_number(name, n) for n in (estimate.mean, estimate.low, estimate.high))
-    return f"{mean} [{low}, {high}]"
+def estimate_cell(name: str, value: Estimate | None, largest: float | None = None) -> TableCell:
+    """A mean with its interval in brackets; `largest` is the largest return."""
+    return _cell(name, value, largest, change=False)
 
 
-def change_cell(name: str, change: Estimate | None) -> TableCell:
+def change_cell(name: str, value: Estimate | None, largest: float | None = None) -> TableCell:
     """A difference with its interval, and a sign if the interval leaves out 0."""
-    if change is None:
+    return _cell(name, value, largest, change=True)
+
+
+def _cell(name: str, value: Estimate | None, largest: float | None, *, change: bool) -> TableCell:
+    if value is None:
         return TableCell(NONE)
-    mean, low, high = (_number(name, n, "+") for n in (change.mean, change.low, change.high))
-    return TableCell(f"{mean} [{low}, {high}]", sign_of(change.limits))
+    numbers = (value.mean, value.low, value.high)
+    mean, low, high = (_number(name, n, "+" if change else "") for n in numbers)
+    is_share = name != names.JOINT_RETURN and not names.matched(names.TOKENS_OF_TRIES, name)
+    most = 1.0 if is_share else largest if name == names.JOINT_RETURN else None
+    whisker = whisker_of((value.low, value.mean, value.high), most, change=change)
+    sign = sign_of(value.limits) if change else 0
+    return TableCell(f"{mean} [{low}, {high}]", sign, whisker=whisker)
 
 
 def _number(name: str, value: float, sign: str = "") -> str:

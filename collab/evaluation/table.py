@@ -23,6 +23,8 @@ class TableCell:
     """The interval in words, unless `text` has it."""
     pair: str = ""
     """The numbers of two episodes to compare, e.g. `3/17`."""
+    whisker: tuple[float, ...] = ()
+    """Lower limit, mean and upper limit in percent of the scale; empty if they are not drawn."""
 
     @property
     def tone(self) -> str:
@@ -38,7 +40,7 @@ class ResultTable:
     title: str
     columns: list[str]
     """Headings of all columns, including that of the row titles."""
-    rows: list[TableRow]
+    rows: Sequence[TableRow]
     note: str = ""
 
     def as_lines(self) -> Iterator[str]:
@@ -74,13 +76,34 @@ def words(text: object, pair: str = "") -> TableCell:
 
 
 def estimate(
-    mean: float, limits: tuple[float, float] | None, form: Form, *, change: bool = False
+    mean: float,
+    limits: tuple[float, float] | None,
+    form: Form,
+    *,
+    change: bool = False,
+    most: float | None = None,
 ) -> TableCell:
-    """A mean with its interval; a `change` has a sign, and a colour if the sign is certain."""
+    """A mean with its interval; a `change` has a sign, and a colour if the sign is certain.
+
+    `most` is the largest value, up to which a page draws the interval.
+    """
     text = show(mean, form, signed=change)
     if limits is None:
         return TableCell(text)
-    return TableCell(text, sign_of(limits) if change else 0, spanned(limits, form))
+    whisker = whisker_of((limits[0], mean, limits[1]), most, change=change)
+    sign = sign_of(limits) if change else 0
+    return TableCell(text, sign, spanned(limits, form), whisker=whisker)
+
+
+def whisker_of(
+    values: Sequence[float], most: float | None, *, change: bool = False
+) -> tuple[float, ...]:
+    """The places of values on a scale from 0 to `most`, or around 0 for a change."""
+    if not most:
+        return ()
+    least = -most if change else 0.0
+    shares = ((value - least) / (most - least) for value in values)
+    return tuple(round(100 * min(1.0, max(0.0, share)), 1) for share in shares)
 
 
 def sign_of(limits: tuple[float, float]) -> int:

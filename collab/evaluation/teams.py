@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -249,16 +248,11 @@ def _check_comparable(first: EvaluatedTeam, other: EvaluatedTeam) -> None:
             f"'{first.label}' and '{other.label}' cannot be compared: {why}; choose one reward for"
             f" all with {option('reward-from', first.label)}, or the one of {other.label}"
         )
-    if differ:
+    if differ or first.problems != other.problems:
+        what, differs = (differ[-1], "differs") if differ else ("problems", "differ")
         raise RecipeError(
-            f"'{first.label}' and '{other.label}' cannot be compared: the {differ[-1]} of their"
-            f" suites ('{first.suite.name}', '{other.suite.name}') differs; give one for all with"
-            f" {option('task', 'SUITE')}"
-        )
-    if first.problems != other.problems:
-        raise RecipeError(
-            f"'{first.label}' and '{other.label}' cannot be compared: the problems of their suites"
-            f" ('{first.suite.name}', '{other.suite.name}') differ; give one for all with"
+            f"'{first.label}' and '{other.label}' cannot be compared: the {what} of their"
+            f" suites ('{first.suite.name}', '{other.suite.name}') {differs}; give one for all with"
             f" {option('task', 'SUITE')}"
         )
 
@@ -287,11 +281,16 @@ def with_reward_of(
 
 
 def why_rewards_differ(one: TaskSpec, other: TaskSpec) -> str:
-    """The reason in words; it names changed files if nothing else differs."""
-    rewards = (suite.model_dump(mode="json")["reward"] for suite in (one, other))
-    if files := changed_files(*rewards):
-        pairs = ", ".join(f"{first} and {second}" for first, second in files)
-        return f"their rewards differ because a file has changed ({pairs})"
+    """The reason in words; it names files of functions that have changed."""
+    rewards = [suite.reward for suite in (one, other) if suite.reward]
+    files = [[text.partition(":")[0] for _, _, text in named_in(reward)] for reward in rewards]
+    changed = [
+        f"{a} and {b}"
+        for a, b in zip(*files, strict=False)
+        if Path(a).name == Path(b).name and named_files(a) != named_files(b)
+    ]
+    if changed:
+        return f"their rewards differ because a file has changed ({', '.join(changed)})"
     return f"the rewards of their suites ('{one.name}', '{other.name}') differ"
 
 
@@ -388,29 +387,6 @@ def named_files(value: Any) -> Any:
     if isinstance(value, list):
         return [named_files(item) for item in value]
     return _content(value) if isinstance(value, str) else value
-
-
-def changed_files(one: Any, other: Any) -> list[tuple[str, str]] | None:
-    """Return the files of the same name if nothing but their contents differs; else None."""
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        pairs = [(one[key], other[key]) for key in one]
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = [*zip(one, other, strict=True)]
-    else:
-        return _changed_file(one, other)
-    by_pair = [changed_files(*pair) for pair in pairs]
-    changed = (files for files in by_pair if files is not None)
-    return None if None in by_pair else [*dict.fromkeys(chain.from_iterable(changed))]
-
-
-def _changed_file(one: Any, other: Any) -> list[tuple[str, str]] | None:
-    if named_files(one) == named_files(other):
-        return []
-    if not (isinstance(one, str) and isinstance(other, str)):
-        return None
-    (a, _, first), (b, _, second) = one.rpartition(":"), other.rpartition(":")
-    same = (Path(a).name, first) == (Path(b).name, second)
-    return [(a, b)] if same and Path(a).is_file() and Path(b).is_file() else None
 
 
 def _content(text: str) -> str:

@@ -8,8 +8,8 @@ from datetime import datetime
 from itertools import chain
 from math import comb, fsum
 
-from collab.evaluation.intervals import estimated, estimated_change
-from collab.evaluation.results import Difference, Estimate, Speed, TeamResult
+from collab.evaluation.intervals import METHOD, estimated, estimated_change
+from collab.evaluation.results import Difference, Estimate, Results, Speed, TeamResult
 from collab.evaluation.teams import EvaluatedTeam
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode, Score
@@ -213,6 +213,17 @@ def _seconds_under_way(episodes: Iterable[Episode]) -> float:
 def estimate_of(name: str, values: Sequence[float], most: float) -> Estimate:
     """The mean of a metric over tasks; `most` is the largest return that there could be."""
     return estimated(values, _most(name, most))
+
+
+def how_to_read(results: Results) -> str:
+    """A line below the tables of an evaluation: intervals, tokens, costs and speed."""
+    lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
+    agents = [agent for team in results.teams for agent in team.agents.values()]
+    costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""
+    return (
+        f"in brackets {results.confidence:.0%} intervals ({METHOD}); new tokens per episode"
+        f"{costs}; speed with {lanes} episodes at the same time"
+    )
 
 
 def _most(name: str, most: float) -> float:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from collab.errors import CollabError
 from collab.recipe.task import SourceSpec, TaskSpec
-from collab.records import Action, Decision, Episode, Failure, Feedback, Score, Turn
+from collab.records import Action, Episode, Failure, Score, Turn
 from collab.report.page import Texts
 from collab.report.runs import Run, value_at
 from collab.rewards.declared import ScoreColumn as Column
@@ -196,91 +196,50 @@ def verdict(episode: Episode) -> str:
     return "solved" if episode.score.solved else "not solved"
 
 
+_PRIVATE = {"traceback"}
+_LEFT_OUT: dict[str, Any] = {
+    "decisions": {
+        "__all__": {
+            "action": {
+                **dict.fromkeys(("token_ids", "logprobs", "prompt_ids", "tool_calls"), True),
+                "failure": _PRIVATE,
+            },
+            "observation": {"__all__": {"tool_calls", "answers"}},
+        }
+    },
+    "feedback": {"__all__": {"__all__": {"findings"}}},
+    "failures": {"__all__": _PRIVATE},
+}
+_TEXTS = ("content", "text", "artefacts", "joint", "reason", "why", "failures", "message")
+"""Keys of a turn whose texts are in the table of texts."""
+
+
 def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
-    return {
-        "decisions": [_decision(decision, texts) for decision in turn.decisions],
-        "artefacts": {name: texts(made) for name, made in turn.artefacts.items()},
-        "joint": texts(turn.joint),
-        "score": _score(turn.score, texts) if turn.score else None,
-        "feedback": {
-            agent: [_feedback(item, texts) for item in items]
-            for agent, items in turn.feedback.items()
-        },
-        "failures": [_failure(failure, texts) for failure in turn.failures],
-        "seconds": turn.seconds,
-    }
+    data: dict[str, Any] = _placed(turn.model_dump(mode="json", exclude=_LEFT_OUT), texts)
+    for decision, shown in zip(turn.decisions, data["decisions"], strict=True):
+        shown["action"]["logprobs"] = _logprobs(decision.action)
+    if score := turn.score:
+        for part, shown in zip(score.parts, data["score"]["parts"], strict=True):
+            shown["points"] = part.points
+        earned = (f"{agent} earns {reward:+.2f}" for agent, reward in score.by_agent.items())
+        data["score"]["measured"] = [*measures_of(score), *earned]
+    return data
 
 
-def _decision(decision: Decision, texts: Texts) -> dict[str, Any]:
-    action = decision.action
-    return {
-        "agent": decision.agent,
-        "round": decision.round,
-        "saw": list(decision.saw),
-        "observation": [[m.role, texts(m.content)] for m in decision.observation],
-        "text": texts(action.text),
-        "finish": action.finish_reason,
-        "model": action.model,
-        "adapter": action.adapter,
-        "prompt_tokens": action.usage.prompt_tokens,
-        "new_tokens": action.usage.new_tokens,
-        "cost": action.usage.cost,
-        "seconds": action.seconds,
-        "logprobs": _logprobs(action),
-        "failure": _failure(action.failure, texts),
-    }
+def _placed(value: Any, texts: Texts, key: str = "") -> Any:
+    """The value with its texts replaced by their places in the table."""
+    if isinstance(value, dict):
+        return {k: _placed(v, texts, key if key == "artefacts" else k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_placed(item, texts, key) for item in value]
+    return texts(value) if isinstance(value, str) and key in _TEXTS else value
 
 
 def _logprobs(action: Action) -> dict[str, float] | None:
     """Log-probabilities of the sampled tokens, in nats."""
     values = action.logprobs
-    if not values:
-        return None
-    return {"sum": fsum(values), "mean": fsum(values) / len(values), "least": min(values)}
-
-
-def _score(score: Score, texts: Texts) -> dict[str, Any]:
-    return {
-        "reward": score.reward,
-        "maximum": score.maximum,
-        "solved": score.solved,
-        "told": [*measures_of(score), *(f"{a} earns {r:+.2f}" for a, r in score.by_agent.items())],
-        "happened": score.told,
-        "parts": [
-            {
-                "name": part.name,
-                "value": part.value,
-                "points": part.points,
-                "weight": part.weight,
-                "reason": texts(part.reason),
-                "applies": part.applies,
-            }
-            for part in score.parts
-        ],
-        "schemes": [
-            {"name": scheme.name, "lines": scheme.lines, "why": texts(scheme.why)}
-            for scheme in score.schemes
-        ],
-        "flags": list(score.flags),
-        "failures": [texts(failure) for failure in score.failures],
-        "isolation": score.isolation,
-        "seconds": score.seconds,
-    }
-
-
-def _feedback(feedback: Feedback, texts: Texts) -> dict[str, Any]:
-    return {
-        "source": feedback.source,
-        "text": texts(feedback.text),
-        "findings": len(feedback.findings),
-    }
+    return {"mean": fsum(values) / len(values), "least": min(values)} if values else None
 
 
 def _failure(failure: Failure | None, texts: Texts) -> dict[str, Any] | None:
-    if failure is None:
-        return None
-    return {
-        "boundary": failure.boundary,
-        "type": failure.type,
-        "message": texts(failure.message),
-    }
+    return _placed(failure.model_dump(exclude=_PRIVATE), texts) if failure else None

@@ -1,7 +1,9 @@
-"""Held-out problems before and after training: opening, panels and a table."""
+"""Problems in a report: held out before and after training, and a table of all played."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -16,23 +18,15 @@ from collab.evaluation.table import (
     estimate,
     make_table,
     show,
-    spanned,
     words,
 )
 from collab.evaluation.values import estimate_of, paired
-from collab.report.cohorts import Cohort
+from collab.records import Episode
 from collab.report.episodes import ShownEpisode
-from collab.report.opening import (
-    Opening,
-    OpeningCard,
-    PlotRow,
-    in_words,
-    make_plot,
-    size_of,
-)
+from collab.report.opening import METHOD as INTERVALS
+from collab.report.opening import Opening, in_words, size_of
 from collab.report.panels import RETURN, Panel, Series, Unit, bounded, mark_equal, most_of
-from collab.report.problems import MOST_TASKS, natural
-from collab.report.runs import Run, at_most, largest_return, value_at
+from collab.report.runs import Cohort, Run, at_most, largest_return, value_at
 from collab.runs import metric_names as names
 from collab.trainers.training.events import values_by_task
 
@@ -128,11 +122,8 @@ class Change:
 
     @property
     def gained(self) -> TableCell:
-        return estimate(self.gain.mean, self.gain.limits, self.form, change=True)
-
-    @property
-    def gain_text(self) -> str:
-        return f"{self.gained.text} ({self.gained.interval})"
+        limits = self.gain.limits
+        return estimate(self.gain.mean, limits, self.form, change=True, most=self.most)
 
 
 def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
@@ -143,11 +134,10 @@ def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
     )
     if not returns:
         return Opening(_without_held_out(cohorts))
-    cards = [_card("Solved, held out", solved)] if solved else []
-    cards.append(_card("Return, held out", returns))
-    note = "Hollow: before training; filled: after it. Gains are paired by problem."
-    note += f" 95 % intervals: {METHOD}."
-    return Opening(_sentence(solved or returns, cohorts), cards, note)
+    tables = [_table("Solved, held out", solved)] if solved else []
+    tables.append(_table(f"Return, held out, of {show(returns[0].most, 'points')}", returns))
+    note = f"Gains are paired by problem. {INTERVALS}"
+    return Opening(_sentence(solved or returns, cohorts), tables, note)
 
 
 def _change(cohort: Cohort, mode: str, metric: str) -> Change | None:
@@ -162,35 +152,18 @@ def _change(cohort: Cohort, mode: str, metric: str) -> Change | None:
     return Change(cohort.label, mode, first, last, gain, most, "points")
 
 
-def _card(title: str, changes: Sequence[Change]) -> OpeningCard:
-    form, most = changes[0].form, max(change.most for change in changes)
-    labels = len({change.label for change in changes}) > 1
+def _table(title: str, changes: Sequence[Change]) -> ResultTable:
+    """A row for each recipe and mode, all on one scale."""
+    most = max(change.most for change in changes)
+    several = len({change.label for change in changes}) > 1
     modes = len({change.mode for change in changes}) > 1
-    rows = [_row(change, labels=labels, modes=modes) for change in changes]
-    plot = make_plot(f"{title}, before and after training", rows, form, most)
-    if labels:
-        return OpeningCard(title, [plot])
-    first = changes[0]
-    return OpeningCard(
-        title,
-        [plot],
-        before=show(first.before.mean, form),
-        after=show(first.after.mean, form),
-        most="" if form == "share" else show(most, form),
-        gain=first.gain_text,
-        tone=first.gained.tone,
-    )
-
-
-def _row(change: Change, *, labels: bool, modes: bool) -> PlotRow:
-    label = change.label if labels else change.mode
-    label += f", {change.mode}" if labels and modes else ""
-    values = [change.before, change.after]
-    text = " → ".join(show(value.mean, change.form) for value in values)
-    limits = " → ".join(spanned(value.limits, change.form) for value in values)
-    # A single cohort's gain stands above its rows.
-    interval = change.gain_text if labels else limits
-    return PlotRow(label, values, text, interval, change.gained.tone)
+    rows = []
+    for change in (replace(change, most=most) for change in changes):
+        words_of = [*[change.label] * several, *[change.mode] * (modes or not several)]
+        ends = [estimate(v.mean, v.limits, change.form, most=most)
+                for v in (change.before, change.after)]  # fmt: skip
+        rows.append([words(", ".join(words_of)), *ends, change.gained])
+    return ResultTable(title, ["", "Before", "After", "Gain"], rows)
 
 
 def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:
@@ -308,3 +281,99 @@ def _cells(
     interval = f"{show(before, 'points')} → {show(after, 'points')}" if short else ""
     gain = estimate(after - before, None, "points", change=True)
     yield replace(gain, pair=link, interval=interval)
+
+
+MOST_TASKS = 300
+
+Items = list[tuple[int, ShownEpisode]]
+"""Episodes, with their places in the report."""
+
+Groups = dict[tuple[str, int], Items]
+"""Episodes by problem and number of the run."""
+
+
+def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTable | None:
+    """A row for each problem, without the held-out ones; of several runs, a column for each.
+
+    `shown` are the episodes that are counted.
+    """
+    groups: Groups = {}
+    for place, item in enumerate(shown):
+        if item.mode is None:
+            groups.setdefault((item.episode.task, item.run), []).append((place, item))
+    tasks = sorted({task for task, _ in groups}, key=natural)
+    if len(tasks) < 2:
+        return None
+    first_tasks = tasks[:MOST_TASKS]
+    if len(runs) > 1:
+        columns, rows = _side_by_side(runs, groups, first_tasks)
+    else:
+        trained = any(item.phase for items in groups.values() for _, item in items)
+        columns = ["Problem", "Episodes", "Solved", "Return"]
+        columns += ["First step", "Last step", "Schemes"] if trained else ["Schemes"]
+        rows = [_task_row(task, groups[task, 0], trained) for task in first_tasks]
+    note = f"Mean returns{at_most(runs)}, of the episodes in this report."
+    if len(tasks) > MOST_TASKS:
+        note += f" The first {MOST_TASKS} of {len(tasks):,} problems are shown."
+    return make_table("Problem by problem", columns, rows, note)
+
+
+def _side_by_side(
+    runs: Sequence[Run], groups: Groups, tasks: Sequence[str]
+) -> tuple[list[str], list[list[TableCell]]]:
+    """The columns and rows of several runs; a problem leads to the first two that played it."""
+    numbers = sorted({number for _, number in groups})
+    rows = []
+    for task in tasks:
+        firsts = [groups[task, n][0][0] for n in numbers if (task, n) in groups]
+        trained = any(_ends(groups.get((task, n), [])) for n in numbers)
+        pair = f"{firsts[0]}/{firsts[1]}" if len(firsts) > 1 and not trained else ""
+        cells = [_run_cell(groups.get((task, n), [])) for n in numbers]
+        rows.append([words(task, pair=pair), *cells])
+    return ["Problem", *(runs[n].name for n in numbers)], rows
+
+
+def _run_cell(items: Items) -> TableCell:
+    """The mean return of a run at a problem, and its solved episodes."""
+    played = [item.episode for _, item in items if not item.episode.further]
+    known = [e.score.solved for e in played if e.score and e.score.solved is not None]
+    solved = f"{sum(known)} of {len(known)} solved" if known else ""
+    return replace(_mean_return(played), interval=solved, pair=_ends(items))
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """Return a sort key that orders numbers within a name as numbers."""
+    parts = re.split(r"(\d+)", name)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+
+
+def _task_row(title: str, items: Items, trained: bool) -> list[TableCell]:
+    played = [item for _, item in items if not item.episode.further]
+    episodes = [item.episode for item in played]
+    known = [e.score.solved for e in episodes if e.score and e.score.solved is not None]
+    row = [
+        words(title, pair=_ends(items)),
+        words(len(episodes)),
+        estimate(fmean(known), None, "share") if known else words(NONE),
+        _mean_return(episodes),
+    ]
+    if trained:
+        steps = sorted({item.step for _, item in items if item.step is not None})
+        for step in (steps[:1], steps[1:][-1:]):
+            row.append(_mean_return([item.episode for item in played if item.step in step]))
+    schemes = Counter(e.score.scheme for e in episodes if e.score and e.score.scheme)
+    return [*row, words(", ".join(f"{n} {name}" for name, n in schemes.most_common()) or NONE)]
+
+
+def _mean_return(episodes: Sequence[Episode]) -> TableCell:
+    returns = [e.joint_return for e in episodes if e.joint_return is not None]
+    return estimate(fmean(returns), None, "points") if returns else words(NONE)
+
+
+def _ends(items: Items) -> str:
+    """An episode of the first step and one of the last."""
+    steps = {place: item.step for place, item in items if item.step is not None}
+    if len(set(steps.values())) < 2:
+        return ""
+    first, last = min(steps, key=lambda n: (steps[n], n)), max(steps, key=lambda n: (steps[n], -n))
+    return f"{first}/{last}"

@@ -9,8 +9,7 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from collab.records import Score
-from collab.report.cohorts import Cohort
-from collab.report.runs import Row, Run, largest_return, names_of_parts
+from collab.report.runs import Cohort, Row, Run, largest_return, names_of_parts
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from collab.evaluation.table import ResultTable
-from collab.report.cohorts import cohorts_of
 from collab.report.episodes import (
     ShownEpisode,
     as_text,
@@ -23,19 +23,19 @@ from collab.report.held_out import (
     change_table,
     held_out_panels,
     opening_of_training,
+    task_table,
 )
-from collab.report.opening import Opening, evaluation_opening, evaluation_table, joined, run_opening
+from collab.report.opening import Opening, evaluation_opening, joined, run_opening
 from collab.report.page import Follows, Texts, pack, render
 from collab.report.panels import Panel, training_panels
-from collab.report.problems import task_table
-from collab.report.runs import Reading, Run, read_all, reward_of, value_at
+from collab.report.runs import Reading, Run, cohorts_of, read_all, reward_of, value_at
 from collab.rewards.declared import language_of
 from collab.rewards.declared import shown as listed
 from collab.runs.about import RUNNING, status_of
 from collab.runs.atomic import writing
 from collab.runtime.summary import by_agent
 from collab.trainers.training.alarms import Alarms
-from collab.wording import counted
+from collab.wording import counted, duration
 
 TRAINER_FACTS = {
     "algorithm": "algorithm",
@@ -86,8 +86,10 @@ def facts_of(run: Run) -> RunFacts:
     return RunFacts(
         name=run.name,
         status=_status(run),
-        facts=dict(_facts(run)),
-        trainer=dict(_trainer(run)),
+        facts=_facts(run),
+        trainer=_known({k: value_at(run.recipe, f"trainer.{v}") for k, v in TRAINER_FACTS.items()})
+        if run.is_training
+        else {},
         agents=_agents(run),
         recipe=run.recipe_text,
         command=shlex.join(["collab", *words[1:]]) if words else "",
@@ -113,34 +115,35 @@ def shared_facts(runs: Sequence[RunFacts]) -> dict[str, str]:
     }
 
 
-def _facts(run: Run) -> Iterator[tuple[str, str]]:
-    about, recipe = run.about, run.recipe
+def _facts(run: Run) -> dict[str, str]:
+    about, recipe, versions = run.about, run.recipe, run.about.get("versions")
     teams = sorted({episode.team for episode in run.episodes})
-    yield from _known("team", about.get("team") or ", ".join(teams))
-    yield from _known("protocol", value_at(recipe, "team.protocol"))
-    yield from _known("task", _task(run))
-    yield from _known("episodes", _episodes(run))
-    yield from _known("steps", _steps(run))
-    yield from _known("turns", about.get("turns"))
-    yield from _known("feedback", _feedback(value_at(recipe, "team.feedback")))
-    yield from _known("seed", about.get("seed"))
-    yield from _known("isolation", about.get("isolation"))
-    yield from _known("began", _began(run))
-    yield from _known("took", _took(run))
-    versions = about.get("versions")
-    if isinstance(versions, dict):
-        yield "versions", ", ".join(f"{name} {number}" for name, number in versions.items())
+    failed = sum(episode.failure is not None for episode in run.episodes)
+    return _known(
+        {
+            "team": about.get("team") or ", ".join(teams),
+            "protocol": value_at(recipe, "team.protocol"),
+            "task": _task(run),
+            "episodes": f"{len(run.episodes):,}" + (f", {failed:,} failed" if failed else ""),
+            "steps": _steps(run),
+            "turns": about.get("turns"),
+            "feedback": _feedback(value_at(recipe, "team.feedback")),
+            "seed": about.get("seed"),
+            "isolation": about.get("isolation"),
+            **_times(run),
+            "versions": ", ".join(f"{name} {number}" for name, number in versions.items())
+            if isinstance(versions, dict)
+            else "",
+        }
+    )
 
 
-def _trainer(run: Run) -> Iterator[tuple[str, str]]:
-    if run.is_training:
-        for label, path in TRAINER_FACTS.items():
-            yield from _known(label, value_at(run.recipe, f"trainer.{path}"))
-
-
-def _known(label: str, value: object) -> Iterator[tuple[str, str]]:
-    if value not in (None, "", [], ()):
-        yield label, f"{value:g}" if isinstance(value, float) else str(value)
+def _known(facts: Mapping[str, object]) -> dict[str, str]:
+    return {
+        label: f"{value:g}" if isinstance(value, float) else str(value)
+        for label, value in facts.items()
+        if value not in (None, "", [], ())
+    }
 
 
 def _task(run: Run) -> str | None:
@@ -151,11 +154,6 @@ def _task(run: Run) -> str | None:
         return str(tasks[0])
     name = name or (str(tasks[0]).partition("/")[0] if tasks else None)
     return f"{name}, {counted(len(tasks), 'problem')}" if tasks else name
-
-
-def _episodes(run: Run) -> str:
-    failed = sum(episode.failure is not None for episode in run.episodes)
-    return f"{len(run.episodes):,}" + (f", {failed:,} failed" if failed else "")
 
 
 def _steps(run: Run) -> str | None:
@@ -173,35 +171,20 @@ def _feedback(sources: object) -> str | None:
     return ", ".join(str(name) for name in names)
 
 
-def _times(run: Run) -> tuple[datetime, datetime] | None:
+def _times(run: Run) -> dict[str, str]:
+    """Start and duration, from `run.json` or from the episodes."""
     spans = []
     for episode in run.episodes:
-        try:
+        with suppress(ValueError):
             began = datetime.fromisoformat(episode.started)
-        except ValueError:
-            continue
-        spans.append((began, began + timedelta(seconds=episode.seconds)))
-    if not spans:
-        return None
-    return min(began for began, _ in spans), max(ended for _, ended in spans)
-
-
-def _began(run: Run) -> str | None:
-    times = _times(run)
-    return times[0].strftime("%Y-%m-%d %H:%M") if times else None
-
-
-def _took(run: Run) -> str | None:
+            spans.append((began, began + timedelta(seconds=episode.seconds)))
     seconds = value_at(run.about, "summary.seconds")
+    if not spans:
+        return {"took": duration(seconds)} if isinstance(seconds, int | float) else {}
+    began = min(began for began, _ in spans)
     if not isinstance(seconds, int | float):
-        times = _times(run)
-        seconds = (times[1] - times[0]).total_seconds() if times else None
-    if seconds is None:
-        return None
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 2:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min {rest} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+        seconds = (max(ended for _, ended in spans) - began).total_seconds()
+    return {"began": began.strftime("%Y-%m-%d %H:%M"), "took": duration(seconds)}
 
 
 def _agents(run: Run) -> list[dict[str, Any]]:
@@ -282,15 +265,7 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
     cohorts = cohorts_of(trained)
     moving, constants = _constants([*held_out_panels(cohorts), *training_panels(cohorts)])
     shown, total = choose_episodes(runs, most)
-    tables = [
-        table
-        for table in (
-            *(evaluation_table(results) for results in reading.results),
-            change_table(runs, shown),
-            task_table(runs, shown),
-        )
-        if table is not None
-    ]
+    tables = [t for t in (change_table(runs, shown), task_table(runs, shown)) if t is not None]
     openings = [opening_of_training(cohorts), *map(evaluation_opening, reading.results)]
     facts = [facts_of(run) for run in runs]
     return HtmlReport(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from math import isfinite
 from pathlib import Path
@@ -19,62 +19,46 @@ from collab.runs.layout import EVAL, METRICS, PROBE, RUN, STUDY, TRAINING
 from collab.runs.log import read_lines
 from collab.stats import mean
 
-
-@dataclass(frozen=True)
-class RunOutcome:
-    """Means over episodes; None in records without them."""
-
-    mean_return: float | None = None
-    largest_return: float | None = None
-    solved: float | None = None
-    """Share of solved episodes, among those that say so."""
+Outcome = dict[str, float | None]
+"""Means over episodes: `mean_return`, `largest_return` and `solved`, the share that is solved."""
 
 
-NO_NUMBERS = RunOutcome()
-
-
-def of_run(about: Mapping[str, Any]) -> RunOutcome:
+def _of_run(about: Mapping[str, Any]) -> Outcome:
     """Read the outcome of a finished run from its `run.json`."""
     summary = about.get("summary", {})
     solved, known = (number(summary.get(key)) for key in ("solved", "solvable"))
-    return RunOutcome(
-        number(summary.get("mean_return")),
-        number(summary.get("largest_return")),
-        solved / known if solved is not None and known else None,
-    )
+    share = solved / known if solved is not None and known else None
+    returns = {key: number(summary.get(key)) for key in ("mean_return", "largest_return")}
+    return {**returns, "solved": share}
 
 
-def of_training(folder: Path) -> RunOutcome:
+def _of_training(folder: Path) -> Outcome:
     """Read the last evaluation on held-out tasks; before there is one, the last step."""
     try:
         rows = read_lines(folder / METRICS, _mapping, "not JSON").items
     except CollabError:
-        return NO_NUMBERS
+        return {}
     outcomes = (_of_row(row) for row in reversed(rows))
-    return next((outcome for outcome in outcomes if outcome.mean_return is not None), NO_NUMBERS)
+    return next((outcome for outcome in outcomes if outcome["mean_return"] is not None), {})
 
 
-def _of_row(row: Mapping[str, Any]) -> RunOutcome:
-    keys = (names.RETURN, names.RETURN_MAXIMUM, names.SOLVED)
+def _of_row(row: Mapping[str, Any]) -> Outcome:
     if names.RETURN in row:
-        return RunOutcome(*(number(row.get(key)) for key in keys))
-    sampled = row.get("sampled")
-    results = sampled.values() if isinstance(sampled, dict) else ()
-    tasks = [result for result in results if isinstance(result, dict)]
-    largest = _numbers(task.get("maximum") for task in tasks)
-    return RunOutcome(
-        _mean(_numbers(task.get("joint_return") for task in tasks)),
-        max(largest, default=None),
-        _mean(_numbers(task.get("solved") for task in tasks)),
-    )
+        keys = (names.RETURN, names.RETURN_MAXIMUM, names.SOLVED)
+        mean_return, largest, solved = (number(row.get(key)) for key in keys)
+    else:
+        sampled = row.get("sampled")
+        results = sampled.values() if isinstance(sampled, dict) else ()
+        tasks = [result for result in results if isinstance(result, dict)]
+        mean_return, solved = (_mean(tasks, key) for key in ("joint_return", "solved"))
+        known = (number(task.get("maximum")) for task in tasks)
+        largest = max((value for value in known if value is not None), default=None)
+    return {"mean_return": mean_return, "largest_return": largest, "solved": solved}
 
 
-def _mean(values: list[float]) -> float | None:
+def _mean(tasks: Iterable[Mapping[str, Any]], key: str) -> float | None:
+    values = [value for task in tasks if (value := number(task.get(key))) is not None]
     return mean(values) if values else None
-
-
-def _numbers(values: Iterable[Any]) -> list[float]:
-    return [value for value in map(number, values) if value is not None]
 
 
 def number(value: Any) -> float | None:
@@ -107,7 +91,15 @@ class Listed:
     task: str
     status: str
     """Status in `run.json`, or `killed`, or the reason why it cannot be read."""
-    outcome: RunOutcome = NO_NUMBERS
+    mean_return: float | None = None
+    """Mean over episodes; None in records without one."""
+    largest_return: float | None = None
+    solved: float | None = None
+    """Share of solved episodes, among those that say so."""
+
+    def data(self) -> dict[str, Any]:
+        """The row as JSON."""
+        return {**asdict(self), "began": self.began.isoformat(timespec="seconds")}
 
 
 def listed(folders: Iterable[Path]) -> list[Listed]:
@@ -149,7 +141,7 @@ def row_of(folder: Path) -> Listed:
         team=str(about.get("team") or joint_name(about.get("agents", ()))),
         task=_task(about.get("tasks", [])),
         status=status_of(about),
-        outcome=of_training(folder) if trained else of_run(about),
+        **(_of_training(folder) if trained else _of_run(about)),
     )
 
 

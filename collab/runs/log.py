@@ -135,22 +135,6 @@ class Tail:
         return whole.splitlines()
 
 
-def last_line(path: Path) -> bytes | None:
-    """Return the last complete line of a file; None if there is none."""
-    try:
-        with path.open("rb") as stream:
-            place, data = stream.seek(0, 2), b""
-            while place and data.rstrip(b"\n").count(b"\n") < 1 + (not data.endswith(b"\n")):
-                step = min(BLOCK, place)
-                place -= step
-                stream.seek(place)
-                data = stream.read(step) + data
-    except OSError:
-        return None
-    lines = data.split(b"\n")[:-1]
-    return lines[-1] if lines else None
-
-
 def to_pandas(rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
     """Make a data frame of rows, e.g. those of `read_metrics` and `list_runs`.
 

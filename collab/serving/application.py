@@ -1,9 +1,12 @@
-"""The ASGI application: its paths and their handlers."""
+"""The ASGI application: its paths, and the answer to one request."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.applications import Starlette
@@ -18,19 +21,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from collab.models import Model
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
-from collab.serving.answer import AnswerApp
+from collab.records import Episode, Problem
+from collab.runtime.events import Event
 from collab.serving.chat import ChatReply, read_chat
 from collab.serving.guard import Guard, read_body
 from collab.serving.reading import TeamQuestion
 from collab.serving.refusal import Refused, unavailable
-from collab.serving.reply import TeamReply
+from collab.serving.reply import PING, Narrator
 from collab.serving.responses import ResponseReply, read_response
-from collab.serving.service import Service
+from collab.serving.service import Service, play
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
 
 _MCP = ["GET", "POST", "DELETE"]
+AnyReply = ChatReply | ResponseReply
 _Reader = Callable[[bytes, Settings], TeamQuestion]
 
 
@@ -140,7 +145,7 @@ class Application:
     async def _stored(self, _: Request) -> Response:
         raise Refused(404, "not_found", "the server stores no responses; keep them on the client")
 
-    async def _answer(self, request: Request, reader: _Reader, form: type[TeamReply]) -> Any:
+    async def _answer(self, request: Request, reader: _Reader, form: type[AnyReply]) -> Any:
         settings = self.settings
         self.service.check_ready()
         try:
@@ -173,3 +178,151 @@ async def _not_found(_: Request, error: Exception) -> Response:
     response = Refused(error.status_code, "not_found", wrong).response()
     response.headers.update(error.headers or {})
     return response
+
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+@dataclass
+class AnswerApp:
+    """An ASGI application for one request. The episode is cancelled when its client leaves.
+
+    A stream starts with its first event, so an earlier failure can still set the status.
+    """
+
+    service: Service
+    team: ServedTeam
+    question: TeamQuestion
+    problem: Problem
+    reply: AnyReply
+    request: str
+    """Id of the request."""
+    carrier: Mapping[str, str]
+    """Trace headers of the request."""
+    _opening: str | None = field(init=False, default=None)
+    _has_begun: bool = field(init=False, default=False)
+    _has_ended: bool = field(init=False, default=False)
+    _has_sent: bool = field(init=False, default=False)
+    """Whether a part of the answer was sent; pings and the opening do not count."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._client = scope, receive, send
+        self._one = asyncio.Lock()
+        self._arrived = self._last = time.monotonic()
+        try:
+            await self.service.finish(self.team.name, self._work(), self._left())
+        except Refused as refused:
+            await self._refuse(refused)
+
+    async def _left(self) -> None:
+        """Return once the client has disconnected."""
+        while (await self._client[1]())["type"] != "http.disconnect":
+            pass
+
+    async def _work(self) -> None:
+        seconds = self.service.settings.ping_seconds if self.question.stream else None
+        try:
+            async with self._kept_alive(seconds), self.service.lanes.place():
+                episode = await self._play()
+            await self._hand_over(episode)
+        except Refused as refused:
+            self.service.metrics.refused(self.team.name, refused.reason or refused.kind)
+            await self._refuse(refused)
+
+    async def _play(self) -> Episode:
+        """Play the episode, and stream it if the request asks for that."""
+        narrator = Narrator()
+
+        async def hear(event: Event) -> None:
+            for words in narrator.see(event) if self.question.stream else ():
+                await self._tell(self.reply.words(words))
+
+        whole = (self.service, self.team, self.question, self.problem, self.request)
+        return await play(*whole, hear=hear, carrier=self.carrier)
+
+    async def _hand_over(self, episode: Episode) -> None:
+        """Send the end of the answer; a client that does not accept it is dropped."""
+        try:
+            async with asyncio.timeout(self.service.settings.client_seconds):
+                if self.question.stream:
+                    await self._tell(self.reply.end(episode))
+                    await self._end()
+                else:
+                    await self._give(JSONResponse(self.reply.whole(episode)))
+        except TimeoutError:
+            self.service.metrics.refused(self.team.name, "client left")
+        else:
+            self.service.metrics.answered(self.team.name, episode)
+
+    async def _tell(self, events: Iterable[str]) -> None:
+        """Send a part of a stream; the first part is timed, including the wait for a place."""
+        if await self._stream(events) and not self._has_sent:
+            self._has_sent = True
+            self.service.metrics.began(self.team.name, time.monotonic() - self._arrived)
+
+    async def _refuse(self, refused: Refused) -> None:
+        """Send the refusal, as a status or within the stream; a client that waits is dropped."""
+        if self._has_ended:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.service.settings.client_seconds):
+                if self._has_begun:
+                    await self._stream(self.reply.fail(refused))
+                    await self._end()
+                else:
+                    await self._give(refused.response())
+
+    async def _stream(self, events: Iterable[str]) -> bool:
+        """Send events of a stream; returns whether there were any."""
+        async with self._one:
+            if self._opening is None:
+                self._opening = "".join(self.reply.begin())
+            if text := "".join(events):
+                if not self._has_begun:
+                    self._has_begun = True
+                    start = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
+                    await self._client[2](start)
+                    text = self._opening + text
+                await self._chunk(text, more=True)
+                return True
+        return False
+
+    async def _end(self) -> None:
+        async with self._one:
+            self._has_ended = True
+            await self._chunk("", more=False)
+
+    async def _give(self, answer: JSONResponse) -> None:
+        """Send a complete answer."""
+        self._has_begun = self._has_ended = True
+        await answer(*self._client)
+
+    async def _chunk(self, text: str, *, more: bool) -> None:
+        message = {"type": "http.response.body", "body": text.encode(), "more_body": more}
+        await self._client[2](message)
+        self._last = time.monotonic()
+
+    @asynccontextmanager
+    async def _kept_alive(self, seconds: float | None) -> AsyncIterator[None]:
+        """While entered, send a comment whenever nothing was sent for so many seconds."""
+        if seconds is None:
+            yield
+            return
+        pinging = asyncio.create_task(self._ping(seconds))
+        try:
+            yield
+        finally:
+            pinging.cancel()
+            await asyncio.gather(pinging, return_exceptions=True)
+
+    async def _ping(self, seconds: float) -> None:
+        while True:
+            silent = time.monotonic() - self._last
+            if silent >= seconds:
+                await self._stream([PING])
+            else:
+                await asyncio.sleep(seconds - silent)

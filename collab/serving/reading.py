@@ -16,9 +16,6 @@ from collab.serving.refusal import invalid
 from collab.serving.settings import Settings
 from collab.wording import plain_reason
 
-Value = str | int | float | bool | list[str]
-"""Value of a problem's field."""
-
 
 @dataclass(frozen=True)
 class Spoken:
@@ -37,7 +34,7 @@ class TeamQuestion:
     """The last user message, with the system messages before it."""
     before: tuple[Spoken, ...] = ()
     """Earlier messages of the conversation."""
-    fields: dict[str, Value] = field(default_factory=dict)
+    fields: dict[str, FieldValue] = field(default_factory=dict)
     seed: int | None = None
     most_tokens: int | None = None
     """Most new tokens per response; never more than the agent's recipe allows."""

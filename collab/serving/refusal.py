@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import JSONResponse
@@ -59,38 +58,19 @@ def invalid(message: str, param: str | None = None, reason: str | None = None) -
     return Refused(400, reason, message, param=param)
 
 
-def unknown_model(known: Mapping[str, Any]) -> Refused:
-    """Refuse an unknown model name; it is not repeated, and never looked up elsewhere."""
-    return Refused(
-        404,
-        "model_not_found",
-        f"no such model; this server has: {', '.join(known)}",
-        param="model",
-    )
-
-
 def unavailable(message: str) -> Refused:
     """Refuse because no request can be answered at present."""
     return Refused(503, "engine_unavailable", message, kind=SERVER, retry_after=5)
-
-
-def too_slow(seconds: float) -> Refused:
-    """Refuse because an episode reached its time limit."""
-    return Refused(504, "timeout", f"no answer within {seconds:g} s", kind=SERVER)
 
 
 def of_failure(failure: Failure) -> Refused:
     """Return the refusal for a failed episode; only its kind, since messages may name files."""
     match failure.type:
         case "ContextOverflow":
-            return invalid(
-                "the text is too long for an agent of the team; shorten it",
-                "messages",
-                "context_length_exceeded",
-            )
+            message = "the text is too long for an agent of the team; shorten it"
+            return invalid(message, "messages", "context_length_exceeded")
         case "ModelUnavailable":
             return unavailable("a model of the team does not answer")
         case "ModelTimeout":
             return Refused(504, "timeout", "a model of the team was too slow", kind=SERVER)
-        case kind:
-            return Refused(500, kind, f"the episode failed: {kind}", kind=SERVER)
+    return Refused(500, failure.type, f"the episode failed: {failure.type}", kind=SERVER)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from collab.records import Decision, Episode, Turn, Usage
 from collab.runtime.events import AgentActed, AgentActing, AgentProgress, Event
 from collab.serving.reading import TeamQuestion
-from collab.serving.refusal import Refused
 from collab.serving.team import ServedTeam
 
 
@@ -181,8 +179,8 @@ class Trimmed:
         return not whole.startswith(self.sent)
 
 
-class TeamReply(ABC):
-    """One answer of a team; a stream is the texts of server-sent events.
+class TeamReply:
+    """Parts that `ChatReply` and `ResponseReply` share; a stream is texts of server-sent events.
 
     `all_of_it` adds the object `collab` with each agent's response.
     """
@@ -193,26 +191,6 @@ class TeamReply(ABC):
         self._created = int(time.time())
         self._answer = Trimmed()
         self._warnings: list[str] = []
-
-    @abstractmethod
-    def whole(self, episode: Episode) -> dict[str, Any]:
-        """Return the JSON of an answer that is not streamed."""
-
-    @abstractmethod
-    def begin(self) -> Iterable[str]:
-        """Begin a stream."""
-
-    @abstractmethod
-    def words(self, words: Words) -> Iterable[str]:
-        """Send what an agent has written."""
-
-    @abstractmethod
-    def end(self, episode: Episode) -> Iterable[str]:
-        """Send the rest of the answer, and close the stream."""
-
-    @abstractmethod
-    def fail(self, refused: Refused) -> Iterable[str]:
-        """End a stream that had begun and has no answer."""
 
     def _check(self, words: Words) -> None:
         """Warn if an agent's streamed text differs from the record."""

@@ -1,4 +1,4 @@
-"""The server: one socket, time limits for slow clients, and a shutdown that lets answers finish."""
+"""The server: one socket, and a shutdown that lets answers finish."""
 
 from __future__ import annotations
 
@@ -9,21 +9,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import Any
 
-import h11
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from collab.errors import RecipeError
 from collab.serving.service import Service
 from collab.signals import ending_signals
 
 _HEADER_BYTES = 16_384
-_HEADER_SECONDS = 20.0
-_LOOK_SECONDS = 10.0
-"""Seconds between two looks at the unsent rest of an answer."""
 _KEPT_SECONDS = 5
 """Seconds that an idle connection stays open for a further request."""
 _CONNECTIONS = 256
@@ -59,7 +53,7 @@ async def serve(app: ASGIApp, service: Service, listener: socket.socket, drain: 
     """
     config = uvicorn.Config(
         app,
-        http=_Patient,
+        http="h11",
         ws="none",
         lifespan="off",
         log_config=None,
@@ -115,55 +109,3 @@ class _Server(uvicorn.Server):
                 self._service.shut.set()
                 self.should_exit = True
         return await super().on_tick(counter)
-
-
-class _Patient(H11Protocol):
-    """A connection with time limits, for sending its headers and for reading the last answer."""
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._limit: asyncio.TimerHandle | None = None
-        self._looking: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._wait()
-        self._look(before=0)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop()
-        if self._looking is not None:
-            self._looking.cancel()
-        super().connection_lost(exc)
-
-    def _wait(self) -> None:
-        """Limit the time for headers."""
-        if self.conn.their_state is not h11.IDLE:
-            self._stop()
-        elif self._limit is None:
-            self._limit = self.loop.call_later(_HEADER_SECONDS, self._give_up)
-
-    def _stop(self) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
-            self._limit = None
-
-    def _give_up(self) -> None:
-        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
-            self.transport.close()
-
-    def _look(self, before: int) -> None:
-        """Close the connection if it is ending and its client reads nothing more.
-
-        A normal close waits until the client has read the rest, which may be never; `before` is the
-        rest at the last look.
-        """
-        left = self.transport.get_write_buffer_size() if self.transport.is_closing() else 0
-        if left and left == before:
-            self.transport.abort()
-        else:
-            self._looking = self.loop.call_later(_LOOK_SECONDS, self._look, left)

@@ -26,9 +26,7 @@ from collab.serving.refusal import (
     SERVER,
     Refused,
     of_failure,
-    too_slow,
     unavailable,
-    unknown_model,
 )
 from collab.serving.reply import is_cut
 from collab.serving.settings import Settings
@@ -219,7 +217,9 @@ class Service:
         """
         self.check_ready()
         if name not in self.teams:
-            raise unknown_model(self.teams)
+            known = ", ".join(self.teams)  # the name is not repeated, and never looked up
+            message = f"no such model; this server has: {known}"
+            raise Refused(404, "model_not_found", message, param="model")
         return self.teams[name]
 
     def check_ready(self) -> None:
@@ -316,7 +316,8 @@ async def play(
     except TimeoutError:
         if not timeout.expired():
             raise
-        raise too_slow(limit) from None
+        message = f"no answer within {limit:g} s"
+        raise Refused(504, "timeout", message, kind=SERVER) from None
     finally:
         service.lanes.took(time.monotonic() - began)
     service.keep(team, episode, question.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,21 +53,7 @@ def export_adapters(run: Path, out: Path) -> dict[str, str]:
     Raises:
         RecordError: there is no adapter, or `out` is not empty.
     """
-    recipe, adapters = adapters_of(run)
-    _check_free(out)
-    bases = {}
-    for agent, folder in adapters.items():
-        base = base_of(recipe, agent)
-        bases[agent] = public_name(base.name)
-        (out / agent).mkdir(parents=True)
-        shutil.copyfile(folder / ADAPTER_WEIGHTS, out / agent / ADAPTER_WEIGHTS)
-        config = {
-            **json.loads((folder / ADAPTER_CONFIG).read_text()),
-            "base_model_name_or_path": bases[agent],
-            "revision": base.revision,
-        }
-        (out / agent / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n")
-    return bases
+    return _export(run, out, _copy)
 
 
 def export_merged(run: Path, out: Path) -> dict[str, str]:
@@ -79,14 +66,27 @@ def export_merged(run: Path, out: Path) -> dict[str, str]:
         RecordError: there is no adapter, or `out` is not empty.
         ModelUnavailable: a base cannot be loaded.
     """
+    return _export(run, out, _merge)
+
+
+def _export(
+    run: Path, out: Path, write: Callable[[TransformersModel, Path, Path], None]
+) -> dict[str, str]:
     recipe, adapters = adapters_of(run)
-    _check_free(out)
-    bases = {}
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RecordError(f"{out} is not empty; give another folder")
+    bases = {agent: base_of(recipe, agent) for agent in adapters}
     for agent, folder in adapters.items():
-        base = base_of(recipe, agent)
-        bases[agent] = public_name(base.name)
-        _merge(base, folder, out / agent)
-    return bases
+        (out / agent).mkdir(parents=True)
+        write(bases[agent], folder, out / agent)
+    return {agent: public_name(base.name) for agent, base in bases.items()}
+
+
+def _copy(base: TransformersModel, adapter: Path, out: Path) -> None:
+    shutil.copyfile(adapter / ADAPTER_WEIGHTS, out / ADAPTER_WEIGHTS)
+    config = json.loads((adapter / ADAPTER_CONFIG).read_text())
+    config |= {"base_model_name_or_path": public_name(base.name), "revision": base.revision}
+    (out / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n")
 
 
 def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
@@ -108,9 +108,3 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
         merged = merged.merge_and_unload(safe_merge=True).to(kept)
         merged.save_pretrained(out)
         AutoTokenizer.from_pretrained(weights).save_pretrained(out)
-
-
-def _check_free(out: Path) -> None:
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RecordError(f"{out} is not empty; give another folder")
-    out.mkdir(parents=True, exist_ok=True)

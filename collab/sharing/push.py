@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
 from collab.errors import CollabError, RecipeError, RecordError
 from collab.evaluation.diff import read_played, side_of
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import change_cell, estimate_text, title_of
+from collab.evaluation.results import change_cell, estimate_cell, title_of
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping
@@ -116,15 +116,15 @@ def _results(run: Path) -> Iterator[str]:
         rows = [
             (
                 title_of(n),
-                estimate_text(n, side.before.get(n)),
-                estimate_text(n, shown[n]),
+                estimate_cell(n, side.before.get(n)).text,
+                estimate_cell(n, shown[n]).text,
                 change_cell(n, side.gain.get(n)).text,
             )
             for n in shown
         ]
         yield _table(("", "before", "after", "gain"), rows)
     else:
-        yield _table(("", "mean"), [(title_of(n), estimate_text(n, shown[n])) for n in shown])
+        yield _table(("", "mean"), [(title_of(n), estimate_cell(n, shown[n]).text) for n in shown])
     yield f"In brackets 95 % intervals ({METHOD})."
 
 
@@ -191,22 +191,16 @@ def _places(data: Any, above: str) -> list[tuple[str, str]]:
     return [place for key, value in items for place in _places(value, key)]
 
 
-class Hub(Protocol):
-    """The methods of `huggingface_hub.HfApi` that collab uses."""
-
-    def create_repo(self, repo_id: str, *, private: bool, exist_ok: bool) -> object: ...
-
-    def upload_folder(self, *, repo_id: str, folder_path: Path, commit_message: str) -> object: ...
-
-
 def check_repository(name: str) -> None:
     """Raise RecipeError for an invalid repository name."""
     if not NAME.fullmatch(name):
         raise RecipeError(f"'{name}' is not a repository; write OWNER/NAME")
 
 
-def push(folder: Path, repository: str, *, private: bool, hub: Hub | None = None) -> str:
+def push(folder: Path, repository: str, *, private: bool, hub: Any = None) -> str:
     """Create the repository if needed, and upload the folder; returns its name for `run`.
+
+    `hub` replaces `huggingface_hub.HfApi`.
 
     Raises:
         RecordError: the hub refuses it; the message says why.

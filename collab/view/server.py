@@ -28,7 +28,7 @@ from collab.runs.layout import (
     MODELS,
     RUN,
 )
-from collab.runs.listing import Listed, newest_first, row_of, runs_in
+from collab.runs.listing import newest_first, row_of, runs_in
 from collab.wording import clean
 
 if TYPE_CHECKING:
@@ -47,18 +47,37 @@ class NoRun(RecordError):
     """There is no such run under the folders."""
 
 
-class Folders:
-    """Some folders and the runs in them. A run is named by its name in the list, never by a
-    path."""
+KEPT = 8
+"""Reports that are kept while their runs stay as they are."""
+
+STYLES = ("base", "frame", "head", "list", "episode", "media", "collab.view:runs")
+SCRIPTS = ("dom", "collab.view:runs")
+
+
+class Pages:
+    """Some folders, the runs in them, and the pages about these. A run is named by its name in the
+    list, never by a path."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = [root.resolve() for root in roots]
+        self._made: OrderedDict[tuple[str, ...], tuple[str, str]] = OrderedDict()
+        """The stamp and the page, by the runs' names."""
+        self._one = Lock()
+
+    def runs(self) -> str:
+        """The page with the list, which asks for its rows."""
+        return fill("collab.view:runs", STYLES, SCRIPTS, connects=True)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per run, newest first."""
+        """A row per run, newest first, in which no text steers what is around it."""
         listed = {name: row_of(folder) for name, folder in self._runs().items()}
-        names = sorted(listed, key=lambda name: newest_first(listed[name]))
-        return [_row(name, listed[name]) for name in names]
+        rows = []
+        for name in sorted(listed, key=lambda name: newest_first(listed[name])):
+            evaluation = _parent(name) if listed[name].kind == "evaluation" else None
+            row = {**listed[name].data(), "folder": name, "evaluation": evaluation}
+            shown = {k: clean(v) if isinstance(v, str) else v for k, v in row.items()}
+            rows.append({**shown, "name": name})
+        return rows
 
     def find(self, names: Sequence[str]) -> list[Path]:
         """The folders of runs, and of evaluations, by their names.
@@ -77,13 +96,53 @@ class Folders:
             self._check(name, known[name])
         return [known[name] for name in dict.fromkeys(names)]
 
-    def stamp(self, names: Sequence[str]) -> tuple[str, bool]:
-        """A stamp that changes with the runs, and True if one of them is running."""
-        folders = self.find(names)
-        files = [file for folder in folders for file in _growing(folder)]
+    def stamp(self, names: Sequence[str]) -> dict[str, Any]:
+        """The answer to a page that asks for changes: a stamp of the files, and if one is running.
+
+        Raises:
+            NoRun: one of them is not there.
+        """
+        files = [file for folder in self.find(names) for file in _growing(folder)]
         stamps = [f"{stat.st_size}.{stat.st_mtime_ns}" for file in files if (stat := file.stat())]
         rows = [row_of(file.parent) for file in files if file.name == RUN]
-        return "-".join(stamps), any(row.status == RUNNING for row in rows)
+        return {"stamp": "-".join(stamps), "working": any(r.status == RUNNING for r in rows)}
+
+    def report(self, names: Sequence[str]) -> str:
+        """The report of some runs, on one page that follows them.
+
+        Raises:
+            NoRun: one of them is not there.
+        """
+        key, stamp = tuple(names), self.stamp(names)["stamp"]
+        with self._one:
+            kept = self._made.get(key)
+            if kept is None or kept[0] != stamp:
+                self._made[key] = kept = (stamp, self._make(names, stamp))
+            self._made.move_to_end(key)
+            while len(self._made) > KEPT:
+                self._made.popitem(last=False)
+        return kept[1]
+
+    def _make(self, names: Sequence[str], stamp: str) -> str:
+        follows = Follows(f"/stamp?{urlencode([('run', name) for name in names])}", stamp)
+        try:
+            reading = read_all(self.find(names))
+        except CollabError as error:
+            return self.message("Nothing to show yet", str(error), follows)
+        return make_page(make_report(reading), reading.runs, follows)
+
+    def message(self, title: str, text: str, follows: Follows | None = None) -> str:
+        """A page that says why there is no other one."""
+        scripts = ("dom", "collab.view:message", *(["follow"] if follows else []))
+        return fill(
+            "collab.view:message",
+            ("base", "frame", "media"),
+            scripts,
+            connects=bool(follows),
+            title=title,
+            text=text,
+            follows=follows,
+        )
 
     def _runs(self) -> dict[str, Path]:
         return {
@@ -129,21 +188,6 @@ def _parent(name: str) -> str:
     return name.rpartition("/")[0] or "."
 
 
-def _row(name: str, run: Listed) -> dict[str, Any]:
-    return {
-        "name": name,
-        "evaluation": _parent(name) if run.kind == "evaluation" else None,
-        "began": run.began.isoformat(timespec="seconds"),
-        "kind": run.kind,
-        "team": run.team,
-        "task": run.task,
-        "status": run.status,
-        "return": run.outcome.mean_return,
-        "largest": run.outcome.largest_return,
-        "solved": run.outcome.solved,
-    }
-
-
 HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost")
 """Host names that this server answers to; other names may belong to anyone."""
@@ -173,7 +217,7 @@ def application(folders: Sequence[Path]) -> ASGIApp:
     from starlette.responses import HTMLResponse, JSONResponse, Response
     from starlette.routing import Route
 
-    pages = Pages(Folders(folders))
+    pages = Pages(folders)
 
     def page(make: Callable[[], str]) -> Response:
         try:
@@ -242,77 +286,3 @@ def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -
         on_start(f"http://{HOST}:{listener.getsockname()[1]}/")
         with suppress(KeyboardInterrupt):
             Server(config).run(sockets=[listener])
-
-
-KEPT = 8
-"""Reports that are kept while their runs stay as they are."""
-
-STYLES = ("base", "frame", "head", "list", "episode", "media", "collab.view:runs")
-SCRIPTS = ("dom", "collab.view:runs")
-
-
-class Pages:
-    def __init__(self, folders: Folders) -> None:
-        self._folders = folders
-        self._made: OrderedDict[tuple[str, ...], tuple[str, str]] = OrderedDict()
-        """The stamp and the page, by the runs' names."""
-        self._one = Lock()
-
-    def runs(self) -> str:
-        """The page with the list, which asks for its rows."""
-        return fill("collab.view:runs", STYLES, SCRIPTS, connects=True)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows of the list, in which no text steers what is around it."""
-        return [
-            {key: clean(value) if isinstance(value, str) and key != "name" else value
-             for key, value in row.items()}
-            for row in self._folders.rows()
-        ]  # fmt: skip
-
-    def stamp(self, names: Sequence[str]) -> dict[str, Any]:
-        """The answer to a report's page that asks for changes.
-
-        Raises:
-            NoRun: one of them is not there.
-        """
-        stamp, working = self._folders.stamp(names)
-        return {"stamp": stamp, "working": working}
-
-    def report(self, names: Sequence[str]) -> str:
-        """The report of some runs, on one page that follows them.
-
-        Raises:
-            NoRun: one of them is not there.
-        """
-        key = tuple(names)
-        stamp, _ = self._folders.stamp(names)
-        with self._one:
-            kept = self._made.get(key)
-            if kept is None or kept[0] != stamp:
-                self._made[key] = kept = (stamp, self._make(names, stamp))
-            self._made.move_to_end(key)
-            while len(self._made) > KEPT:
-                self._made.popitem(last=False)
-        return kept[1]
-
-    def _make(self, names: Sequence[str], stamp: str) -> str:
-        follows = Follows(f"/stamp?{urlencode([('run', name) for name in names])}", stamp)
-        try:
-            reading = read_all(self._folders.find(names))
-        except CollabError as error:
-            return self.message("Nothing to show yet", str(error), follows)
-        return make_page(make_report(reading), reading.runs, follows)
-
-    def message(self, title: str, text: str, follows: Follows | None = None) -> str:
-        """A page that says why there is no other one."""
-        scripts = ("dom", "collab.view:message", *(["follow"] if follows else []))
-        return fill(
-            "collab.view:message",
-            ("base", "frame", "media"),
-            scripts,
-            connects=bool(follows),
-            title=title,
-            text=text,
-            follows=follows,
-        )

@@ -31,36 +31,36 @@ def test_settings_that_differ_and_results_paired_by_problem(collab) -> None:
     played(collab, "a")
     played(collab, "b", "--seed", "7", "--set", "agents.a.role=Be brief.")
     fails_on("a", 4)
-    [found] = collab("diff", "a", "b", "--json").events
-    assert {s["key"]: (s["first"], s["second"]) for s in found["settings"]} == {
+    [outcome] = collab("diff", "a", "b", "--json").events
+    assert {s["key"]: (s["first"], s["second"]) for s in outcome["settings"]} == {
         "seed": ("0", "7"),
         "team.agents.a.role": ("", "Be brief."),
     }
-    pair = found["metrics"]["return"]
+    pair = outcome["metrics"]["return"]
     assert (pair["first"]["mean"], pair["second"]["mean"]) == (pytest.approx(0.2), 1.0)
     difference = pair["difference"]
     assert difference["mean"] == pytest.approx(0.8)
     assert difference["low"] < 0.8 < difference["high"] <= 1.0
-    assert found["shared"] == 5
-    told = collab("diff", "a", "b").out
-    assert "team.agents.a.role" in told
-    assert "+0.80 [" in told
-    assert "on the 5 problems that both played" in told
+    assert outcome["shared"] == 5
+    message = collab("diff", "a", "b").out
+    assert "team.agents.a.role" in message
+    assert "+0.80 [" in message
+    assert "on the 5 problems that both played" in message
 
 
 def test_a_run_and_itself(collab) -> None:
     played(collab, "a")
-    told = collab("diff", "a", "a").out
-    assert "no setting differs" in told
-    assert "+0.00 [" in told
+    message = collab("diff", "a", "a").out
+    assert "no setting differs" in message
+    assert "+0.00 [" in message
 
 
 def test_runs_without_a_common_problem(collab) -> None:
     played(collab, "a")
     assert collab("run", "pair", "-t", "words/6", "-m", "echo", "--out", "b").status == 0
-    told = collab("diff", "a", "b")
-    assert "note: the two share no problem" in told.out
-    assert "B less A" not in told.out
+    message = collab("diff", "a", "b")
+    assert "note: the two share no problem" in message.out
+    assert "B less A" not in message.out
 
 
 def test_changed_functions_are_told(collab) -> None:
@@ -69,8 +69,8 @@ def test_changed_functions_are_told(collab) -> None:
     for name, text in (("a", "1"), ("b", "2")):
         Path(name, "functions").mkdir(exist_ok=True)
         Path(name, "functions", "mine.py").write_text(text)
-    [found] = collab("diff", "a", "b", "--json").events
-    assert [s["key"] for s in found["settings"]] == ["functions/mine.py"]
+    [outcome] = collab("diff", "a", "b", "--json").events
+    assert [s["key"] for s in outcome["settings"]] == ["functions/mine.py"]
 
 
 def test_evaluations_are_compared_team_by_team(collab) -> None:
@@ -79,8 +79,8 @@ def test_evaluations_are_compared_team_by_team(collab) -> None:
     for out, seed in (("e", "0"), ("f", "1")):
         words = ["eval", "pair", "other", "-t", "words", "-m", "echo", "--seed", seed]
         assert collab(*words, "--out", out).status == 0
-    found = collab("diff", "e", "f", "--json").events
-    assert [(one["first"]["folder"], one["second"]["folder"]) for one in found] == [
+    outcome = collab("diff", "e", "f", "--json").events
+    assert [(one["first"]["folder"], one["second"]["folder"]) for one in outcome] == [
         ("e/other", "f/other"),
         ("e/pair", "f/pair"),
     ]
@@ -104,18 +104,10 @@ def test_trainings_are_told_before_and_after(collab) -> None:
         Path(out, "training.yaml").write_text(Path(out, "recipe.yaml").read_text())
         rows = [evaluation(0, x=0.0, y=1.0), evaluation(5, x=gain, y=1.0 + gain)]
         Path(out, "metrics.jsonl").write_text("".join(rows))
-    [found] = collab("diff", "a", "b", "--json").events
-    assert found["metrics"]["return"]["difference"]["mean"] == 1.0
-    assert [found[side]["gain"]["return"]["mean"] for side in ("first", "second")] == [1.0, 2.0]
-    assert found["first"]["before"]["return"]["mean"] == 0.5
-    told = collab("diff", "a", "b").out
-    assert "held out" in told
-    assert "+2.00 [" in told
-
-
-@pytest.mark.parametrize("broken", ["nowhere", "tasks"])
-def test_what_is_no_run(collab, broken: str) -> None:
-    played(collab, "a")
-    result = collab("diff", "a", broken)
-    assert result.status == 2
-    assert broken in result.err
+    [outcome] = collab("diff", "a", "b", "--json").events
+    assert outcome["metrics"]["return"]["difference"]["mean"] == 1.0
+    assert [outcome[side]["gain"]["return"]["mean"] for side in ("first", "second")] == [1.0, 2.0]
+    assert outcome["first"]["before"]["return"]["mean"] == 0.5
+    message = collab("diff", "a", "b").out
+    assert "held out" in message
+    assert "+2.00 [" in message

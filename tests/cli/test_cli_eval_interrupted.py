@@ -71,15 +71,6 @@ def test_a_killed_evaluation_is_readable_and_gone_on_with(collab, held: Path) ->
     assert results.teams[0].metrics["return"].mean == 1.0
 
 
-def test_two_evaluations_do_not_write_to_one_folder(collab, held: Path) -> None:
-    process = begin()
-    second = collab("eval", *LINE)
-    process.kill()
-    process.communicate(timeout=10)
-    assert second.status == 2
-    assert "out is being written by another process" in second.err
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_an_interrupted_evaluation_shows_what_is_there(held: Path, number: int) -> None:
     process = begin("--json")

@@ -83,13 +83,6 @@ def test_every_kind_of_project_trains(
     assert metrics["episodes/dropped"] == 0
 
 
-def test_an_unknown_kind_is_told(collab) -> None:
-    result = collab("init", "mine", "--kind", "prose")
-    assert result.status == 2
-    assert "prose" in result.err
-    assert not Path("mine").exists()
-
-
 def test_nothing_is_overwritten(collab, scaffold: Path) -> None:
     (scaffold / "recipe.yaml").write_text("mine")
     result = collab("init")

@@ -96,10 +96,3 @@ def test_models_lists_aliases_and_engines(collab) -> None:
     result = collab("models")
     assert "smollm2-135m" in result.out
     assert "replay:RUN" in result.out
-
-
-@pytest.mark.parametrize("part", ["recipe", "team", "task", "reward", "trainer"])
-def test_schema_is_json(collab, part: str) -> None:
-    result = collab("schema", part)
-    assert result.status == 0, result.err
-    assert json.loads(result.out)["type"] == "object"

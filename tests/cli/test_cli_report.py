@@ -38,25 +38,6 @@ def test_out_and_episodes(collab, run: Path) -> None:
     assert "warning: 4 of 6 episodes are in this report" in result.err
 
 
-def test_a_cut_off_run_is_shown_with_a_note(collab, run: Path) -> None:
-    data = (run / "episodes.jsonl").read_bytes()
-    (run / "episodes.jsonl").write_bytes(data[:-30])
-    result = collab("report", str(run))
-    assert result.status == 0
-    assert "warning: out/episodes.jsonl: skipped the last line" in result.err
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("nowhere", "nowhere does not exist"), ("tasks", "tasks is not a run's folder")],
-)
-def test_nothing_to_show_is_bad_usage(collab, name: str, message: str) -> None:
-    result = collab("report", name)
-    assert result.status == 2
-    assert message in result.err
-    assert not Path("report.html").exists()
-
-
 def test_a_file_that_cannot_be_written(collab, run: Path) -> None:
     result = collab("report", str(run), "--out", "tasks")
     assert result.status == 2
@@ -77,8 +58,8 @@ def test_an_evaluation_is_shown_with_its_teams(collab, evaluated: Path) -> None:
     result = collab("report", str(evaluated))
     assert (result.status, result.err) == (0, "")
     page = (evaluated / "report.html").read_text()
-    assert "<h3>Teams on words</h3>" in page
-    assert "<h3>Difference from pair</h3>" in page
+    assert "<h2>words: 4 problems, 2 samples, echo, seed 0</h2>" in page
+    assert "<h2>difference to pair, on the same problems</h2>" in page
     data = data_of(page)
     assert [run["name"] for run in data["runs"]] == ["pair", "other"]
     assert len(data["episodes"]) == 16

@@ -9,12 +9,9 @@ import pytest
 from rich.console import Console
 from support.episodes import make_episode, make_score
 
-from collab.cli.screen.episode import show_episode, show_line
+from collab.cli.screen.episode import show_episode
 from collab.cli.screen.page import TerminalPage
-from collab.cli.screen.results import counts_text, held_out_text, step_line
 from collab.records import Episode
-from collab.runtime.summary import summarise
-from collab.trainers.training.events import Evaluation, StepFinished, TaskResult
 
 TWO = make_episode("t", 0, make_score(1.5), make_score(2.0), horizon=2)
 EARLY = make_episode("t", 1, make_score(4.0, solved=True), horizon=2)
@@ -34,7 +31,7 @@ def text_of(page: TerminalPage) -> str:
 
 
 @pytest.mark.parametrize(
-    ("episode", "told"),
+    ("episode", "text"),
     [
         (TWO, "return 3.50 of 8.00"),
         (EARLY, "return 8.00 of 8.00: solved in turn 1 of 2, its reward counts for the rest"),
@@ -42,25 +39,11 @@ def text_of(page: TerminalPage) -> str:
     ],
 )
 def test_an_episode_of_several_turns_ends_with_its_return(
-    page: TerminalPage, episode: Episode, told: str
+    page: TerminalPage, episode: Episode, text: str
 ) -> None:
     show_episode(page, episode)
-    assert text_of(page).endswith(told)
+    assert text_of(page).endswith(text)
     assert "reward" in text_of(page)
-
-
-def test_an_episode_of_one_turn_has_its_reward(page: TerminalPage) -> None:
-    show_episode(page, OLD)
-    assert text_of(page).endswith("reward 4.00 of 4.00")
-
-
-def test_one_line_says_the_return_and_an_early_end(page: TerminalPage) -> None:
-    show_line(page, EARLY, 3)
-    assert "return 8.00 of 8.00 solved in turn 1 of 2" in text_of(page)
-
-
-def test_a_summary_has_the_mean_return() -> None:
-    assert "mean return 5.75 of 8.00" in counts_text(summarise([TWO, EARLY], 1.0))
 
 
 def test_show_lists_returns_and_turns(collab, tmp_path: Path) -> None:
@@ -78,14 +61,3 @@ def test_one_turn_of_several_is_shown_without_a_return(collab, tmp_path: Path) -
     file.write_text(TWO.model_dump_json() + "\n")
     assert "return 3.50 of 8.00" in collab("show", str(file), "t").out
     assert "return" not in collab("show", str(file), "t", "--turn", "2").out
-
-
-def test_a_step_of_training_says_its_return_of_the_largest() -> None:
-    metrics = {"return/mean": 4.5, "return/maximum": 5.0}
-    told = step_line(StepFinished(step=1, steps=2, metrics=metrics))
-    assert "return 4.50 of 5.00" in told[-1]
-
-
-def test_held_out_returns_have_their_largest() -> None:
-    result = TaskResult(joint_return=1.0, solved=None, maximum=8.0)
-    assert "sampled return 1.00 of 8.00" in held_out_text(Evaluation(step=0, sampled={"t": result}))

@@ -58,8 +58,8 @@ def test_a_team_without_a_name_is_told_by_its_agents(collab) -> None:
     team.run([{"prompt": "x"}], out="runs/unnamed")
     old = played(collab, "runs/old")
     write_about(old, {**read_about(old), "team": ""})
-    told = {row["folder"]: row["team"] for row in collab("show", "--json").events}
-    assert told == {"runs/unnamed": "aux+main", "runs/old": "a+b"}
+    text = {row["folder"]: row["team"] for row in collab("show", "--json").events}
+    assert text == {"runs/unnamed": "aux+main", "runs/old": "a+b"}
 
 
 def test_a_folder_that_holds_runs_is_listed(collab) -> None:
@@ -146,7 +146,3 @@ def test_a_run_whose_process_is_gone_was_killed(collab) -> None:
 )
 def test_which_processes_are_taken_to_be_there(change: dict[str, Any], status: str) -> None:
     assert status_of({"status": "running", "process": {**this_process(), **change}}) == status
-
-
-def test_a_run_that_ended_names_no_process(collab) -> None:
-    assert "process" not in read_about(played(collab, "runs/a"))

@@ -48,13 +48,6 @@ def test_problems_are_listed_by_title(collab) -> None:
     assert "splits: tldr/train (0-27), tldr/test (28-41)" in listed
 
 
-def test_generated_suites_and_their_problems_are_listed(collab) -> None:
-    listed = collab("tasks").out
-    for name in ("same_name", "signals", "duet", "split_sum", "pocket_code"):
-        assert f"generate {name}" in listed
-    assert "same-name/0    the dates of the trains\n" in collab("tasks", "same-name").out
-
-
 def test_a_long_first_line_is_shortened(collab, project: Path) -> None:
     row = '{"word": "%s", "answer": "x"}\n' % ("very " * 100 + "long")
     (project / "posts.jsonl").write_text(2 * row)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from collab.cli import launch as ranks
-from collab.cli.launch import Wanted, ranks_wanted
+from collab.cli.commands import train as ranks
+from collab.cli.commands.train import Wanted, ranks_wanted
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.runs.about import write_about
@@ -47,7 +47,7 @@ def test_every_gpu_is_used_unless_said_otherwise(
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "text"),
     [
         ({"gpus": 9}, "--gpus 9 is more than the 8 that the recipe's models can use"),
         ({"ranks": 2}, "models use one of 8 GPUs; give --gpus, or set model.device=cpu"),
@@ -55,11 +55,11 @@ def test_every_gpu_is_used_unless_said_otherwise(
     ],
 )
 def test_what_cannot_be_is_refused_with_the_remedy(
-    gpus: int, given: dict[str, int], told: str
+    gpus: int, given: dict[str, int], text: str
 ) -> None:
     with pytest.raises(RecipeError) as raised:
         ranks_wanted(recipe(), **{"gpus": None, "ranks": None, **given}, resume=None)
-    assert told in str(raised.value)
+    assert text in str(raised.value)
 
 
 def test_a_run_goes_on_in_as_many_ranks_as_it_had(tmp_path: Path) -> None:
@@ -82,14 +82,6 @@ def test_torchrun_is_told_to_start_collab_on_this_machine() -> None:
     parsed: Any = parse_args(line)  # type: ignore[no-untyped-call]
     assert (parsed.training_script, parsed.max_restarts) == ("collab", 0)
     assert parsed.training_script_args == ["train", "r.yaml", "--out", "run"]
-
-
-def test_one_line_says_what_is_started_and_how_to_stop_it() -> None:
-    told = Wanted(8, on_gpus=True).text(Path("run"))
-    assert told == (
-        "learning in 8 ranks, each on its own GPU; logs of the other ranks are in run/logs; Ctrl-C"
-        " ends all; --gpus 1 takes one"
-    )
 
 
 def test_a_rank_knows_itself_by_torchruns_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,5 +119,5 @@ def test_the_first_ranks_status_stands_and_another_ones_end_is_told(tmp_path: Pa
     (tmp_path / "logs/rank-2.log").touch()
     with pytest.raises(TrainingError) as raised:
         _tell({2: 1}, tmp_path)
-    told = f"; its log is {tmp_path / 'logs/rank-2.log'}"
-    assert str(raised.value) == f"rank 2 ended: exit status 1{told}{going_on}"
+    text = f"; its log is {tmp_path / 'logs/rank-2.log'}"
+    assert str(raised.value) == f"rank 2 ended: exit status 1{text}{going_on}"

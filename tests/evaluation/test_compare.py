@@ -37,19 +37,19 @@ def result_of(label: str, rewards: list[tuple[float, ...]], **fields):
 
 def test_a_metric_is_the_mean_over_tasks() -> None:
     result, _ = result_of("a", [(1.0, 3.0), (0.0, 0.0), (4.0, 4.0)])
-    found = result.metrics["return"]
-    assert found.mean == pytest.approx(2.0)
-    assert 0 <= found.low < 2.0 < found.high <= 4.0
-    assert found.tasks == 3
+    outcome = result.metrics["return"]
+    assert outcome.mean == pytest.approx(2.0)
+    assert 0 <= outcome.low < 2.0 < outcome.high <= 4.0
+    assert outcome.tasks == 3
     assert (result.planned, result.episodes, result.maximum) == (12, 6, 4.0)
 
 
 def test_differences_are_paired_by_task() -> None:
     first, base = result_of("a", [(0.0, 0.0), (1.0, 1.0), (2.0, 2.0), (3.0, 3.0)])
     other, values = result_of("b", [(0.5, 0.5), (1.5, 1.5), (2.4, 2.6), (3.5, 3.5), (0.0, 0.0)])
-    found = difference(first, base, other, values)
-    assert (found.baseline, found.team) == ("a", "b")
-    change = found.metrics["return"]
+    outcome = difference(first, base, other, values)
+    assert (outcome.baseline, outcome.team) == ("a", "b")
+    change = outcome.metrics["return"]
     assert change.mean == pytest.approx(0.5)
     assert change.tasks == 4
 
@@ -78,14 +78,10 @@ def test_speed_is_by_the_time_in_which_an_episode_was_under_way() -> None:
     assert speed.seconds_per_response == pytest.approx(8 / 4)
 
 
-def test_without_episodes_there_is_no_speed() -> None:
-    assert speed_of([]) is None
-
-
 def test_schemes_are_shares_of_the_programs_that_have_one() -> None:
     def scored(*names: str) -> Score:
-        found = tuple(Scheme(name=name, lines=(1,), why="") for name in names)
-        return make_score().model_copy(update={"schemes": found})
+        outcome = tuple(Scheme(name=name, lines=(1,), why="") for name in names)
+        return make_score().model_copy(update={"schemes": outcome})
 
     episodes = [
         make_episode("t", n, scored(*names))

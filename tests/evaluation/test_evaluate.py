@@ -44,23 +44,23 @@ def test_untrained_and_trained_team_share_one_model(
     loads.clear()
 
     teams = ("untrained.yaml", "runs/trained")
-    found = collab.evaluate(*teams, split="test", samples=6, out="evals/first")
+    result = collab.evaluate(*teams, split="test", samples=6, out="evals/first")
 
     assert len(loads) == 1
-    assert [team.label for team in found.teams] == ["untrained", "trained"]
-    before, after = found.teams
+    assert [team.label for team in result.teams] == ["untrained", "trained"]
+    before, after = result.teams
     assert before.identity != after.identity
     assert before.metrics["return"] != after.metrics["return"]
-    assert [team.episodes for team in found.teams] == [24, 24]
-    assert found.differences[0].metrics["return"].mean == pytest.approx(
+    assert [team.episodes for team in result.teams] == [24, 24]
+    assert result.differences[0].metrics["return"].mean == pytest.approx(
         after.metrics["return"].mean - before.metrics["return"].mean
     )
-    assert all(team.speed and team.speed.tokens_per_second > 0 for team in found.teams)
+    assert all(team.speed and team.speed.tokens_per_second > 0 for team in result.teams)
 
     loads.clear()
     again = collab.evaluate(*teams, split="test", samples=6, out="evals/first")
     assert loads == []
-    assert metrics(again) == metrics(found)
+    assert metrics(again) == metrics(result)
 
 
 def metrics(results: Results) -> list[Any]:
@@ -69,9 +69,9 @@ def metrics(results: Results) -> list[Any]:
 
 def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = collab.evaluate("coding-single", "coding", task="humaneval/0", model="echo")
-    assert found.status == "done"
-    assert [team.folder for team in found.teams] == [None, None]
+    result = collab.evaluate("coding-single", "coding", task="humaneval/0", model="echo")
+    assert result.status == "done"
+    assert [team.folder for team in result.teams] == [None, None]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,25 +80,20 @@ def test_a_k_that_the_samples_cannot_tell_is_refused() -> None:
         collab.evaluate("coding", task="humaneval/0", samples=2, k=[1, 5], model="echo")
 
 
-def test_without_a_team_there_is_nothing_to_evaluate() -> None:
-    with pytest.raises(RecipeError, match="at least one team"):
-        collab.evaluate(task="humaneval/0", model="echo")
-
-
 def test_problems_with_too_few_whole_episodes_for_k_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("script.yaml").write_text("[{failure: the line is dead}, x, x, x]")
-    found = collab.evaluate(
+    result = collab.evaluate(
         "coding-single", task="coopcode/0-1", samples=2, k=[1, 2], model="scripted:script.yaml"
     )
-    assert {k: found.teams[0].metrics[f"pass@{k}"].tasks for k in (1, 2)} == {1: 2, 2: 1}
-    told = (
+    assert {k: result.teams[0].metrics[f"pass@{k}"].tasks for k in (1, 2)} == {1: 2, 2: 1}
+    text = (
         "coding-single: pass@2 and other values at 2 cover 1 of 2 problems: those with 2 finished"
         " episodes"
     )
-    assert [note for note in found.notes if "pass@" in note] == [told]
+    assert [note for note in result.notes if "pass@" in note] == [text]
 
 
 @pytest.mark.parametrize("model", ["echo", pytest.param("smollm2-135m", marks=pytest.mark.slow)])
@@ -106,7 +101,7 @@ def test_one_agent_and_two_on_humaneval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = collab.evaluate(
+    result = collab.evaluate(
         "coding-single",
         "coding",
         task="humaneval/133-134",
@@ -115,7 +110,7 @@ def test_one_agent_and_two_on_humaneval(
         model=model,
         settings=["team.sampling.max_new_tokens=24"],
     )
-    single, pair = found.teams
+    single, pair = result.teams
     assert single.models == {"main": model}
     assert set(pair.agents) == {"aux", "main"}
     assert {"pass@1", "pass@2", "accuracy@2", "level.tests", "return"} <= set(single.metrics)

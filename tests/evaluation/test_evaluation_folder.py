@@ -9,32 +9,25 @@ from support.episodes import make_episode, make_score
 from collab.errors import RecordError
 from collab.evaluation.folder import (
     EvaluationFolder,
-    TeamFolder,
     chosen,
     open_evaluation,
     read_results,
+    recorded,
 )
 from collab.recipe import Recipe
 from collab.records import Episode, read_episodes
+from collab.runtime.folder import RunFolder
 
 RECIPE = Recipe.model_validate({"team": {"agents": {"a": {"prompt": "say"}}}})
 
 
-def record(path: Path, *episodes: Episode, identity: str = "one") -> TeamFolder:
+def record(path: Path, *episodes: Episode, identity: str = "one") -> None:
     """What an earlier call has left, as the next one finds it, and more."""
-    folder = TeamFolder(path)
-    folder.begin(RECIPE, {"identity": identity})
+    recorded(path / "episodes.jsonl")
+    folder = RunFolder(path, RECIPE, {"identity": identity})
     for episode in episodes:
         folder.append(episode)
-    folder.close("done", {})
-    return folder
-
-
-def test_a_team_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    record(tmp_path / "team", make_episode("t", 0, make_score()))
-    again = TeamFolder(tmp_path / "team")
-    assert set(again.episodes) == {("t", 0)}
-    assert again.about["identity"] == "one"
+    folder.finish({"identity": identity, "status": "done"})
 
 
 def test_a_line_that_was_cut_off_is_taken_out_before_the_next(tmp_path: Path) -> None:
@@ -49,7 +42,7 @@ def test_a_line_that_was_cut_off_is_taken_out_before_the_next(tmp_path: Path) ->
 def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
     path = tmp_path / "team"
     record(path, make_episode("t", 0, make_score()), make_episode("t", 1, failed=True))
-    assert set(TeamFolder(path).episodes) == {("t", 0)}
+    assert set(recorded(path / "episodes.jsonl")) == {("t", 0)}
     assert [episode.sample for episode in read_episodes(path)] == [0]
 
 
@@ -77,13 +70,6 @@ def test_episodes_without_an_identity_are_left_alone(tmp_path: Path) -> None:
     again.close()
 
 
-def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
-    folder = EvaluationFolder(tmp_path / "out")
-    with pytest.raises(RecordError, match="being written by another process"):
-        EvaluationFolder(tmp_path / "out")
-    folder.close()
-
-
 def test_nothing_stays_of_an_evaluation_that_did_not_begin(tmp_path: Path) -> None:
     EvaluationFolder(tmp_path / "out").close()
     assert not (tmp_path / "out").exists()
@@ -96,9 +82,9 @@ def test_the_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_only_the_tasks_and_samples_asked_for_count() -> None:
-    found = {(t, n): make_episode(t, n, make_score()) for t in ("a", "b", "c") for n in range(3)}
-    del found["b", 0]
-    groups = chosen(found, ["b", "a"], 2)
+    result = {(t, n): make_episode(t, n, make_score()) for t in ("a", "b", "c") for n in range(3)}
+    del result["b", 0]
+    groups = chosen(result, ["b", "a"], 2)
     assert {task: [e.sample for e in group] for task, group in groups.items()} == {
         "b": [1],
         "a": [0, 1],

@@ -9,10 +9,7 @@ from numpy.typing import NDArray
 from support.shares import one_in
 
 from collab.evaluation.intervals import (
-    CONFIDENCE,
-    difference_interval,
     difference_limits,
-    mean_interval,
     mean_limits,
 )
 from collab.evaluation.values import pass_at_k
@@ -138,30 +135,21 @@ def covered(low: NDArray[np.float64], high: NDArray[np.float64], truth: float) -
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_tasks_that_are_all_alike_have_the_exact_interval_of_a_proportion(value: float) -> None:
-    low, high = mean_interval([value] * 31, 0, 1)
+    low, high = mean_limits([[value] * 31], 0, 1)
     assert low <= value <= high
     # Jeffreys' limit of 0 passes in 31, when only the unseen half counts: Beta(1/2, 31).
     assert high - low == pytest.approx(0.078, abs=0.003)
 
 
 def test_a_constant_difference_leaves_room_on_both_sides() -> None:
-    low, high = difference_interval([0.0] * 31, 1.0)
+    low, high = difference_limits([[0.0] * 31], 1.0)
     assert -0.1 < low < 0 < high < 0.1
 
 
 def test_more_tasks_give_narrower_intervals_around_the_mean() -> None:
     widths = []
     for tasks in (31, 124):
-        low, high = mean_interval([0.2, 0.4, 0.9, *[0.5] * 28] * (tasks // 31), 0, 1)
+        low, high = mean_limits([[0.2, 0.4, 0.9, *[0.5] * 28] * (tasks // 31)], 0, 1)
         assert low < 0.5 < high
         widths.append(high - low)
     assert widths[0] > 1.5 * widths[1]
-
-
-def test_the_same_values_give_the_same_interval() -> None:
-    values = [0.1, 0.7, 0.4]
-    assert mean_interval(values, 0, 1) == mean_interval(values, 0, 1)
-
-
-def test_confidence_is_that_of_the_coverage_tests() -> None:
-    assert CONFIDENCE == 0.95

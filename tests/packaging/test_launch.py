@@ -28,6 +28,7 @@ SCRIPTS = {
     "kubernetes": kubernetes(),
     "skypilot": str(documents("skypilot.yaml")[0]["run"]),
     "dstack": "\n".join(documents("dstack.yaml")[0]["commands"]),
+    "slurm": (LAUNCH / "slurm.sbatch").read_text(),
 }
 
 
@@ -48,7 +49,9 @@ def test_a_run_begins_and_goes_on(name: str, again: bool, tmp_path: Path) -> Non
         (first / "training.yaml").touch()
     tools = tmp_path / "tools"
     tools.mkdir()
-    for tool, body in {"python": 'printf "%s\\n" "$@"', "pip": "true"}.items():
+    tell = 'printf "%s\\n" "$@"'
+    hosts = "printf '10.0.0.1\\n10.0.0.2\\n'"
+    for tool, body in {"python": tell, "srun": tell, "scontrol": hosts, "pip": "true"}.items():
         (tools / tool).write_text(f"#!/bin/bash\n{body}\n")
         (tools / tool).chmod(0o755)
     environment = {
@@ -57,16 +60,19 @@ def test_a_run_begins_and_goes_on(name: str, again: bool, tmp_path: Path) -> Non
         **{"SKYPILOT_NUM_GPUS_PER_NODE": "8", "SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2"},
         **{"DSTACK_NODES_NUM": "2", "DSTACK_NODE_RANK": "1", "DSTACK_GPUS_PER_NODE": "8"},
         "DSTACK_MASTER_NODE_IP": "10.0.0.1",
+        **{"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node-[a-b]"},
+        **{"SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "8"},
     }
     done = subprocess.run(
         ["bash"], input=script, text=True, check=True, capture_output=True, env=environment,
         cwd=tmp_path,
     )  # fmt: skip
-    told = done.stdout.split()
-    assert {"--nnodes=2", "--node-rank=1", "--nproc-per-node=8", "--master-port=29500"} <= set(told)
+    message = done.stdout.split()
     host = "collab-train-0.collab-train" if name == "kubernetes" else "10.0.0.1"
-    assert f"--master-addr={host}" in told
-    arguments = told[told.index("train") + 1 :]
+    meet = {f"--master-addr={host}", "--node-rank=1", "--master-port=29500"}
+    meet = {f"--rdzv-endpoint={host}:20007"} if name == "slurm" else meet
+    assert {"--nnodes=2", "--nproc-per-node=8", *meet} <= set(message)
+    arguments = message[message.index("train") + 1 :]
     where = "first" if first.parent == tmp_path else str(first)
     assert arguments == (["--resume", where] if again else ["recipe.yaml", "--out", where])
 

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from collab.cli.app import app
 from collab.evaluation.results import Estimate
-from collab.probe.advice import advice_on
-from collab.probe.probe import draw, training_addresses
+from collab.probe.probe import advice_on, draw, training_addresses
 from collab.probe.results import AgentProbe, Best, Crossed, TeamProbe
 from collab.recipe import load_recipe
 
@@ -88,9 +87,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def collab(*arguments: str) -> Any:
-    found = CliRunner().invoke(app, list(arguments))
-    assert found.exit_code == 0, found.stderr
-    return found
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.stderr
+    return result
 
 
 def probed(project: Path, model: str, *arguments: str) -> TeamProbe:
@@ -101,10 +100,10 @@ def probed(project: Path, model: str, *arguments: str) -> TeamProbe:
 
 
 def test_answers_that_meet_only_when_crossed(project: Path) -> None:
-    found = probed(project, "apart")
-    assert (found.episodes, found.mean.mean, found.dead) == (24, 0.0, 6)
-    assert found.tasks == tuple(f"words/{n}" for n in range(6)), "those that are trained on"
-    crossed, best = found.crossed, found.best
+    result = probed(project, "apart")
+    assert (result.episodes, result.mean.mean, result.dead) == (24, 0.0, 6)
+    assert result.tasks == tuple(f"words/{n}" for n in range(6)), "those that are trained on"
+    crossed, best = result.crossed, result.best
     assert crossed
     assert best
     assert (crossed.dead, crossed.forms) == (0, {"a": "crossed", "b": "crossed"})
@@ -113,48 +112,48 @@ def test_answers_that_meet_only_when_crossed(project: Path) -> None:
     assert best.reward_combined
     assert best.solved_combined
     assert (best.reward_combined.mean, best.solved_combined.mean) == (2.0, 1.0)
-    assert found.agents["b"].truncated.mean == 1.0
-    assert found.agents["a"].empty.mean == 0.5
-    told = "\n".join(found.advice)
-    assert "scoring all combinations leaves 0 of 6 groups dead instead of 6" in told
-    assert "100% of the responses of `b` are truncated at" in told
-    assert "solves none of" not in told
+    assert result.agents["b"].truncated.mean == 1.0
+    assert result.agents["a"].empty.mean == 0.5
+    message = "\n".join(result.advice)
+    assert "scoring all combinations leaves 0 of 6 groups dead instead of 6" in message
+    assert "100% of the responses of `b` are truncated at" in message
+    assert "solves none of" not in message
 
 
 def test_shares_are_those_of_the_table(project: Path) -> None:
     """Yes of a in half of its samples decides all, as b always says yes."""
-    found = probed(project, "one")
-    assert found.crossed
-    assert found.crossed.own == pytest.approx({"a": 1.0, "b": 0.0})
-    assert found.solved
-    assert found.solved.mean == 0.5
-    assert "`b` has no influence on the reward (0.0% of its variance)" in "\n".join(found.advice)
+    result = probed(project, "one")
+    assert result.crossed
+    assert result.crossed.own == pytest.approx({"a": 1.0, "b": 0.0})
+    assert result.solved
+    assert result.solved.mean == 0.5
+    assert "`b` has no influence on the reward (0.0% of its variance)" in "\n".join(result.advice)
 
 
 def test_nothing_is_solved_by_any_pair(project: Path) -> None:
-    found = probed(project, "never", "--tasks", "2")
-    assert len(found.tasks) == 2
-    told = "\n".join(found.advice)
-    assert "the best of 16 combinations solves none of 2 tasks" in told
-    assert "2 of 2 groups are dead" in told
-    assert "the intervals are wide with 2 tasks" in told
+    result = probed(project, "never", "--tasks", "2")
+    assert len(result.tasks) == 2
+    message = "\n".join(result.advice)
+    assert "the best of 16 combinations solves none of 2 tasks" in message
+    assert "2 of 2 groups are dead" in message
+    assert "the intervals are wide with 2 tasks" in message
 
 
 def test_a_sequential_team_says_what_cannot_be_crossed(project: Path) -> None:
-    found = probed(project, "apart", "--set", "team.protocol=sequential")
-    assert found.crossed
-    assert found.crossed.forms == {"a": "alone", "b": "swapped"}
-    assert found.best
-    assert found.best.combinations is None
-    told = "\n".join(found.advice)
-    assert "`a` cannot be crossed in the protocol 'sequential'" in told
-    assert "`b` sees teammates' answers" in told
+    result = probed(project, "apart", "--set", "team.protocol=sequential")
+    assert result.crossed
+    assert result.crossed.forms == {"a": "alone", "b": "swapped"}
+    assert result.best
+    assert result.best.combinations is None
+    message = "\n".join(result.advice)
+    assert "`a` cannot be crossed in the protocol 'sequential'" in message
+    assert "`b` sees teammates' answers" in message
 
 
 def test_models_without_weights_take_part_and_are_named(project: Path) -> None:
-    told = probed(project, "one").advice
+    message = probed(project, "one").advice
     assert "`a` takes part but cannot be trained: its engine 'models.py:one' has no weights" in (
-        "\n".join(told)
+        "\n".join(message)
     )
 
 
@@ -172,14 +171,6 @@ def test_json_ends_with_the_probe(project: Path) -> None:
     last = json.loads(out.splitlines()[-1])
     assert last["type"] == "probe.finished"
     assert TeamProbe.model_validate(last).samples == 2
-
-
-def test_the_table_tells_the_same(project: Path) -> None:
-    engine = ["--set", "model={engine: 'models.py:apart'}"]
-    out = collab("probe", "pair", "-t", "words", "-n", "4", *engine).stdout
-    assert "dead groups, crossed" in out
-    assert "0 of 6" in out
-    assert "best of 16 combinations, solved" in out
 
 
 def test_one_agent_alone_has_nothing_to_be_crossed_with(project: Path) -> None:
@@ -244,7 +235,7 @@ def test_where_nothing_is_wrong_it_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"failed": 5, "failure": "ModelError: gone"}, "5 of 40 episodes failed"),
         ({"mean": share(3.7)}, "already 92% of the maximum"),
@@ -256,8 +247,8 @@ def test_where_nothing_is_wrong_it_says_so() -> None:
          "the best of 4 samples solves none of"),
     ],
 )  # fmt: skip
-def test_each_sentence_has_its_threshold(changed: dict[str, Any], told: str) -> None:
-    assert told in "\n".join(advice_on(healthy(**changed)))
+def test_each_sentence_has_its_threshold(changed: dict[str, Any], message: str) -> None:
+    assert message in "\n".join(advice_on(healthy(**changed)))
 
 
 def test_who_decides_is_told_once() -> None:

@@ -9,10 +9,9 @@ from statistics import fmean, stdev
 import pytest
 from support.report_runs import make_training
 
-from collab.report.cohorts import cohorts_of
-from collab.report.panels import FAMILIES, MOST_POINTS, Panel, training_panels
+from collab.report.panels import MOST_POINTS, Panel, training_panels
 from collab.report.report import make_report
-from collab.report.runs import Run, read_all, read_run
+from collab.report.runs import Run, cohorts_of, read_all, read_run
 
 
 def named(panels: list[Panel], title: str) -> Panel:
@@ -124,27 +123,6 @@ def test_shares_end_where_one_seed_does() -> None:
     assert (series.x, series.y) == ([1.0, 2.0], [1.0, 1.0])
 
 
-def test_tokens_outside_the_support_and_mismatch_are_drawn_and_explained() -> None:
-    rows = [{"agent/aux/outside_support": n / 1000, "mismatch": n / 100} for n in range(3)]
-    panels = panels_of(run_of(rows))
-    outside = named(panels, "Tokens outside the support")
-    assert (outside.unit, outside.series[0].y) == ("share", [0.0, 0.001, 0.002])
-    assert "because of rounding" in outside.note
-    assert (
-        "sampler's and the trainer's"
-        in named(panels, "Sampler against trainer, nats per token").note
-    )
-
-
-def test_who_decides_the_reward_is_drawn() -> None:
-    rows = [{"credit/aux/own": 0.2, "credit/main/own": 0.6, "credit/interaction": 0.2}] * 3
-    panels = panels_of(run_of([{**row, "credit/aux/influence": 0.4} for row in rows]))
-    own = named(panels, "Share of the reward that an agent's own responses decide")
-    assert [series.y for series in own.series] == [[0.2] * 3, [0.6] * 3]
-    assert "variance within a task" in own.note
-    assert named(panels, "Influence on the reward").series[0].y == [0.4] * 3
-
-
 def test_long_curves_are_averaged_and_smoothed() -> None:
     run = run_of([{"tokens_per_second": float(n % 2)} for n in range(2000)])
     panel = named(panels_of(run), "Tokens per second")
@@ -176,12 +154,12 @@ def test_held_out_points_have_intervals(trained: Path) -> None:
 def test_axes_end_where_values_do(trained: Path) -> None:
     """A return lives in 0 to its maximum, a share in 0 to 1, points in 0 to their weight."""
     panels = make_report(read_all([trained])).panels
-    found = {panel.title: panel.most for panel in panels}
-    assert found["Joint return, held out"] == found["Joint return in training"] == 4.0
-    assert found["Solved, held out"] == 1.0
-    assert found["Reward by turn"] == 2.0
-    assert found["tests"] == 1.0
-    assert found["Length of a response, tokens"] is None
+    result = {panel.title: panel.most for panel in panels}
+    assert result["Joint return, held out"] == result["Joint return in training"] == 4.0
+    assert result["Solved, held out"] == 1.0
+    assert result["Reward by turn"] == 2.0
+    assert result["tests"] == 1.0
+    assert result["Length of a response, tokens"] is None
 
 
 def test_what_goes_beyond_a_bound_is_not_cut() -> None:
@@ -214,14 +192,3 @@ def test_alarms_are_shown(tmp_path: Path) -> None:
     metrics.write_text(metrics.read_text().replace('"groups/dead": 0.0', '"groups/dead": 1.0'))
     alarms = make_report(read_all([path])).alarms
     assert [alarm.step for alarm in alarms if "of the groups are dead" in alarm.text] == [10]
-
-
-@pytest.mark.parametrize(
-    "key",
-    ["agent/aux/length", "agent/aux/entropy", "agent/aux/kl", "agent/aux/truncated",
-     "gradient_norm/aux", "episodes/dropped", "groups/dead", "hack_suspects", "time/update",
-     "agent/aux/clipped", "agent/aux/outside_support", "mismatch", "part/tests", "reward/turn_2",
-     "scheme/wrapper", "return/mean"],
-)  # fmt: skip
-def test_every_metric_of_the_trainer_has_its_panel(key: str) -> None:
-    assert [family for family in FAMILIES if family.match(key) is not None]

@@ -9,8 +9,8 @@ from statistics import fmean
 import pytest
 from support.report_runs import make_episode, make_run, make_training, page_of
 
-from collab.evaluation.results import Estimate
-from collab.report.opening import OpeningCard, PlotRow, in_words, make_plot
+from collab.evaluation.table import ResultTable, estimate
+from collab.report.opening import in_words
 from collab.report.report import HtmlReport, make_report
 from collab.report.runs import read_all, read_run
 
@@ -19,14 +19,9 @@ def report_of(*folders: Path) -> HtmlReport:
     return make_report(read_all(folders))
 
 
-def value(mean: float, low: float | None = None, high: float | None = None) -> Estimate:
-    ends = (mean if end is None else end for end in (low, high))
-    return Estimate(mean=mean, low=next(ends), high=next(ends), tasks=1)
-
-
-def card(report: HtmlReport, title: str) -> OpeningCard:
-    [found] = [card for card in report.opening.cards if card.title == title]
-    return found
+def opened(report: HtmlReport, title: str) -> ResultTable:
+    [table] = [table for table in report.opening.tables if table.title.startswith(title)]
+    return table
 
 
 def rewrite(folder: Path, **of_task: float) -> None:
@@ -47,24 +42,21 @@ def test_training_opens_with_before_and_after(trained: Path) -> None:
     assert report.opening.sentence == (
         "The team solves 100 % of held-out problems, 25 % before (6 problems, 4 samples each)."
     )
-    solved = card(report, "Solved, held out")
-    assert (solved.before, solved.after, solved.tone) == ("25.0 %", "100.0 %", "good")
+    _, before, after, gain = opened(report, "Solved, held out").rows[0]
+    assert (before.text, after.text, gain.tone) == ("25.0 %", "100.0 %", "good")
 
 
 def test_gains_are_paired_and_of_the_maximum(trained: Path) -> None:
     first, last = read_run(trained).evaluations
     gain = fmean(last.sampled[t].joint_return - first.sampled[t].joint_return for t in last.sampled)
-    found = card(report_of(trained), "Return, held out")
-    assert found.most == "4.00"
-    assert found.gain.startswith(f"{gain:+.2f} (")
-    [plot] = found.plots
-    assert [line.label for line in plot.rows] == ["sampled", "greedy"]
-    assert [mark.before for mark in plot.rows[0].marks] == [True, False]
-    assert plot.ticks[-1].text == "4"
-    before, after = plot.rows[0].interval.split(" → ")
-    low, high = map(float, before.split(" to "))
+    table = opened(report_of(trained), "Return, held out")
+    assert table.title.endswith("of 4.00")
+    assert [row[0].text for row in table.rows] == ["sampled", "greedy"]
+    _, before, after, seen = table.rows[0]
+    assert seen.text == f"{gain:+.2f}"
+    low, high = map(float, before.interval.split(" to "))
     assert low < fmean(first.sampled[t].joint_return for t in last.sampled) < high
-    assert after != before
+    assert after.interval != before.interval
 
 
 def test_a_difference_that_may_be_chance_says_so(trained: Path) -> None:
@@ -75,15 +67,14 @@ def test_a_difference_that_may_be_chance_says_so(trained: Path) -> None:
     assert report_of(trained).opening.sentence.endswith("; the difference may be chance.")
 
 
-def test_several_recipes_are_rows_of_one_plot(tmp_path: Path) -> None:
+def test_several_recipes_are_rows_of_one_table(tmp_path: Path) -> None:
     folders = [make_training(tmp_path / "a"), make_training(tmp_path / "b", rate=3e-4)]
     rewrite(folders[1], solved=0.9)
     report = report_of(*folders)
     assert report.opening.sentence.startswith("With learning_rate 0.0003, the team solves 90 %")
-    [plot] = card(report, "Solved, held out").plots
+    rows = [row[0].text for row in opened(report, "Solved, held out").rows]
     labels = [f"learning_rate {rate}, {mode}" for rate in ("0.0001", "0.0003")
               for mode in ("sampled", "greedy")]  # fmt: skip
-    rows = [line.label for line in plot.rows]
     assert set(rows) <= {*labels, *(label.partition(",")[0] for label in labels)}
 
 
@@ -92,34 +83,33 @@ def test_training_without_held_out_problems_tells_its_own_returns(trained: Path)
     lines = [line for line in file.read_text().splitlines() if "step.finished" in line]
     file.write_text("\n".join(lines) + "\n")
     report = report_of(trained)
-    assert report.opening.cards == []
+    assert report.opening.tables == []
     assert report.opening.sentence == (
         "In training the team earns 4.00 of 4.00 in step 8, 2.25 in step 1; no held-out evaluation,"
         " so no before/after comparison."
     )
 
 
-def test_runs_are_rows_of_one_plot(played: Path, tmp_path: Path) -> None:
+def test_runs_are_columns_of_one_table(played: Path, tmp_path: Path) -> None:
     episodes = [make_episode(n, task=f"numbers/{n}", group=n, skill=1.0) for n in range(4)]
     report = report_of(played, make_run(tmp_path / "other", episodes))
     assert report.opening.sentence.startswith("other solves 100 % of the problems, played ")
-    assert card(report, "Return").most == "4.00"
-    [plot] = card(report, "Solved").plots
-    assert [line.label for line in plot.rows] == ["played", "other"]
-    other = plot.rows[1]
-    low, high = other.interval.split(" to ")
-    assert (other.text, high) == ("100.0 %", "100.0")
-    assert float(low) < 90
-    assert other.marks[0].at == 100.0
+    table = opened(report, "Results")
+    assert table.columns == ["", "played", "other"]
+    rows = {row[0].text: row[2] for row in table.rows}
+    assert rows["return at most"].text == "4.00"
+    assert rows["solved %"].text.startswith("100.0 [")
+    assert rows["solved %"].whisker[0] < 90
+    assert rows["solved %"].whisker[1:] == (100.0, 100.0)
 
 
 def test_a_run_of_one_problem_says_how_often_it_was_solved(tmp_path: Path) -> None:
     one = [make_episode(1, skill=0.0)]
     several = [make_episode(n, sample=n, skill=1.0) for n in range(3)]
-    told = [report_of(make_run(tmp_path / name, episodes)).opening.sentence
+    message = [report_of(make_run(tmp_path / name, episodes)).opening.sentence
             for name, episodes in (("one", one), ("several", several))]  # fmt: skip
-    assert told[0].startswith("The team does not solve numbers/0; return ")
-    assert told[1] == "The team solves numbers/0 in 3 of 3 samples; mean return 4.00 of 4.00."
+    assert message[0].startswith("The team does not solve numbers/0; return ")
+    assert message[1] == "The team solves numbers/0 in 3 of 3 samples; mean return 4.00 of 4.00."
 
 
 def test_runs_of_different_problems_say_so(played: Path, tmp_path: Path) -> None:
@@ -133,7 +123,8 @@ def test_the_largest_return_counts_turns_that_were_not_played(played: Path, tmp_
         for episode in read_run(played).episodes
     ]
     report = report_of(make_run(tmp_path / "early", early))
-    assert card(report, "Return").most == "6.00"
+    rows = {row[0].text: row[1].text for row in opened(report, "Results").rows}
+    assert rows["return at most"] == "6.00"
 
 
 def test_the_page_opens_with_the_sentence_and_folds_the_settings(
@@ -153,19 +144,7 @@ def test_shares_in_a_sentence(value: float, text: str) -> None:
     assert in_words(value, "share") == text
 
 
-def test_zero_is_marked_in_differences() -> None:
-    rows = [PlotRow("b", [value(0.2, 0.1, 0.3)], "+20 %"), PlotRow("c", [value(-0.1)], "-10 %")]
-    plot = make_plot("Difference from a", rows, "share", change=True)
-    assert plot.zero is not None
-    assert 0 < plot.zero < plot.rows[0].marks[0].low
-    assert plot.rows[1].marks[0].at < plot.zero
-    assert make_plot("Difference from a", rows[:1], "share", change=True).zero == 0.0
-
-
-def test_all_rows_are_on_one_scale_up_to_the_maximum() -> None:
-    rows = [PlotRow("a", [value(1.0)], "1"), PlotRow("b", [value(3.0, 2.0, 5.0)], "3")]
-    plot = make_plot("Return", rows, "points", 5.0)
-    assert [line.marks[0].at for line in plot.rows] == [20.0, 60.0]
-    assert (plot.rows[1].marks[0].low, plot.rows[1].marks[0].high) == (40.0, 100.0)
-    assert plot.zero is None
-    assert plot.rows[1].in_words == "b: 3"
+def test_whiskers_are_drawn_up_to_the_maximum_and_changes_around_zero() -> None:
+    assert estimate(3.0, (2.0, 5.0), "points", most=5.0).whisker == (40.0, 60.0, 100.0)
+    assert estimate(0.0, (-0.5, 2.0), "share", change=True, most=1.0).whisker == (25.0, 50.0, 100.0)
+    assert estimate(3.0, (2.0, 5.0), "points").whisker == ()

@@ -13,14 +13,6 @@ from collab.report.report import make_report
 from collab.report.runs import read_all, read_run
 
 
-def test_a_whole_run(played: Path) -> None:
-    run = read_run(played)
-    assert (run.name, run.status, len(run.episodes)) == ("played", "done", 8)
-    assert run.recipe["team"]["join"] == "python"
-    assert run.complaints == []
-    assert not run.is_training
-
-
 def test_a_training_run(trained: Path) -> None:
     run = read_run(trained)
     assert run.is_training

@@ -34,11 +34,6 @@ def test_captions_say_what_kind_of_interval_it_is(trained: Path, played: Path) -
     assert "Bayesian" in METHOD
 
 
-def test_returns_are_shown_with_their_largest(trained: Path) -> None:
-    told = {table.title: table.note for table in make_report(read_all([trained])).tables}
-    assert "Mean returns of at most 4.00" in told["Problem by problem"]
-
-
 def test_an_episode_that_was_solved_early_says_so(played: Path) -> None:
     texts = Texts(1000)
     [first, *_] = read_run(played).episodes

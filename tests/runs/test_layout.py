@@ -10,10 +10,6 @@ PACKAGE = Path(collab.__file__).parent
 FILES = {value for name, value in vars(layout).items() if name.isupper() and "." in value[1:]}
 
 
-def test_the_layout_names_files() -> None:
-    assert {"recipe.yaml", "run.json", "episodes.jsonl", "metrics.jsonl", "eval.json"} <= FILES
-
-
 def test_names_of_files_stand_once() -> None:
     again = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}: {node.value}"

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-import openai
 import pytest
-from support.served import DUO, SOLO, Server, Talker, recipe
+from support.served import CHAT, DUO, SOLO, Server, Talker, recipe
 
 from collab.models import Progress, Request
 from collab.models.base import Batching
-from collab.models.local.engine import TransformersEngine
-from collab.recipe.model import TransformersModel
 from collab.records import Action
 from collab.serving.settings import Settings
 
-PATH = "/v1/chat/completions"
 REVISED = {"agents": {"one": {"prompt": "{{ task.prompt }}", "revise": "Again."}}, "turns": 2}
 
 
@@ -47,7 +41,7 @@ class Slow(Talker):
 async def ask_all(server: Server, texts: Sequence[str], **more: Any) -> list[httpx.Response]:
     async with httpx.AsyncClient(base_url=server.url, timeout=600) as client:
         bodies = [{"messages": [{"role": "user", "content": text}], **more} for text in texts]
-        return await asyncio.gather(*(client.post(PATH, json=body) for body in bodies))
+        return await asyncio.gather(*(client.post(CHAT, json=body) for body in bodies))
 
 
 def test_fifty_at_once_are_answered_in_a_few_batches() -> None:
@@ -58,22 +52,6 @@ def test_fifty_at_once_are_answered_in_a_few_batches() -> None:
     for text, answer in zip(texts, answers, strict=True):
         assert text in answer.json()["choices"][0]["message"]["content"]
     assert sum(model.batches) == 100, "two agents"
-    assert len(model.batches) <= 12
-
-
-def test_openai_clients_on_threads_share_batches() -> None:
-    model = Slow()
-    with Server(recipe(SOLO), model=model) as server, ThreadPoolExecutor(16) as pool:
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0)
-
-        def ask(number: int) -> str | None:
-            user: Any = {"role": "user", "content": f"No. {number}"}
-            answer = client.chat.completions.create(model="solo", messages=[user])
-            return answer.choices[0].message.content
-
-        with client:
-            said = list(pool.map(ask, range(48)))
-    assert said == [f"one says: No. {number}\n" for number in range(48)]
     assert len(model.batches) <= 12
 
 
@@ -108,12 +86,12 @@ def test_who_leaves_a_batch_leaves_the_others_their_answers() -> None:
 
             async def ask(text: str) -> httpx.Response:
                 user = {"role": "user", "content": text}
-                return await client.post(PATH, json={"model": "solo", "messages": [user]})
+                return await client.post(CHAT, json={"model": "solo", "messages": [user]})
 
             first = asyncio.create_task(ask("first"))
             await become(lambda: model.batches == [1])
             leaves, stays = asyncio.create_task(ask("a")), asyncio.create_task(ask("b"))
-            await become(lambda: server.app.service.lanes.running == 3)  # type: ignore[union-attr]
+            await become(lambda: server.lanes.running == 3)
             model.go()
             await become(lambda: model.batches == [1, 2])
             leaves.cancel()
@@ -136,7 +114,7 @@ def test_a_batch_that_nobody_waits_for_is_cancelled() -> None:
         for _ in range(2):  # the model is free for the next one
             with pytest.raises(httpx.ReadTimeout):
                 httpx.post(
-                    f"{server.url}{PATH}",
+                    f"{server.url}{CHAT}",
                     json={"model": "duo", "messages": [{"role": "user", "content": "x"}]},
                     timeout=0.3,
                 )
@@ -159,18 +137,4 @@ def test_a_batch_that_fails_is_a_failure_of_each_and_not_of_the_next() -> None:
 
 def test_defaults_are_those_of_a_run() -> None:
     with Server(recipe(SOLO, concurrency=7), model=Slow()) as server:
-        assert server.app.service.lanes.places == 7 + Settings().queue  # type: ignore[union-attr]
-
-
-@pytest.mark.slow
-def test_fifty_at_once_get_an_answer_of_the_default_model() -> None:
-    engine = TransformersEngine(TransformersModel(name="smollm2-135m"))
-    engine.load()
-    began = time.monotonic()
-    brief = recipe(DUO, sampling={"max_new_tokens": 48})
-    with Server(brief, model=engine) as server:
-        texts = [f"Say the number {number}." for number in range(50)]
-        answers = asyncio.run(ask_all(server, texts, model="duo"))
-    print(f"50 requests took {time.monotonic() - began:.1f} s")
-    assert [answer.status_code for answer in answers] == [200] * 50
-    asyncio.run(engine.aclose())
+        assert server.lanes.places == 7 + Settings().queue

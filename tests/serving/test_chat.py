@@ -24,7 +24,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as made:
+    with server.client() as made:
         yield made
 
 
@@ -45,18 +45,18 @@ def test_the_joint_answer_is_the_content(client: openai.OpenAI) -> None:
 
 def test_what_each_agent_wrote_is_told(client: openai.OpenAI) -> None:
     made = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
-    told = (made.model_extra or {})["collab"]
-    assert (told["team"], told["seed"], told["warnings"]) == ("duo", 3, [])
-    assert [(a["name"], a["turn"], a["text"]) for a in told["agents"]] == [
+    reason = (made.model_extra or {})["collab"]
+    assert (reason["team"], reason["seed"], reason["warnings"]) == ("duo", 3, [])
+    assert [(a["name"], a["turn"], a["text"]) for a in reason["agents"]] == [
         ("aux", 0, AUX),
         ("main", 0, MAIN),
     ]
-    assert told["agents"][1]["artefact"] == MAIN
+    assert reason["agents"][1]["artefact"] == MAIN
     assert made.usage
     words = len(AUX.split(" ")) + len(MAIN.split(" "))
     assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (14, words)
     assert made.usage.total_tokens == 14 + words
-    assert sum(a["usage"]["completion_tokens"] for a in told["agents"]) == words
+    assert sum(a["usage"]["completion_tokens"] for a in reason["agents"]) == words
 
 
 @pytest.mark.parametrize("model", ["duo", "solo"])
@@ -95,21 +95,21 @@ def test_the_bytes_of_a_stream(server: Server) -> None:
     assert answer.headers["x-accel-buffering"] == "no"
     events = answer.text.split("\n\n")
     assert events[-2:] == ["data: [DONE]", ""]
-    told = [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
-    assert [one["choices"][0]["delta"] for one in told] == [
+    reason = [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
+    assert [one["choices"][0]["delta"] for one in reason] == [
         {"role": "assistant", "content": ""},
         {"content": "one"},
         {"content": " says:"},
         {"content": "\n"},
         {},
     ]
-    assert told[-1]["choices"][0]["finish_reason"] == "length"
-    assert {one["object"] for one in told} == {"chat.completion.chunk"}
-    assert len({one["id"] for one in told}) == 1
+    assert reason[-1]["choices"][0]["finish_reason"] == "length"
+    assert {one["object"] for one in reason} == {"chat.completion.chunk"}
+    assert len({one["id"] for one in reason}) == 1
 
 
 def test_a_limit_of_tokens_is_each_agents_and_only_lowers_it(server: Server) -> None:
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+    with server.client() as client:
         cut = client.chat.completions.create(model="duo", messages=ASKED, max_tokens=2)
         client.chat.completions.create(model="duo", messages=ASKED, max_completion_tokens=10**6)
     assert cut.choices[0].finish_reason == "length"
@@ -126,14 +126,13 @@ def test_settings_that_are_not_followed_are_noted(client: openai.OpenAI) -> None
 
 
 def test_a_server_may_let_requests_choose_the_temperature() -> None:
-    with Server(recipe(SOLO), allow_sampling=True) as server:
-        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
-            client.chat.completions.create(model="solo", messages=ASKED, temperature=0.1)
+    with Server(recipe(SOLO), allow_sampling=True) as server, server.client() as client:
+        client.chat.completions.create(model="solo", messages=ASKED, temperature=0.1)
         assert server.model.asked[0].sampling.temperature == 0.1
 
 
 def test_the_same_seed_asks_the_same(server: Server) -> None:
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+    with server.client() as client:
         for seed in (5, 5, 6):
             client.chat.completions.create(model="solo", messages=ASKED, seed=seed)
     seeds = [request.seed for request in server.model.asked[-3:]]
@@ -142,7 +141,7 @@ def test_the_same_seed_asks_the_same(server: Server) -> None:
 
 def test_system_messages_stand_before_the_text(server: Server) -> None:
     messages: list[Any] = [{"role": "system", "content": "Be short."}, *ASKED]
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+    with server.client() as client:
         client.chat.completions.create(model="solo", messages=messages)
     [message] = server.model.asked[-1].messages
     assert message.content == "Be short.\n\nWhat is two and two?"
@@ -162,9 +161,8 @@ def test_a_conversation_is_refused_unless_it_has_a_place(client: openai.OpenAI) 
 
 
 def test_a_conversation_may_be_joined() -> None:
-    with Server(recipe(SOLO), history="join") as server:
-        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
-            client.chat.completions.create(model="solo", messages=EARLIER)
+    with Server(recipe(SOLO), history="join") as server, server.client() as client:
+        client.chat.completions.create(model="solo", messages=EARLIER)
         [message] = server.model.asked[0].messages
     assert message.content == "User: Hello.\n\nAssistant: Good day.\n\nWhat is two and two?"
 
@@ -172,19 +170,15 @@ def test_a_conversation_may_be_joined() -> None:
 def test_a_template_may_read_the_conversation() -> None:
     prompt = "{% for said in task.conversation %}{{ said.content }} {% endfor %}{{ task.prompt }}"
     team = {**SOLO, "agents": {"one": {"prompt": prompt}}}
-    with Server(recipe(team)) as server:
-        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
-            client.chat.completions.create(model="solo", messages=EARLIER)
+    with Server(recipe(team)) as server, server.client() as client:
+        client.chat.completions.create(model="solo", messages=EARLIER)
         [message] = server.model.asked[0].messages
     assert message.content == "Hello. Good day. What is two and two?"
 
 
 def test_fields_beside_the_text() -> None:
     team = {**SOLO, "agents": {"one": {"prompt": "{{ task.prompt }} in {{ task.language }}"}}}
-    with (
-        Server(recipe(team)) as server,
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client,
-    ):
+    with Server(recipe(team)) as server, server.client() as client:
         given = {"collab": {"fields": {"language": "Welsh"}}}
         made = client.chat.completions.create(model="solo", messages=ASKED, extra_body=given)
         assert made.choices[0].message.content == "one says: What is two and two? in Welsh\n"
@@ -195,27 +189,20 @@ def test_fields_beside_the_text() -> None:
 
 def test_the_only_field_takes_the_text() -> None:
     team = {**SOLO, "agents": {"one": {"prompt": "Say {{ task.word }}."}}}
-    with (
-        Server(recipe(team)) as server,
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client,
-    ):
+    with Server(recipe(team)) as server, server.client() as client:
         made = client.chat.completions.create(model="solo", messages=ASKED)
     assert made.choices[0].message.content == "one says: Say What is two and two?.\n"
 
 
 def test_adapters_of_the_agents_answer() -> None:
     agents = {name: {**spec, "adapter": f"/a/{name}"} for name, spec in DUO["agents"].items()}  # type: ignore[attr-defined]
-    with Server(recipe({**DUO, "agents": agents})) as server:
-        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
-            client.chat.completions.create(model="duo", messages=ASKED)
+    with Server(recipe({**DUO, "agents": agents})) as server, server.client() as client:
+        client.chat.completions.create(model="duo", messages=ASKED)
         assert [r.adapter for r in server.model.asked] == ["/a/aux", "/a/main"]
 
 
 def test_details_may_be_left_out() -> None:
-    with (
-        Server(recipe(DUO), details=False) as server,
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client,
-    ):
+    with Server(recipe(DUO), details=False) as server, server.client() as client:
         made = client.chat.completions.create(model="duo", messages=ASKED)
         chunks = list(client.chat.completions.create(model="duo", messages=ASKED, stream=True))
     assert "collab" not in (made.model_extra or {})
@@ -223,10 +210,7 @@ def test_details_may_be_left_out() -> None:
 
 
 def test_a_failed_episode_is_an_error_and_says_nothing_of_the_machine() -> None:
-    with (
-        Server(recipe(DUO), model=Talker(fails="ModelError")) as server,
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client,
-    ):
+    with Server(recipe(DUO), model=Talker(fails="ModelError")) as server, server.client() as client:
         for stream in (False, True):
             with pytest.raises(openai.InternalServerError) as caught:
                 client.chat.completions.create(model="duo", messages=ASKED, stream=stream)
@@ -236,10 +220,8 @@ def test_a_failed_episode_is_an_error_and_says_nothing_of_the_machine() -> None:
 
 def test_a_given_prefix_is_told_first() -> None:
     given = {**SOLO, "agents": {"one": {**SOLO["agents"]["one"], "prefix": "Well,"}}}
-    with Server(recipe(given)) as server:
-        base = f"{server.url}/v1"
-        with openai.OpenAI(base_url=base, api_key="none", max_retries=0) as client:
-            chunks = list(client.chat.completions.create(model="solo", messages=ASKED, stream=True))
+    with Server(recipe(given)) as server, server.client() as client:
+        chunks = list(client.chat.completions.create(model="solo", messages=ASKED, stream=True))
     contents = [c.choices[0].delta.content or "" for c in chunks if c.choices]
     assert contents[:3] == ["", "Well,one", " says:"]
     assert "".join(contents) == "Well,one says: What is two and two?\n"

@@ -12,7 +12,7 @@ import openai
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.served import DUO, SOLO, Server, recipe
+from support.served import DUO, SOLO, Server, error, recipe
 
 USER = {"role": "user", "content": "Hello."}
 KEY = "a-key-of-this-server"
@@ -33,12 +33,6 @@ def http(server: Server) -> Iterator[httpx.Client]:
 
 def chat(http: httpx.Client, **body: Any) -> httpx.Response:
     return http.post("/v1/chat/completions", json={"model": "duo", "messages": [USER], **body})
-
-
-def error(answer: httpx.Response) -> tuple[int, str | None, str | None]:
-    told = answer.json()["error"]
-    assert set(told) == {"message", "type", "param", "code"}
-    return answer.status_code, told["code"], told["param"]
 
 
 @pytest.mark.parametrize(
@@ -146,10 +140,10 @@ def test_every_path_asks_for_the_key(server: Server, path: str, sent: str | None
 def test_health_asks_for_none_and_any_of_the_keys_opens(server: Server) -> None:
     assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
     for key in (KEY, "another-key"):
-        with openai.OpenAI(base_url=f"{server.url}/v1", api_key=key) as client:
+        with server.client(key) as client:
             assert len(list(client.models.list())) == 2
     with (
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong") as client,
+        server.client("wrong") as client,
         pytest.raises(openai.AuthenticationError),
     ):
         client.models.list()
@@ -239,9 +233,9 @@ KEYS = [
     body=JSON | st.dictionaries(st.sampled_from(KEYS), JSON),
 )
 def test_no_json_brings_the_server_down(http: httpx.Client, path: str, body: Any) -> None:
-    told = json.dumps({"model": "duo", **body} if isinstance(body, dict) else body)
+    reason = json.dumps({"model": "duo", **body} if isinstance(body, dict) else body)
     kind = {"content-type": "application/json"}
-    answer = http.post(f"/v1/{path}", content=told, headers=kind)
+    answer = http.post(f"/v1/{path}", content=reason, headers=kind)
     if path == "responses" and isinstance(body, dict) and isinstance(body.get("input"), str):
         assert answer.status_code < 500  # it may be a request after all
         return

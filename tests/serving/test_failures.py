@@ -8,19 +8,9 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from support.served import DUO, SOLO, Server, Talker, recipe
+from support.served import DUO, SOLO, Server, Talker, error, recipe
 
 USER = {"role": "user", "content": "Hello."}
-
-
-def chat(http: httpx.Client, **body: Any) -> httpx.Response:
-    return http.post("/v1/chat/completions", json={"model": "duo", "messages": [USER], **body})
-
-
-def error(answer: httpx.Response) -> tuple[int, str | None, str | None]:
-    told = answer.json()["error"]
-    assert set(told) == {"message", "type", "param", "code"}
-    return answer.status_code, told["code"], told["param"]
 
 
 @pytest.mark.parametrize(
@@ -34,11 +24,8 @@ def error(answer: httpx.Response) -> tuple[int, str | None, str | None]:
 )
 @pytest.mark.parametrize("stream", [False, True])
 def test_failures_of_an_episode(fails: str, status: int, reason: str, stream: bool) -> None:
-    with (
-        Server(recipe(DUO), model=Talker(fails=fails)) as server,
-        httpx.Client(base_url=server.url) as client,
-    ):
-        answer = chat(client, stream=stream)
+    with Server(recipe(DUO), model=Talker(fails=fails)) as server:
+        answer = server.ask(model="duo", stream=stream)
         assert error(answer)[:2] == (status, reason)
         assert "secret" not in answer.text
         assert ("retry-after" in answer.headers) == (status == 503)
@@ -46,11 +33,8 @@ def test_failures_of_an_episode(fails: str, status: int, reason: str, stream: bo
 
 def test_an_episode_that_takes_too_long() -> None:
     talker = Talker(holding=True)
-    with (
-        Server(recipe(SOLO), model=talker, seconds=0.3) as server,
-        httpx.Client(base_url=server.url) as client,
-    ):
-        assert error(chat(client, model="solo"))[:2] == (504, "timeout")
+    with Server(recipe(SOLO), model=talker, seconds=0.3) as server:
+        assert error(server.ask())[:2] == (504, "timeout")
         assert (talker.cancelled, talker.under_way) == (1, 0)
 
 
@@ -72,15 +56,15 @@ def test_a_streamed_text_that_is_not_the_records_is_warned_of(
     with Server(recipe(DUO), recipe(SOLO), model=Corrected()) as server:
         text = httpx.post(f"{server.url}/v1/{path}", json=body, timeout=20).text
     events = [line.removeprefix("data: ") for line in text.splitlines() if "warnings" in line]
-    told = json.loads(events[-1])
-    warnings = (told.get("collab") or told["response"]["collab"])["warnings"]
+    message = json.loads(events[-1])
+    warnings = (message.get("collab") or message["response"]["collab"])["warnings"]
     assert any(f"streamed text of {agent} differs from" in warning for warning in warnings)
 
 
 def test_a_stream_that_had_begun_ends_with_an_error() -> None:
     with (
         Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server,
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="x") as client,
+        server.client() as client,
     ):
         asked: Any = {"model": "solo", "messages": [USER], "stream": True}
         chunks = client.chat.completions.create(**asked)

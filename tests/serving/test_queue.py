@@ -23,10 +23,6 @@ def body(text: str = "Hello.", **more: Any) -> dict[str, Any]:
     return {"model": "solo", "messages": [{"role": "user", "content": text}], **more}
 
 
-def ask(server: Server, text: str = "Hello.", **more: Any) -> httpx.Response:
-    return httpx.post(f"{server.url}/v1/chat/completions", json=body(text, **more), timeout=20)
-
-
 def until(true: Callable[[], bool], seconds: float = 10) -> None:
     end = time.monotonic() + seconds
     while not true():
@@ -40,18 +36,17 @@ def test_the_third_of_two_is_sent_away_and_the_order_is_kept() -> None:
         Server(recipe(SOLO), model=talker, concurrency=1, queue=1) as server,
         ThreadPoolExecutor() as pool,
     ):
-        lanes = server.app.service.lanes  # type: ignore[union-attr]
-        first = pool.submit(ask, server, "first")
-        until(lambda: lanes.running == 1)
-        second = pool.submit(ask, server, "second", stream=True)
-        until(lambda: lanes.waiting == 1)
-        third = ask(server, "third")
+        first = pool.submit(server.ask, "first")
+        until(lambda: server.lanes.running == 1)
+        second = pool.submit(server.ask, "second", stream=True)
+        until(lambda: server.lanes.waiting == 1)
+        third = server.ask("third")
         assert third.status_code == 429
         assert third.json()["error"]["code"] == "rate_limit_exceeded"
         assert int(third.headers["retry-after"]) >= 1
         talker.go()
         assert (first.result().status_code, second.result().status_code) == (200, 200)
-        until(lambda: lanes.is_idle)
+        until(lambda: server.lanes.is_idle)
         assert [request.messages[0].content for request in talker.asked] == ["first", "second"]
 
 
@@ -79,7 +74,7 @@ def test_an_episode_ends_when_its_client_leaves(when: str) -> None:
         asyncio.run(asyncio.wait_for(leave(), 20))
         until(lambda: talker.under_way == 0, 2)
         assert talker.cancelled == 2
-        until(lambda: server.app.service.lanes.is_idle, 2)  # type: ignore[union-attr]
+        until(lambda: server.lanes.is_idle, 2)
 
 
 def test_who_leaves_the_queue_is_forgotten() -> None:
@@ -88,12 +83,11 @@ def test_who_leaves_the_queue_is_forgotten() -> None:
         Server(recipe(SOLO), model=talker, concurrency=1, queue=1) as server,
         ThreadPoolExecutor() as pool,
     ):
-        lanes = server.app.service.lanes  # type: ignore[union-attr]
-        first = pool.submit(ask, server)
-        until(lambda: lanes.running == 1)
+        first = pool.submit(server.ask)
+        until(lambda: server.lanes.running == 1)
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{server.url}/v1/chat/completions", json=body(), timeout=0.3)
-        until(lambda: lanes.waiting == 0)
+        until(lambda: server.lanes.waiting == 0)
         talker.go()
         assert first.result().status_code == 200
         assert len(talker.asked) == 1
@@ -121,10 +115,10 @@ def test_what_is_under_way_ends_before_the_server_does() -> None:
     with ThreadPoolExecutor() as pool:
         with Server(recipe(SOLO), model=talker, drain=20) as server:
             service = server.app.service  # type: ignore[union-attr]
-            asked = pool.submit(ask, server)
+            asked = pool.submit(server.ask)
             until(lambda: talker.under_way == 1)
             service.drain()
-            refused = ask(server)
+            refused = server.ask()
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
             assert httpx.get(f"{server.url}/ready").status_code == 503
             assert httpx.get(f"{server.url}/health").status_code == 200
@@ -137,7 +131,7 @@ def test_what_takes_too_long_is_cancelled_and_told_so() -> None:
     talker = Talker(holding=True)
     with ThreadPoolExecutor() as pool:
         with Server(recipe(SOLO), model=talker) as server:
-            asked = pool.submit(ask, server)
+            asked = pool.submit(server.ask)
             until(lambda: talker.under_way == 1)
         answer = asked.result()
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "engine_unavailable")
@@ -169,8 +163,8 @@ def test_the_counters_are_prometheus_own() -> None:
 def samples_of(server: Server) -> dict[str, float]:
     """The counters that are about requests, by their line's head."""
     lines = httpx.get(f"{server.url}/metrics").text.splitlines()
-    told = [line.removeprefix("collab:").rsplit(" ", 1) for line in lines if line[0] != "#"]
-    return {name: float(value) for name, value in told}
+    message = [line.removeprefix("collab:").rsplit(" ", 1) for line in lines if line[0] != "#"]
+    return {name: float(value) for name, value in message}
 
 
 FIRST = 'time_to_first_chunk_seconds_%s{team="solo"}'
@@ -182,18 +176,17 @@ def test_the_first_chunk_is_timed_once_with_the_wait_and_whatever_came_before_it
         Server(recipe(SOLO), model=talker, ping_seconds=0.05, concurrency=1) as server,
         ThreadPoolExecutor() as pool,
     ):
-        lanes = server.app.service.lanes  # type: ignore[union-attr]
-        first = pool.submit(ask, server, "first", stream=True)
-        until(lambda: lanes.running == 1)
-        second = pool.submit(ask, server, "second", stream=True)
-        until(lambda: lanes.waiting == 1)
+        first = pool.submit(server.ask, "first", stream=True)
+        until(lambda: server.lanes.running == 1)
+        second = pool.submit(server.ask, "second", stream=True)
+        until(lambda: server.lanes.waiting == 1)
         time.sleep(0.4)
         talker.go()
         assert ": still working" in first.result().text
         assert second.result().status_code == 200
-        told = samples_of(server)
-        assert told[FIRST % "count"] == 2, "a ping is no chunk"
-        assert told[FIRST % "sum"] >= 0.8, "each of them waited"
+        message = samples_of(server)
+        assert message[FIRST % "count"] == 2, "a ping is no chunk"
+        assert message[FIRST % "sum"] >= 0.8, "each of them waited"
 
 
 def test_words_that_send_nothing_are_no_first_chunk() -> None:
@@ -208,7 +201,7 @@ def test_words_that_send_nothing_are_no_first_chunk() -> None:
             return [action.model_copy(update={"text": f"   {action.text}"})]
 
     with Server(recipe(spaced), model=Spaced(), ping_seconds=60.0) as server:
-        assert "[DONE]" in ask(server, stream=True).text
+        assert "[DONE]" in server.ask(stream=True).text
         assert samples_of(server)[FIRST % "count"] == 1
 
 
@@ -220,7 +213,7 @@ def test_many_at_once_leave_nothing_behind() -> None:
             answers = list(pool.map(lambda _: client.post(url, json=asked), range(40)))
         assert {answer.status_code for answer in answers} == {200}
         assert {answer.text.count("[DONE]") for answer in answers} == {1}
-        until(lambda: server.app.service.lanes.is_idle)  # type: ignore[union-attr]
+        until(lambda: server.lanes.is_idle)
         assert server.model.under_way == 0
 
 
@@ -239,47 +232,8 @@ def test_a_client_that_does_not_read_holds_no_place() -> None:
         Server(recipe(SOLO), model=talker, client_seconds=0.5, concurrency=1, queue=0) as server,
         unread(server),
     ):
-        lanes = server.app.service.lanes  # type: ignore[union-attr]
-        until(lambda: len(talker.asked) == 1 and lanes.is_idle)
-        assert ask(server).status_code == 200
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_client_that_does_not_read_holds_no_connection(
-    stream: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("collab.serving.server._CONNECTIONS", 1)  # and one of the lane
-    monkeypatch.setattr("collab.serving.server._LOOK_SECONDS", 0.2)
-    monkeypatch.setattr("collab.serving.server._KEPT_SECONDS", 1)
-    talker = Talker(fills=4_000_000)
-    with (
-        Server(recipe(SOLO), model=talker, client_seconds=0.3, concurrency=1, queue=0) as server,
-        unread(server, stream=stream),
-    ):
-        until(lambda: len(talker.asked) == 1)
-        until(lambda: httpx.get(f"{server.url}/health").status_code == 200)
-
-
-def test_who_does_not_take_that_it_took_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collab.serving.server._CONNECTIONS", 1)
-    monkeypatch.setattr("collab.serving.server._LOOK_SECONDS", 0.2)
-
-    class Flood(Talker):
-        async def generate(self, requests: Any, progress: Any = None) -> Any:
-            self.asked += requests
-            for number in range(20):
-                progress(requests[0], number, "x" * 1_000_000)
-                await asyncio.sleep(0)
-            await asyncio.sleep(60)
-
-    limits = {"seconds": 0.5, "client_seconds": 0.3, "concurrency": 1, "queue": 0}
-    flood = Flood()
-    with (
-        Server(recipe(SOLO), model=flood, **limits) as server,
-        unread(server, stream=True),
-    ):
-        until(lambda: len(flood.asked) == 1)
-        until(lambda: httpx.get(f"{server.url}/health").status_code == 200)
+        until(lambda: len(talker.asked) == 1 and server.lanes.is_idle)
+        assert server.ask().status_code == 200
 
 
 def test_an_answer_that_nobody_took_is_no_success() -> None:
@@ -290,6 +244,6 @@ def test_an_answer_that_nobody_took_is_no_success() -> None:
     ):
         left = 'request_failure_total{team="solo",type="client left"}'
         until(lambda: left in samples_of(server))
-        told = samples_of(server)
-    assert told[left] == 1
-    assert not [name for name in told if name.startswith("request_success_total")]
+        message = samples_of(server)
+    assert message[left] == 1
+    assert not [name for name in message if name.startswith("request_success_total")]

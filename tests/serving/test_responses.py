@@ -26,7 +26,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as made:
+    with server.client() as made:
         yield made
 
 
@@ -73,37 +73,37 @@ def test_the_clients_own_stream_rebuilds_the_response(client: openai.OpenAI, mod
 
 @pytest.mark.parametrize("model", ["duo", "solo"])
 def test_every_event_is_of_the_clients_types(server: Server, model: str) -> None:
-    told = events(post(server, model=model, input=ASKED, stream=True).text)
-    assert [event["sequence_number"] for event in told] == list(range(len(told)))
+    line = events(post(server, model=model, input=ASKED, stream=True).text)
+    assert [event["sequence_number"] for event in line] == list(range(len(line)))
     reader: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
-    for event in told:
+    for event in line:
         assert type(reader.validate_python(event)).model_fields["type"].annotation
     plain = post(server, model=model, input=ASKED, seed=1).json()
     Response.model_validate(plain)
-    final = told[-1]["response"]
+    final = line[-1]["response"]
     assert [{**item, "id": ""} for item in final["output"]] == [
         {**item, "id": ""} for item in plain["output"]
     ]
 
 
 def events(text: str) -> list[dict[str, Any]]:
-    found = []
+    result = []
     for block in text.strip().split("\n\n"):
         if block.startswith(":"):
             continue
         kind, data = block.split("\n")
         event = json.loads(data.removeprefix("data: "))
         assert kind == f"event: {event['type']}"
-        found.append(event)
-    return found
+        result.append(event)
+    return result
 
 
 def test_the_order_of_a_stream(server: Server) -> None:
-    told = events(post(server, input=ASKED, stream=True, max_output_tokens=1).text)
+    line = events(post(server, input=ASKED, stream=True, max_output_tokens=1).text)
     agent = ["output_item.added", "reasoning_text.delta", "reasoning_text.done", "output_item.done"]
     text = ["output_text.delta", "output_text.done"]
     answer = ["output_item.added", "content_part.added", *text, "content_part.done"]
-    assert [event["type"].removeprefix("response.") for event in told] == [
+    assert [event["type"].removeprefix("response.") for event in line] == [
         "created",
         "in_progress",
         *agent,
@@ -112,7 +112,7 @@ def test_the_order_of_a_stream(server: Server) -> None:
         "output_item.done",
         "incomplete",
     ]
-    assert told[-1]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert line[-1]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
 def test_messages_and_instructions(server: Server) -> None:
@@ -161,6 +161,6 @@ def test_nothing_is_stored(client: openai.OpenAI) -> None:
 
 def test_a_stream_that_had_begun_ends_as_failed() -> None:
     with Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server:
-        told = events(post(server, model="solo", input=ASKED, stream=True).text)
-    assert told[-1]["type"] == "response.failed"
-    assert told[-1]["response"]["error"]["message"] == "no answer within 0.5 s"
+        line = events(post(server, model="solo", input=ASKED, stream=True).text)
+    assert line[-1]["type"] == "response.failed"
+    assert line[-1]["response"]["error"]["message"] == "no answer within 0.5 s"

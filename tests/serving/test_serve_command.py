@@ -42,9 +42,9 @@ class Started:
                 text=True,
             )
         assert self.process.stdout
-        told = self.process.stdout.readline()
-        assert told, (folder / "stderr").read_text()
-        self.url = told.split(" at ")[1].strip().replace("0.0.0.0", "127.0.0.1")
+        reason = self.process.stdout.readline()
+        assert reason, (folder / "stderr").read_text()
+        self.url = reason.split(" at ")[1].strip().replace("0.0.0.0", "127.0.0.1")
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
@@ -83,9 +83,9 @@ def test_the_client_of_the_page_is_answered(
     exec(code, given)
     assert capsys.readouterr().out.count("Sum up this post in one sentence.") == 2
     exec(blocks("serving.md", "python")[1], given)
-    told = capsys.readouterr().out
-    assert told.startswith("['concise', 'detailed']\n")
-    assert told.count("Sum up this post in one sentence.") == 1
+    reason = capsys.readouterr().out
+    assert reason.startswith("['concise', 'detailed']\n")
+    assert reason.count("Sum up this post in one sentence.") == 1
 
 
 def test_it_speaks_mcp_beside_the_rest(started: Started) -> None:
@@ -130,17 +130,17 @@ def test_the_mounted_application_of_the_page_answers() -> None:
         headers = {"authorization": "Bearer a-long-random-key"}
         url = "http://host/team/v1/models"
         async with httpx.AsyncClient(transport=way) as client:
-            found = [await client.get(url), await client.get(url, headers=headers)]
+            outcome = [await client.get(url), await client.get(url, headers=headers)]
             async with given["team"].lifespan():
-                found += [await client.get(url, headers=headers)]
-                found += [await client.get("http://host/team/health")]
-        return [answer.status_code for answer in found]
+                outcome += [await client.get(url, headers=headers)]
+                outcome += [await client.get("http://host/team/health")]
+        return [answer.status_code for answer in outcome]
 
     assert asyncio.run(ask()) == [401, 503, 200, 200]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reason"),
     [
         (["tldr", "--host", "0.0.0.0"], "COLLAB_API_KEYS"),
         (["tldr", "--key", "two words"], "letters and digits"),
@@ -159,10 +159,10 @@ def test_the_mounted_application_of_the_page_answers() -> None:
         (["coding-tools", "-m", "echo", "--sandbox", "unsafe"], "sealed"),
     ],
 )
-def test_bad_usage(arguments: list[str], told: str) -> None:
+def test_bad_usage(arguments: list[str], reason: str) -> None:
     shown = CliRunner().invoke(app, ["serve", *arguments])
     assert shown.exit_code == 2
-    assert told in shown.stderr
+    assert reason in shown.stderr
     assert "two words" not in shown.stderr
 
 
@@ -239,13 +239,3 @@ def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         assert running.process.poll() is None, "what is under way may come to its end"
         assert running.end(signal.SIGTERM) == 0
         assert answer.result().status_code == 503
-
-
-@pytest.mark.slow
-def test_a_real_model_answers_from_the_command_line(tmp_path: Path) -> None:
-    running = Started("collab serve tldr --concurrency 2", tmp_path)
-    asked = {"model": "tldr", "input": "My dog ate my homework.", "max_output_tokens": 8}
-    told = httpx.post(f"{running.url}/responses", json=asked, timeout=120).json()
-    assert [item["type"] for item in told["output"]] == ["reasoning", "reasoning", "message"]
-    assert 0 < told["usage"]["output_tokens"] <= 16
-    assert running.end(signal.SIGINT) == 0

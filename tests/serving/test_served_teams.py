@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -18,11 +17,6 @@ from collab.records import read_episodes
 from collab.serving.settings import Settings
 from collab.serving.team import fields_of
 from collab.serving.teams import as_served, named, read_teams
-
-
-def ask(server: Server, model: str, **more: Any) -> httpx.Response:
-    body = {"model": model, "messages": [{"role": "user", "content": "Hello."}], **more}
-    return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=20)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +96,14 @@ def test_what_strangers_make_agents_write_is_run_in_the_sandbox_only() -> None:
 def test_a_shipped_team_of_two_turns_is_played(tmp_path: Path) -> None:
     shipped = load_recipe("coding", model="echo", settings=["team.turns=2"])
     with Server(shipped) as server:
-        assert ask(server, "coding").json()["error"]["param"] == "collab.fields.entry_point"
-        answer = ask(server, "coding", collab={"fields": {"entry_point": "f"}})
+        assert server.ask(model="coding").json()["error"]["param"] == "collab.fields.entry_point"
+        answer = server.ask(model="coding", collab={"fields": {"entry_point": "f"}})
     assert [agent["turn"] for agent in answer.json()["collab"]["agents"]] == [0, 0, 1, 1]
 
 
 def test_episodes_are_kept_where_that_is_wanted(tmp_path: Path) -> None:
     with Server(recipe(DUO), recipe(SOLO), record=tmp_path / "kept") as server:
-        answers = [ask(server, model) for model in ("duo", "duo", "solo")]
+        answers = [server.ask(model=model) for model in ("duo", "duo", "solo")]
     assert not (tmp_path / "duo").exists()
     kept = list(read_episodes(tmp_path / "kept" / "duo"))
     assert [episode.turns[0].joint for episode in kept] == [
@@ -125,9 +119,9 @@ def test_requests_of_one_id_are_episodes_of_their_own(tmp_path: Path) -> None:
         asked = {"json": {**body, "model": "duo"}, "headers": {"x-request-id": "retried"}}
         answers = [httpx.post(server.url + url, timeout=20, **asked) for _ in range(2)]  # type: ignore[arg-type]
     kept = list(read_episodes(tmp_path / "kept"))
-    told = [answer.json()["collab"]["episode"] for answer in answers]
-    assert [episode.id for episode in kept] == [f"served/{name}#0" for name in told]
-    assert len({episode.task for episode in kept}) == len(set(told)) == 2
+    reason = [answer.json()["collab"]["episode"] for answer in answers]
+    assert [episode.id for episode in kept] == [f"served/{name}#0" for name in reason]
+    assert len({episode.task for episode in kept}) == len(set(reason)) == 2
     assert len({answer.json()["id"] for answer in answers}) == 2
     assert {answer.headers["x-request-id"] for answer in answers} == {"retried"}
 
@@ -152,21 +146,12 @@ def test_a_record_that_cannot_be_written_says_why_and_names_no_file(
 
     monkeypatch.setattr("collab.runtime.folder.Log", Broken)
     with Server(recipe(DUO), record=tmp_path / "kept") as server:
-        told = ask(server, "duo").json()["error"]
-    assert told["code"] == "RecordError"
-    assert os.strerror(errno.EIO) in told["message"]
-    assert "full" not in told["message"]
-    assert str(tmp_path) not in told["message"]
+        reason = server.ask(model="duo").json()["error"]
+    assert reason["code"] == "RecordError"
+    assert os.strerror(errno.EIO) in reason["message"]
+    assert "full" not in reason["message"]
+    assert str(tmp_path) not in reason["message"]
     assert str(tmp_path / "kept") in caplog.text
-
-
-def test_the_sums_are_those_of_the_record(tmp_path: Path) -> None:
-    with Server(recipe(DUO), record=tmp_path / "kept") as server:
-        usage = ask(server, "duo").json()["usage"]
-    [episode] = read_episodes(tmp_path / "kept")
-    actions = [decision.action.usage for turn in episode.turns for decision in turn.decisions]
-    assert usage["prompt_tokens"] == sum(used.prompt_tokens for used in actions)
-    assert usage["completion_tokens"] == sum(used.new_tokens for used in actions)
 
 
 def test_equal_models_of_two_teams_are_one() -> None:

@@ -13,7 +13,7 @@ from support.studies import STUDY, collab, results, train_here
 
 from collab.errors import RecipeError, RecordError
 from collab.runs.atomic import Lock
-from collab.study import folder as folder_room
+from collab.study import study as folder_room
 from collab.study import study as room
 from collab.study.results import StudyResults
 from collab.study.spec import StudySpec, cells_of, load_study
@@ -23,18 +23,18 @@ from collab.trainers import Plan
 
 def test_every_cell_is_a_run_and_all_are_one_table(project: Path) -> None:
     out = collab("s.yaml", "--jobs", "1").stdout
-    found = results(project)
+    result = results(project)
     names = [f"game-{t}-seed-{s}" for s in (0, 1) for t in ("magrpo", "cross")]
-    assert [cell.name for cell in found.cells] == names
-    assert found.status == "done"
-    assert found.marks == (0, 50, 100)
-    for cell in found.cells:
+    assert [cell.name for cell in result.cells] == names
+    assert result.status == "done"
+    assert result.marks == (0, 50, 100)
+    for cell in result.cells:
         assert cell.points[0].tokens == 0
         assert cell.points[-1].tokens >= 100
         assert any(50 <= point.tokens < 100 for point in cell.points)
         assert (project / "studies/s" / cell.name / "training.yaml").is_file()
-    assert [t.trainer for t in found.trainers] == ["magrpo", "cross"]
-    assert [(d.trainer, d.pairs) for d in found.differences] == [("cross", 2)]
+    assert [t.trainer for t in result.trainers] == ["magrpo", "cross"]
+    assert [(d.trainer, d.pairs) for d in result.differences] == [("cross", 2)]
     assert "Tokens to level" in out
     assert "Against magrpo" in out
     page = (project / "studies/s/report.html").read_text()
@@ -93,9 +93,9 @@ def test_what_failed_is_told_and_trained_again_on_demand(
 
     (project / "s.yaml").write_text(STUDY.replace("seeds: 2", "seeds: 1"))
     monkeypatch.setattr(room, "train", fails)
-    found = collab("s.yaml", "--jobs", "1", status=1)
-    assert "failed game-magrpo-seed-0" in found.stdout
-    assert "no room left" in found.stdout
+    result = collab("s.yaml", "--jobs", "1", status=1)
+    assert "failed game-magrpo-seed-0" in result.stdout
+    assert "no room left" in result.stdout
     assert results(project).status == "failed"
     monkeypatch.setattr(room, "train", train_here)
     collab("s.yaml", "--resume", "--jobs", "1", status=1)
@@ -112,16 +112,16 @@ def test_more_seeds_are_more_cells_but_another_budget_is_another_study(project: 
     collab("s.yaml", "--resume", "--jobs", "1")
     assert [cell.seed for cell in results(project).cells] == [0, 1]
     (project / "s.yaml").write_text(one.replace("tokens: 100", "tokens: 200"))
-    told = collab("s.yaml", "--resume", status=2).stderr
-    assert "tokens is 100 in the study studies/s, and 200 would change it" in told
+    reason = collab("s.yaml", "--resume", status=2).stderr
+    assert "tokens is 100 in the study studies/s, and 200 would change it" in reason
 
 
 def test_a_dry_run_trains_nothing_and_tells_every_cell(project: Path) -> None:
     out = collab("s.yaml", "--dry-run").stdout
     assert out.count("game-") == 4
     assert "of 100 generated tokens" in out
-    told = json.loads(collab("s.yaml", "--dry-run", "--json").stdout)
-    assert (len(told["cells"]), told["tokens"]) == (4, 100)
+    reason = json.loads(collab("s.yaml", "--dry-run", "--json").stdout)
+    assert (len(reason["cells"]), reason["tokens"]) == (4, 100)
     assert not (project / "studies").exists()
 
 
@@ -137,7 +137,7 @@ def test_a_study_of_ones_own_rule_is_one_line(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reason"),
     [
         (("tokens: 100", "tokens: 0"), "tokens"),
         (("trainers: [magrpo,", "trainers: [cross,"), "trainers: cross occurs twice"),
@@ -151,10 +151,10 @@ def test_a_study_of_ones_own_rule_is_one_line(project: Path) -> None:
     ],
 )
 def test_mistakes_are_told_before_any_work(
-    project: Path, change: tuple[str, str], told: str
+    project: Path, change: tuple[str, str], reason: str
 ) -> None:
     (project / "s.yaml").write_text(STUDY.replace(*change))
-    assert told in collab("s.yaml", status=2).stderr
+    assert reason in collab("s.yaml", status=2).stderr
     assert not (project / "studies").exists()
 
 
@@ -197,9 +197,9 @@ def test_the_share_solved_is_compared_where_it_is_asked_for(project: Path, solve
     text = text.replace("evaluations: 2", "evaluations: 1\nmeasure: solved")
     text += f"  task.reward.parts.a_left.solves: {str(solves).lower()}\n"
     (project / "s.yaml").write_text(text)
-    found = collab("s.yaml", "--jobs", "1", status=0 if solves else 2)
+    result = collab("s.yaml", "--jobs", "1", status=0 if solves else 2)
     if not solves:
-        assert "set `solves: true` for a part" in found.stderr
+        assert "set `solves: true` for a part" in result.stderr
         return
     cells = results(project).cells
     for cell in cells:
@@ -208,7 +208,7 @@ def test_the_share_solved_is_compared_where_it_is_asked_for(project: Path, solve
         shares = [task["solved"] for task in first["sampled"].values()]
         assert cell.maximum == 1.0
         assert cell.points[0].value == sum(shares) / len(shares)
-    assert "Share of held-out episodes solved" in found.stdout
+    assert "Share of held-out episodes solved" in result.stdout
 
 
 def test_suites_that_end_alike_are_told_apart_by_their_whole_addresses() -> None:

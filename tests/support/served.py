@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
+import httpx
+import openai
+
 from collab.errors import ModelError
 from collab.models import Progress, Request
 from collab.models.base import Batching, Capabilities
@@ -15,6 +18,7 @@ from collab.recipe import Recipe
 from collab.records import Action, Usage, failure_of
 from collab.serving.application import Application
 from collab.serving.server import bind, serve
+from collab.serving.service import Lanes
 from collab.serving.settings import Settings
 
 DUO = {
@@ -25,6 +29,16 @@ DUO = {
     },
 }
 SOLO = {"name": "solo", "protocol": "single", "agents": {"one": {"prompt": "{{ task.prompt }}"}}}
+
+
+CHAT = "/v1/chat/completions"
+
+
+def error(answer: httpx.Response) -> tuple[int, str | None, str | None]:
+    """The status, and the code and place of an error."""
+    body = answer.json()["error"]
+    assert set(body) == {"message", "type", "param", "code"}
+    return answer.status_code, body["code"], body["param"]
 
 
 def recipe(team: dict[str, Any], **top: Any) -> Recipe:
@@ -117,6 +131,20 @@ class Server:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    @property
+    def lanes(self) -> Lanes:
+        assert self.app
+        return self.app.service.lanes
+
+    def client(self, key: str = "none") -> openai.OpenAI:
+        """OpenAI's own client of this server."""
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0)
+
+    def ask(self, text: str = "Hello.", **more: Any) -> httpx.Response:
+        """Ask for a chat completion; `more` are keys of the request."""
+        body = {"model": "solo", "messages": [{"role": "user", "content": text}], **more}
+        return httpx.post(f"{self.url}{CHAT}", json=body, timeout=20)
 
     def __enter__(self) -> Self:
         self._thread.start()

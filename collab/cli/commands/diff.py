@@ -10,7 +10,7 @@ from collab.cli.options import JSON, argument, complete_runs
 from collab.cli.screen.page import NAME, WARN, Page, open_page
 from collab.cli.screen.results import show_table
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import change_cell, estimate_text, title_of
+from collab.evaluation.results import change_cell, estimate_cell, title_of
 from collab.evaluation.table import ResultTable, TableRow, words
 from collab.runs import metric_names as names
 from collab.wording import counted
@@ -96,5 +96,5 @@ def _training_table(runs: RunDiff) -> ResultTable | None:
 
 
 def _row(name: str, change: Estimate, *ends: Estimate) -> TableRow:
-    texts = [words(estimate_text(name, each)) for each in ends]
-    return [words(title_of(name)), change_cell(name, change), *texts]
+    cells = [estimate_cell(name, each) for each in ends]
+    return [words(title_of(name)), change_cell(name, change), *cells]

@@ -193,37 +193,27 @@ def _key(name: str) -> Finding:
 def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
     """A finding per engine; `ranges` are the tested versions by package."""
     for name, packages in PACKAGES.items():
-        missing = [package for package in packages if version_of(package) is None]
+        missing, versions = [p for p in packages if version_of(p) is None], _versions(packages)
         if missing:
-            remedy = f"pip install {' '.join(missing)}"
-            needed = name == "transformers"
+            remedy, needed = f"pip install {' '.join(missing)}", name == "transformers"
             yield Finding(name, False, f"lacks {', '.join(missing)}", remedy, needed)
         elif name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
-            yield _engine(name, f"{_versions(packages)}, but no key", "set ANTHROPIC_API_KEY")
+            yield Finding(name, False, f"{versions}, but no key", "set ANTHROPIC_API_KEY")
         else:
-            versions = f" with {_versions(packages)}" if packages else ""
-            yield _engine(name, f"works here{versions}{_about_keys(name)}")
-    yield _vllm(ranges.get("vllm", ""))
-    for point in entry_points(group="collab.models"):
-        package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-        yield _engine(point.name, f"registered by {package}; try it with collab models --check")
-
-
-def _engine(name: str, detail: str, remedy: str = "") -> Finding:
-    return Finding(name, not remedy, detail, remedy)
-
-
-def _vllm(tested: str) -> Finding:
-    """The vLLM package of this process; servers over HTTP need none."""
-    package = next((name for name in VLLM if version_of(name)), None)
+            with_versions = f" with {versions}" if versions else ""
+            yield Finding(name, True, f"works here{with_versions}{_about_keys(name)}")
+    tested = ranges.get("vllm", "")
     range_text = f", tested with {tested}" if tested else ""
-    if package is None:
-        detail = f"not installed{range_text}; you can still use servers on other machines"
-        return _engine("vllm", detail, install("vllm"))
-    detail = f"{_versions((package,))}{range_text}"
-    if not is_within(version_of(package) or "", tested):
-        return _engine("vllm", detail, install("vllm"))
-    return _engine("vllm", f"works here with {detail}")
+    package = next((name for name in VLLM if version_of(name)), None)
+    detail = f"not installed{range_text}; you can still use servers on other machines"
+    fine = package is not None and is_within(version_of(package) or "", tested)
+    if package is not None:
+        detail = f"{'works here with ' * fine}{_versions((package,))}{range_text}"
+    yield Finding("vllm", fine, detail, install("vllm"))
+    for point in entry_points(group="collab.models"):
+        by = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+        detail = f"registered by {by}; try it with collab models --check"
+        yield Finding(point.name, True, detail)
 
 
 def _about_keys(name: str) -> str:

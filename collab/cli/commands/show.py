@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +69,7 @@ def _list_runs(folders: list[Path], *, json: bool) -> None:
     runs = listed(folders)
     if json:
         for run in runs:
-            print(dumps(_as_data(run)))
+            print(dumps(run.data()))
     elif runs:
         open_page().table(_RUNS, [_run_row(run) for run in runs])
     else:
@@ -83,7 +82,7 @@ def _run_row(run: Listed) -> list[Piece]:
     from collab.runs.about import KILLED, RUNNING
 
     tones = {"done": "", RUNNING: GOOD, KILLED: BAD, "failed": BAD}
-    earned, solved = run.outcome.mean_return, run.outcome.solved
+    earned, solved = run.mean_return, run.solved
     return [
         run.folder,
         f"{run.began:%Y-%m-%d %H:%M}",
@@ -91,15 +90,9 @@ def _run_row(run: Listed) -> list[Piece]:
         run.team,
         run.task,
         (run.status, tones.get(run.status, WARN)),
-        "-" if earned is None else out_of(earned, run.outcome.largest_return),
+        "-" if earned is None else out_of(earned, run.largest_return),
         "-" if solved is None else f"{solved:.0%}",
     ]
-
-
-def _as_data(run: Listed) -> dict[str, Any]:
-    """A row for `--json`."""
-    row = asdict(run)
-    return {**row, **row.pop("outcome"), "began": run.began.isoformat(timespec="seconds")}
 
 
 def _show_evaluation(folder: Path, *, json: bool) -> None:
@@ -172,13 +165,10 @@ def _show_list(
 def _episode_row(
     number: int, episode: Episode, declared: Sequence[ScoreColumn], has_schemes: bool
 ) -> list[Any]:
-    score, failure = episode.score, episode.failure
-    if failure:
-        verdict = (f"failed: {failure.type}", "red")
-    elif score is None or score.solved is None:
-        verdict = ("done", "")
-    else:
-        verdict = ("solved", "green") if score.solved else ("not solved", "red")
+    from collab.cli.screen.episode import outcome
+
+    score, (word, style) = episode.score, outcome(episode)
+    verdict = (f"failed: {episode.failure.type}" if episode.failure else word, style)
     tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
     earned = [
         "-" if points is None else f"{points:.2f}"
@@ -224,22 +214,17 @@ def _narrowed(episode: Episode, turn: int | None, agent: str | None) -> Episode:
     """The episode with only this turn and this agent in it."""
     from collab.errors import UnknownName
 
-    turns = list(episode.turns)
-    if turn is not None:
-        turns = [turns[turn - 1]]
+    turns = episode.turns if turn is None else episode.turns[turn - 1 : turn]
     if agent is not None:
         agents = {d.agent for t in turns for d in t.decisions}
         if agent not in agents:
             raise UnknownName(f"agent of {episode.id}", agent, agents)
-        turns = [_of_agent(item, agent) for item in turns]
-    return episode.model_copy(update={"turns": tuple(turns)})
+        turns = tuple(_of_agent(item, agent) for item in turns)
+    return episode.model_copy(update={"turns": turns})
 
 
 def _of_agent(turn: Turn, agent: str) -> Turn:
-    return turn.model_copy(
-        update={
-            "decisions": tuple(d for d in turn.decisions if d.agent == agent),
-            "artefacts": {name: a for name, a in turn.artefacts.items() if name == agent},
-            "feedback": {name: f for name, f in turn.feedback.items() if name == agent},
-        }
-    )
+    decisions = tuple(d for d in turn.decisions if d.agent == agent)
+    texts: dict[str, Mapping[str, Any]] = {"artefacts": turn.artefacts, "feedback": turn.feedback}
+    of_agent = {key: {agent: each[agent]} if agent in each else {} for key, each in texts.items()}
+    return turn.model_copy(update={"decisions": decisions, **of_agent})

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from collab.cli.launch import ranks_wanted
 from collab.cli.options import (
     DRY_RUN,
     JSON,
@@ -29,12 +29,14 @@ from collab.cli.options import (
     with_sandbox,
 )
 from collab.cli.screen.page import open_page
+from collab.errors import RecipeError
+from collab.wording import counted
 
 if TYPE_CHECKING:
-    from collab.cli.launch import Given
     from collab.recipe import Recipe
     from collab.trainers import Plan
     from collab.trainers.learner.ranks import Ranks
+    from collab.trainers.training.plan.cards import Card
 
 
 def command(
@@ -73,11 +75,6 @@ def command(
     card: str | None = option(
         "--card", "NAME|GB", "With --dry-run: plan for this GPU, e.g. h100, rtx4090 or 24."
     ),
-    slurm: str | None = option(
-        "--slurm",
-        "nodes=N,gpus=N",
-        "Submit a SLURM job; also partition=, account=, time=, template=.",
-    ),
     dry_run: bool = DRY_RUN,
     show_recipe: bool = SHOW_RECIPE,
     gpus: int | None = option("--gpus", "N", "Use N GPUs. Default: all that are visible.", min=1),
@@ -94,7 +91,6 @@ def command(
       collab train recipe.yaml --gpus 4
       collab train --resume runs/first
       collab train recipe.yaml --dry-run --card h100
-      collab train recipe.yaml --slurm nodes=2,gpus=8
       collab run runs/first --task humaneval/140        the trained team
 
     Exit status: 0 done, 1 the training failed, 2 bad usage, 130 interrupted.
@@ -102,7 +98,6 @@ def command(
     """
     from json import dumps
 
-    from collab.cli.launch import Given, MachineOptions, check_options, place_of, send
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_id
@@ -120,12 +115,13 @@ def command(
     if resume is not None and (out or task or trainer or model or seed is not None):
         raise RecipeError("--resume takes all settings from the run; change them with --set")
     dry_run = dry_run or show_recipe
-    if card is not None and not (dry_run or slurm):
+    if card is not None and not dry_run:
+        raise RecipeError("--card needs --dry-run; a training here uses this machine's GPUs")
+    if card is not None and ranks is not None:
         raise RecipeError(
-            "--card needs --dry-run or --slurm; a training here uses this machine's GPUs"
+            f"--ranks {ranks} runs on processors, but --card {card} plans for GPUs; give --gpus,"
+            " or leave out --card"
         )
-    machine = MachineOptions(card, slurm, gpus, ranks, resume)
-    check_options(machine)
     name = str(_training_recipe(resume)) if resume is not None else str(recipe)
     task, selection = split_address(task) if task else (None, "")
     chosen = [f"trainer.tasks={dumps(selection)}"] if selection else []
@@ -141,14 +137,9 @@ def command(
         seed=seed,
     )
     _check_folder(loaded, out, resume)
-    given = Given(recipe, changed, trust, task, trainer, model, seed)
-    job = _job(loaded, given, slurm, out, resume) if slurm is not None else None
     if dry_run:
-        plan = make_plan(loaded, *place_of(loaded, machine))
-        _show_plan(plan, loaded, job, json=json, whole=show_recipe)
-        return
-    if job is not None:
-        send(*job)
+        plan = make_plan(loaded, *place_of(loaded, card, gpus, ranks, resume))
+        _show_plan(plan, loaded, json=json, whole=show_recipe)
         return
     if resume is not None and (summary := TrainingFolder.finished(resume, loaded)):
         _show_finished(resume, summary, json=json)
@@ -178,19 +169,6 @@ def _training_recipe(run: Path) -> Path:
     return path
 
 
-def _job(
-    recipe: Recipe, given: Given, slurm: str, out: Path | None, resume: Path | None
-) -> tuple[str, Path]:
-    """The file of a job, and the folder of its run; raises what a run that cannot begin raises."""
-    from collab.cli.launch import sbatch_file
-    from collab.runs.about import new_run_id
-    from collab.trainers.training.check import check_recipe
-
-    check_recipe(recipe)
-    folder = resume or out or Path("runs") / new_run_id(recipe.name or recipe.team.name)
-    return sbatch_file(slurm, given, folder, resumed=resume is not None), folder
-
-
 def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None:
     from collab.trainers.training.folder import TrainingFolder
 
@@ -210,28 +188,19 @@ def _show_finished(run: Path, summary: dict[str, Any], *, json: bool) -> None:
     view.see(RunFinished(run=run.name, status="done", summary=summary))
 
 
-def _show_plan(
-    plan: Plan,
-    recipe: Recipe,
-    job: tuple[str, Path] | None,
-    *,
-    json: bool,
-    whole: bool,
-) -> None:
+def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, whole: bool) -> None:
     from dataclasses import asdict
     from json import dumps
 
     from collab.recipe.schema import dump_recipe
 
     if json:
-        data = {**asdict(plan), "memory_total": plan.total, "recipe": recipe.model_dump()}
-        print(dumps({**data, "sbatch": job[0]} if job else data))
+        total = {"memory_total": plan.total, "recipe": recipe.model_dump()}
+        print(dumps({**asdict(plan), **total}))
         return
     if whole:  # the recipe is long, so the plan comes last
         print(dump_recipe(recipe))
     print(plan.text())
-    if job:
-        print(f"\n{job[0]}", end="")
 
 
 def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: bool) -> int:
@@ -263,3 +232,115 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
             recipe, folder, resume=resumed, emit=emit, loading=view.loading, ranks=ranks
         )
         return 0 if run_to_end(training.run(), view, finish) else 130
+
+
+REMEDY = "name a GPU to plan for, as in --dry-run --card h100 (its name, or its memory in GB)"
+
+
+class Wanted(NamedTuple):
+    """Ranks to start."""
+
+    ranks: int
+    on_gpus: bool
+
+    def text(self, folder: Path) -> str:
+        """The ranks, their logs, and how to stop them."""
+        from collab.runs.layout import LOGS
+
+        where = "each on its own GPU" if self.on_gpus else "on processors"
+        fewer = "; --gpus 1 takes one" if self.on_gpus else ""
+        logs = f"; logs of the other ranks are in {folder / LOGS}" if self.ranks > 1 else ""
+        return f"learning in {counted(self.ranks, 'rank')}, {where}{logs}; Ctrl-C ends all{fewer}"
+
+
+def ranks_wanted(
+    recipe: Recipe, gpus: int | None, ranks: int | None, resume: Path | None
+) -> Wanted | None:
+    """The ranks to start; None for this process alone.
+
+    Raises:
+        RecipeError: more GPUs than there are, or ranks on processors where models take a GPU.
+    """
+    if ranks is not None and gpus is not None:
+        raise RecipeError(
+            "--gpus sets the number of GPUs, --ranks the number of processes"
+            " without a GPU; give only one of them"
+        )
+    visible = _visible_gpus() if _takes_gpus(recipe) else 0
+    if ranks is not None:
+        if visible:
+            raise RecipeError(
+                f"--ranks {ranks} runs on processors, but the recipe's models use one of"
+                f" {counted(visible, 'GPU')}; give --gpus, or set model.device=cpu"
+            )
+        return Wanted(ranks, on_gpus=False)
+    if gpus is not None and gpus > visible:
+        raise RecipeError(
+            f"--gpus {gpus} is more than the {visible} that the recipe's models can use; lower it,"
+            f" check CUDA_VISIBLE_DEVICES and model.device, give --ranks to train on processors, or"
+            f" {REMEDY}"
+        )
+    if visible:
+        wanted = gpus or visible
+        return Wanted(wanted, on_gpus=True) if wanted > 1 else None
+    before = _ranks_of(resume)
+    return Wanted(before, on_gpus=False) if before else None
+
+
+def _visible_gpus() -> int:
+    from collab.trainers.training.plan.cards import may_have_gpus
+
+    if not may_have_gpus():
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def _takes_gpus(recipe: Recipe) -> bool:
+    """True if every trained model may be on any GPU."""
+    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
+    return all(device in ("auto", "cuda") for device in _devices(recipe, trained))
+
+
+def _devices(recipe: Recipe, agents: Iterable[str]) -> list[str]:
+    """The device of each agent's weights; "" if they are not here."""
+    from collab.recipe.model import local_weights
+
+    weights = [local_weights(recipe.model_of(name)) for name in agents]
+    return [each.device if each else "" for each in weights]
+
+
+def _ranks_of(run: Path | None) -> int | None:
+    """The ranks of a run that is continued; it sums its gradients as before."""
+    from collab.runs.about import read_about
+
+    ranks = read_about(run).get("ranks") if run is not None else None
+    return ranks if isinstance(ranks, int) else None
+
+
+def place_of(
+    recipe: Recipe, named: str | None, gpus: int | None, ranks: int | None, resume: Path | None
+) -> tuple[Card | None, int]:
+    """The card to plan for, and the number of ranks; no card for a run on processors.
+
+    Raises:
+        RecipeError: options that exclude each other, or GPUs that are not here without `--card`.
+        UnknownName: no such card.
+    """
+    from collab.trainers.training.plan.cards import card, card_of_here
+
+    if named is not None:
+        return card(named), gpus or 1
+    devices = _devices(recipe, recipe.team.agents)
+    on_gpu = next((device for device in devices if device.startswith("cuda")), None)
+    here = [card_of_here(n) for n in range(_visible_gpus())] if _takes_gpus(recipe) else []
+    if not here and on_gpu:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise RecipeError(f"model.device is {on_gpu!r}, but this machine has no GPU; {REMEDY}")
+    wanted = ranks_wanted(recipe, gpus, ranks, resume)
+    taken = wanted.ranks if wanted else 1
+    # Each rank has to fit, so plan for the card with the least memory.
+    return min(here[:taken], key=lambda gpu: gpu.memory, default=None), taken

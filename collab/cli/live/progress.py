@@ -22,7 +22,7 @@ from collab.evaluation.results import TeamFinished, TeamStarted
 from collab.records import Decision, Episode, Record
 from collab.runs import metric_names as names
 from collab.runs.layout import EPISODES
-from collab.runs.log import last_line
+from collab.runs.log import Tail
 from collab.runtime.events import (
     AgentActed,
     AgentActing,
@@ -35,7 +35,7 @@ from collab.runtime.summary import CUT, FEW, truncated
 from collab.stats import mean
 from collab.study.results import CellFinished, CellStarted
 from collab.trainers.training.events import StepFinished, TrainingProgress
-from collab.wording import counted
+from collab.wording import counted, duration
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -132,7 +132,7 @@ class Episodes:
             parts.append(f"return {out_of(mean(self.returns), self.largest)}")
         if seconds >= 1:
             parts += [f"{self.tokens / seconds:,.0f} tokens/s"] if self.tokens else []
-            parts.append(time_text(seconds))
+            parts.append(duration(seconds))
             done = self.finished - self.recorded
             parts += _time_left(seconds, done, self.planned - self.finished)
             parts += _cost(self.cost)
@@ -150,7 +150,8 @@ class Progress:
         self.episodes = Episodes()
         self._cells: dict[str, float] = {}
         """Start of each training of a study that is under way."""
-        self._folder: str | None = None
+        self._episodes: Tail | None = None
+        """The file to which a training writes its episodes."""
         self._step: TrainingProgress | None = None
         self._step_since = time.monotonic()
         self._steps: deque[StepFinished] = deque(maxlen=STEPS)
@@ -164,7 +165,7 @@ class Progress:
         self.episodes.see(event)
         match event:
             case RunStarted():
-                self._folder = event.folder
+                self._episodes = Tail(Path(event.folder) / EPISODES) if event.folder else None
                 self.episodes = Episodes(planned=len(event.tasks) * event.samples)
             case TeamStarted():
                 recorded = event.recorded
@@ -186,10 +187,9 @@ class Progress:
         self._steps.append(event)
         self._step_since = time.monotonic()
         self.episodes.pay(event.metrics.get(names.COST))
-        if self._folder:
+        for line in self._episodes.lines()[-1:] if self._episodes else ():
             with suppress(ValidationError):
-                line = last_line(Path(self._folder) / EPISODES)
-                self._show(Episode.model_validate_json(line or b""))
+                self._show(Episode.model_validate_json(line))
 
     def _show(self, episode: Episode) -> None:
         """Take the episode as the sample, unless the one before it is too new."""
@@ -217,7 +217,7 @@ class Progress:
         if self._step:
             lines.append(Text(self._step_text(self._step), DIM))
         for name, since in list(self._cells.items()):
-            lines.append(Text(f"training {name}, {time_text(time.monotonic() - since)}", DIM))
+            lines.append(Text(f"training {name}, {duration(time.monotonic() - since)}", DIM))
         if self.stage:
             lines.append(Text(f"model: {self.stage}", WARN))
         return lines
@@ -237,7 +237,7 @@ class Progress:
         if now.phase in ("evaluation", "filter"):
             stage = held_out_after(now.step) if now.phase == "evaluation" else "measuring tasks"
             text = f"{stage}:{count}"
-        parts = [text, time_text(time.monotonic() - self._step_since)]
+        parts = [text, duration(time.monotonic() - self._step_since)]
         if self._steps:
             last = self._steps[-1]
             left = last.steps - last.step
@@ -250,17 +250,9 @@ class Progress:
         return ", ".join([*parts, *_cost(self.episodes.cost)])
 
 
-def time_text(seconds: float) -> str:
-    """A time in fitting units: `45 s`, `12 min`, `3 h 20 min`."""
-    minutes = round(seconds / 60)
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def _time_left(seconds: float, done: int, left: int) -> list[str]:
     """The time left at the pace so far; nothing if it is unknown."""
-    return [f"about {time_text(seconds * left / done)} left"] if done and left > 0 else []
+    return [f"about {duration(seconds * left / done)} left"] if done and left > 0 else []
 
 
 def _cost(dollars: float | None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Block, Page, Piece
 from collab.models.tool_text import before_calls
@@ -160,6 +160,15 @@ def verdict(score: Score) -> list[Piece]:
     return [solved, measured]
 
 
+def outcome(episode: Episode) -> tuple[str, str]:
+    """The outcome of an episode in a word or two, and its style."""
+    if episode.failure:
+        return "failed", BAD
+    if episode.score is None or episode.score.solved is None:
+        return "done", ""
+    return ("solved", GOOD) if episode.solved else ("not solved", BAD)
+
+
 def _part(part: PartScore) -> list[Piece]:
     if not part.applies:
         return [(part.name, DIM), ("-", DIM), ("-", DIM), (part.reason, DIM)]
@@ -231,27 +240,19 @@ def show_failure(page: Page, failure: Failure) -> None:
 def show_line(page: Page, episode: Episode, width: int) -> None:
     """One episode in one line; `width` is the length of the longest id."""
     tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
-    cells = f"{tokens:>6} tokens {episode.seconds:>6.1f} s"
-    if episode.failure:
-        failure = episode.failure
+    word, style = outcome(episode)
+    start = f"  {episode.id:<{width}}  {tokens:>6} tokens {episode.seconds:>6.1f} s"
+    if failure := episode.failure:
         why = f"{failure.type}: {failure.message}".partition("\n")[0]
-        page.line((f"{'failed':<10}  ", BAD), f"{episode.id:<{width}}  {cells}  ", (why, DIM))
+        page.line((f"{word:<10}", style), f"{start}  ", (why, DIM))
         return
+    flags = ", ".join(episode.score.flags) if episode.score else ""
     page.line(
-        *_status(episode),
-        f"  {episode.id:<{width}}  {cells}",
-        _compact(episode),
+        (f"{word:<10}", style),
+        f"{start}{_compact(episode)}",
         (f"  {solved_early(episode)}" if episode.unplayed else "", DIM),
-        (_flags(episode.score), WARN),
+        (f"  {flags}" if flags else "", WARN),
     )
-
-
-def _status(episode: Episode) -> Sequence[Piece]:
-    if episode.score is None or episode.score.solved is None:
-        return [f"{'done':<10}"]
-    if episode.solved:
-        return [(f"{'solved':<10}", GOOD)]
-    return [(f"{'not solved':<10}", BAD)]
 
 
 def _compact(episode: Episode) -> str:
@@ -260,7 +261,3 @@ def _compact(episode: Episode) -> str:
         return ""
     measured = "".join(f"  {text:>14}" for text in measures_of(score))
     return f"  return {out_of(episode.joint_return, episode.largest_return)}{measured}"
-
-
-def _flags(score: Score | None) -> str:
-    return f"  {', '.join(score.flags)}" if score and score.flags else ""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from collab.cli.screen.episode import out_of
 from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Page, Piece
-from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import Estimate, Results, sections
 from collab.evaluation.table import ResultTable, TableCell
-from collab.probe.results import Best, GameProbe, TeamProbe
+from collab.evaluation.values import how_to_read
+from collab.probe.results import TeamProbe
 from collab.runs import metric_names as names
 from collab.runtime.events import RunStarted
 from collab.trainers.training.events import Evaluation, StepFinished, largest_return
@@ -163,11 +163,7 @@ def show_evaluation(page: Page, results: Results) -> None:
     for table in sections(results):
         show_table(page, table)
     if results.teams:
-        lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
-        agents = [agent for team in results.teams for agent in team.agents.values()]
-        costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""
-        text = f"in brackets {results.confidence:.0%} intervals ({METHOD}); new tokens per episode"
-        page.line((f"{text}{costs}; speed with {lanes} episodes at the same time", DIM))
+        page.line((how_to_read(results), DIM))
     for note in results.notes:
         page.line(("note: ", WARN), note)
 
@@ -212,63 +208,48 @@ def show_probe(page: Page, probe: TeamProbe) -> None:
 
 
 def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
-    groups = len(probe.tasks)
-    if probe.game is None or not probe.game.zero_sum:
-        yield _row("mean return", probe.mean, probe.maximum)
-    if probe.solved:
-        yield _row("solved", probe.solved)
-    if probe.game:
-        yield from _game_rows(probe.game)
+    groups, game, best, crossed = len(probe.tasks), probe.game, probe.best, probe.crossed
+    if game is None or not game.zero_sum:
+        yield from _row("mean return", probe.mean, probe.maximum)
+    yield from _row("solved", probe.solved)
+    for name, value in game.returns.items() if game else ():
+        yield from _row(f"mean return of {name}", value, 0.0)
+    for name, value in game.at_end.items() if game else ():
+        yield from _row(f"{name}, at the end", value)
     yield ["dead groups, as played", f"{probe.dead} of {groups}", ""]
-    if probe.crossed:
-        yield ["dead groups, crossed", f"{probe.crossed.dead} of {groups}", ""]
-    if probe.best:
-        yield from _best_rows(probe, probe.best)
-    if probe.crossed and probe.crossed.interaction is not None:
-        yield ["decided only together", f"{probe.crossed.interaction:.0%}", "of the variance"]
-    text = f"{probe.seconds:.0f} s"
-    if probe.crossed:
-        text += f", and {probe.judging_seconds:.1f} s to judge {probe.crossed.scored:,} more"
-    yield ["generated tokens", f"{probe.tokens:,}", text]
+    if crossed:
+        yield ["dead groups, crossed", f"{crossed.dead} of {groups}", ""]
+    if best:
+        where = " in turn 1" if probe.turns > 1 and not best.whole_games else ""
+        of = f"best of {best.samples}{' games' if best.whole_games else where}"
+        most = probe.maximum if best.whole_games else probe.reward_maximum
+        yield from _row(f"{of}, {'return' if best.whole_games else 'reward'}", best.reward, most)
+        yield from _row(f"{of}, solved", best.solved)
+        of = f"best of {best.combinations or 0:,} combinations{where}"
+        yield from _row(f"{of}, reward", best.reward_combined, most)
+        yield from _row(f"{of}, solved", best.solved_combined)
+    if crossed and crossed.interaction is not None:
+        yield ["decided only together", f"{crossed.interaction:.0%}", "of the variance"]
+    judged = ""
+    if crossed:
+        judged = f", and {probe.judging_seconds:.1f} s to judge {crossed.scored:,} more"
+    yield ["generated tokens", f"{probe.tokens:,}", f"{probe.seconds:.0f} s{judged}"]
 
 
-def _game_rows(game: GameProbe) -> Iterator[list[Piece]]:
-    for name, value in game.returns.items():
-        text = f"{value.low:.2f} to {value.high:.2f}"
-        yield [f"mean return of {name}", f"{value.mean:.2f}", (text, DIM)]
-    for name, value in game.at_end.items():
-        yield _row(f"{name}, at the end", value)
-
-
-def _best_rows(probe: TeamProbe, best: Best) -> Iterator[list[Piece]]:
-    if best.whole_games:
-        yield _row(f"best of {best.samples} games, return", best.reward, probe.maximum)
-        if best.solved:
-            yield _row(f"best of {best.samples} games, solved", best.solved)
+def _row(name: str, value: Estimate | None, most: float | None = None) -> Iterator[list[Piece]]:
+    """A share, or points and their maximum, with the interval; nothing without a value."""
+    if value is None:
         return
-    where = " in turn 1" if probe.turns > 1 else ""
-    of = f"best of {best.samples}{where}"
-    yield _row(f"{of}, reward", best.reward, probe.reward_maximum)
-    if best.solved:
-        yield _row(f"{of}, solved", best.solved)
-    if best.reward_combined:
-        of = f"best of {best.combinations:,} combinations{where}"
-        yield _row(f"{of}, reward", best.reward_combined, probe.reward_maximum)
-        if best.solved_combined:
-            yield _row(f"{of}, solved", best.solved_combined)
-
-
-def _row(name: str, value: Estimate, most: float | None = None) -> list[Piece]:
-    """A share, or points and their maximum, with the interval."""
     if most is None:
-        return [name, f"{value.mean:.0%}", (f"{value.low:.0%} to {value.high:.0%}", DIM)]
-    text = f"{value.low:.2f} to {value.high:.2f}"
-    return [name, f"{value.mean:.2f} of {most:.2f}", (text, DIM)]
+        yield [name, f"{value.mean:.0%}", (f"{value.low:.0%} to {value.high:.0%}", DIM)]
+    else:
+        text = f"{value.low:.2f} to {value.high:.2f}"
+        yield [name, out_of(value.mean, most), (text, DIM)]
 
 
 def _probe_agents(probe: TeamProbe) -> list[list[Piece]]:
     crossed = probe.crossed
-    owns, influence = (crossed.own, crossed.influence) if crossed else ({}, {})
+    shares = (crossed.own, crossed.influence) if crossed else ({}, {})
     return [
         [
             (name, NAME),
@@ -276,12 +257,7 @@ def _probe_agents(probe: TeamProbe) -> list[list[Piece]]:
             str(agent.limit),
             f"{agent.truncated.mean:.0%}",
             f"{agent.empty.mean:.0%}",
-            _share(owns.get(name)),
-            _share(influence.get(name)),
+            *(_number(share.get(name), ".0%") or "-" for share in shares),
         ]
         for name, agent in probe.agents.items()
     ]
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"

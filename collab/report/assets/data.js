@@ -31,7 +31,7 @@ function textsOf(episode) {
   for (const turn of episode.turns) {
     places.push(turn.joint, ...Object.values(turn.artefacts));
     for (const decision of turn.decisions) {
-      places.push(decision.text, ...decision.observation.map((message) => message[1]));
+      places.push(decision.action.text, ...decision.observation.map((message) => message.content));
     }
     for (const items of Object.values(turn.feedback))
       places.push(...items.map((item) => item.text));

@@ -15,10 +15,10 @@ function problemCard(data, episode) {
     return h("section", { class: "card problem", "aria-label": "Problem" }, h("h3", "Problem"), h("dl", rows));
   }
   const first = episode.turns[0]?.decisions[0];
-  const message = first?.observation.findLast(([role]) => role === "user") ?? first?.observation.at(-1);
+  const message = first?.observation.findLast(({ role }) => role === "user") ?? first?.observation.at(-1);
   if (!message) return null;
   const head = h("h3", "Problem ", h("small", `as ${first.agent} was asked`));
-  const text = asked(data, message[1], `what ${first.agent} was asked`);
+  const text = asked(data, message.content, `what ${first.agent} was asked`);
   return h("section", { class: "card problem", "aria-label": "Problem" }, head, text);
 }
 

@@ -57,10 +57,11 @@ function agentCard(data, episode, turn, decisions, { number, earlier }) {
   decisions.forEach((decision, step) => {
     if (decisions.length > 1) card.append(h("h5", `Step ${step + 1}`));
     card.append(observation(data, decision));
-    if (decision.failure) card.append(failureNote(data, decision.failure));
-    if (decision !== last || !made || decision.text !== artefact) {
+    const { failure, text } = decision.action;
+    if (failure) card.append(failureNote(data, failure));
+    if (decision !== last || !made || text !== artefact) {
       const open = decision === last && !made;
-      card.append(h("details", { open }, h("summary", "Response"), prose(data, decision.text)));
+      card.append(h("details", { open }, h("summary", "Response"), prose(data, text)));
     }
   });
   if (made) card.append(...artefactOf(data, episode, agent, artefact, last, earlier));
@@ -71,25 +72,26 @@ function agentCard(data, episode, turn, decisions, { number, earlier }) {
 
 function agentHead(agent, decisions, number) {
   const last = decisions.at(-1);
-  const sum = (key) => decisions.reduce((total, decision) => total + decision[key], 0);
+  const { action } = last;
+  const sum = (value) => decisions.reduce((total, decision) => total + value(decision.action), 0);
   const facts = [
     last.saw.length && `sees ${last.saw.join(", ")}`,
-    last.model,
-    last.adapter && `adapter ${last.adapter}`,
-    plural(sum("new_tokens"), "token"),
-    `${fixed(sum("seconds"), 1)} s`,
-    last.logprobs && `log-prob ${fixed(last.logprobs.mean)} per token`,
-    last.logprobs && `least ${fixed(last.logprobs.least)}`,
-    last.cost !== null && `$${fixed(last.cost, 4)}`,
+    action.model,
+    action.adapter && `adapter ${action.adapter}`,
+    plural(sum(({ usage }) => usage.new_tokens), "token"),
+    `${fixed(sum(({ seconds }) => seconds), 1)} s`,
+    action.logprobs && `log-prob ${fixed(action.logprobs.mean)} per token`,
+    action.logprobs && `least ${fixed(action.logprobs.least)}`,
+    action.usage.cost !== null && `$${fixed(action.usage.cost, 4)}`,
   ];
-  const cut = last.finish === "length" && h("span", { class: "chip flag" }, "truncated at its limit");
+  const cut = action.finish_reason === "length" && h("span", { class: "chip flag" }, "truncated at its limit");
   const order = number && h("span", { class: "order", "aria-label": `acts in round ${number}:` }, number);
   return h("header", h("h4", order, agent, " ", cut), h("small", facts.filter(Boolean).join(" · ")));
 }
 
 function observation(data, decision) {
-  const told = `Observes (${plural(decision.prompt_tokens, "prompt token")})`;
-  const messages = decision.observation.map(([role, place]) => [h("h5", role), prose(data, place)]);
+  const told = `Observes (${plural(decision.action.usage.prompt_tokens, "prompt token")})`;
+  const messages = decision.observation.map(({ role, content }) => [h("h5", role), prose(data, content)]);
   return h("details", h("summary", told), messages);
 }
 
@@ -99,7 +101,7 @@ function artefactOf(data, episode, agent, artefact, last, earlier) {
     const changes = difference(data, before, artefact, `${agent}'s artefact`);
     return [h("h5", "Artefact, compared with the turn before"), changes];
   }
-  const title = last.text === artefact ? "Response (all of it is the artefact)" : "Artefact";
+  const title = last.action.text === artefact ? "Response (all of it is the artefact)" : "Artefact";
   return [h("h5", title), work(data, episode, artefact)];
 }
 
@@ -137,7 +139,7 @@ function jointCard(data, episode, turn, earlier) {
   if (!textOf(data, turn.joint).trim()) return null;
   const schemes = (turn.score && turn.score.schemes) || [];
   const proofs = new Set(schemes.flatMap((scheme) => scheme.lines));
-  const happened = turn.score ? turn.score.happened : "";
+  const happened = turn.score ? turn.score.told : "";
   const made = data.runs[episode.run].language ? "Joint program" : "Joint artefact";
   const title = happened ? "State" : made;
   return h(
@@ -221,7 +223,7 @@ function failureNote(data, failure, prefix = "") {
 
 function scoreLine(score, before) {
   const change = before ? ` (${signed(score.reward - before.reward)} from the turn before)` : "";
-  const told = score.told.map((text) => `, ${text}`).join("");
+  const told = score.measured.map((text) => `, ${text}`).join("");
   const largest = score.maximum ? ` of ${fixed(score.maximum)}` : "";
   return ` reward ${fixed(score.reward)}${largest}${change}${told}`;
 }

@@ -9,7 +9,7 @@ const COLUMNS = [
   { name: "Team", key: (run) => run.team },
   { name: "Task", key: (run) => run.task },
   { name: "Status", key: (run) => run.status },
-  { name: "Return", key: (run) => run.return, right: true },
+  { name: "Return", key: (run) => run.mean_return, right: true },
   { name: "Solved", key: (run) => run.solved, right: true },
 ];
 
@@ -118,7 +118,7 @@ class Runs {
       h("td", run.team),
       h("td", run.task),
       h("td", h("span", { class: `chip status-${status}` }, run.status)),
-      number("return", run.return, outOf(run.return, run.largest)),
+      number("return", run.mean_return, outOf(run.mean_return, run.largest_return)),
       number("solved", run.solved, solvedView(run.solved)),
     ];
     return h("tr", { "data-name": run.name, class: this.chosen.has(run.name) && "chosen" }, cells);

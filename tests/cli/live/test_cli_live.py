@@ -178,13 +178,6 @@ def test_a_sample_stays_for_a_while() -> None:
     assert lines(work) == []
 
 
-def test_nothing_is_solved_where_no_reward_says_so() -> None:
-    work = Progress()
-    work.see(TEAM)
-    work.see(EpisodeFinished(episode=make_episode("t", 0, make_score())))
-    assert "solved" not in lines(work)[-1]
-
-
 def test_the_text_of_the_only_episode_streams_as_it_comes() -> None:
     work = Progress()
     work.see(make_started())

@@ -14,7 +14,7 @@ import pytest
 from collab.cli.live.recorded import follow
 from collab.records import Record
 from collab.runs.about import read_about, this_process, write_about
-from collab.runs.log import Tail, last_line
+from collab.runs.log import Tail
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -57,8 +57,8 @@ def test_a_run_at_work_is_followed_to_its_end(collab) -> None:
         else:
             write_about(folder, about)
 
-    told = kinds(follow(folder, work))
-    assert told == ["run.started", *["episode.finished"] * 6, "run.finished"]
+    text = kinds(follow(folder, work))
+    assert text == ["run.started", *["episode.finished"] * 6, "run.finished"]
 
 
 def test_the_screen_of_a_run_is_that_of_the_process(collab) -> None:
@@ -100,8 +100,8 @@ def test_an_evaluation_is_followed(collab) -> None:
     def work() -> None:
         Path("e/eval.json").write_text(json.dumps(results))
 
-    told = kinds(follow(Path("e"), work))
-    assert told == ["team.started", *["episode.finished"] * 8, "eval.finished"]
+    text = kinds(follow(Path("e"), work))
+    assert text == ["team.started", *["episode.finished"] * 8, "eval.finished"]
     Path("e/eval.json").write_text(json.dumps({**results, "status": "running"}))
     killed(Path("e/pair"))
     result = collab("watch", "e")
@@ -129,8 +129,8 @@ def test_a_training_is_followed(collab) -> None:
             stream.write(json.dumps(rows.pop(0)) + "\n")
 
     events = list(follow(folder, work))
-    told = [kind for kind in kinds(iter(events)) if kind != "training.progress"]
-    assert told == [
+    text = [kind for kind in kinds(iter(events)) if kind != "training.progress"]
+    assert text == [
         "run.started", "evaluation.finished", "step.finished", "step.finished", "run.finished"
     ]  # fmt: skip
     result = collab("watch", str(folder))
@@ -143,25 +143,13 @@ def test_a_training_is_followed(collab) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [("nowhere", "nowhere does not exist"), ("tasks", "tasks is not a run's folder")],
-)
-def test_a_folder_without_a_run(collab, broken: str, message: str) -> None:
-    result = collab("watch", broken)
-    assert result.status == 2
-    assert message in result.err
-
-
 def test_lines_that_were_taken_back_are_not_missed(tmp_path: Path) -> None:
     file = tmp_path / "log"
     tail = Tail(file)
-    assert (tail.lines(), last_line(file)) == ([], None)
+    assert tail.lines() == []
     file.write_bytes(b"one\ntwo\nthr")
     assert tail.lines() == [b"one", b"two"]
-    assert last_line(file) == b"two"
     file.write_bytes(b"one\n")
     assert tail.lines() == []
     file.write_bytes(b"one\nother\n" + b"x" * 100_000 + b"\n")
     assert tail.lines() == [b"other", b"x" * 100_000]
-    assert last_line(file) == b"x" * 100_000

@@ -14,7 +14,7 @@ from collab import plugins
 from collab.cli.app import app
 from collab.errors import CollabError
 from collab.recipe import load_recipe
-from collab.view.server import Folders, Pages
+from collab.view.server import Pages
 
 TEAM = """\
 agents:
@@ -77,7 +77,7 @@ def view(folder: Path) -> None:
     """`collab view` of the folder that it is in, whose pages are made without a server."""
 
     def reads(folders: Sequence[Path], *_: object) -> None:
-        pages = Pages(Folders(folders))
+        pages = Pages(folders)
         assert folder.name in {row["name"] for row in pages.rows()}
         assert pages.runs()
         assert pages.report([folder.name])
