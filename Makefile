@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --maxprocesses 8
 
-.PHONY: run test test-lowest test-slow test-ranks test-notebooks test-browser test-frameworks test-ray test-vllm test-gpu vllm lint types types-examples check schema picture docs bench clean
+.PHONY: run test test-lowest test-slow test-ranks test-notebooks test-browser test-frameworks test-vllm test-gpu vllm lint types types-examples check schema picture docs bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run coding --task humaneval/12
@@ -34,10 +34,6 @@ test-ranks: $(VENV)/.installed
 test-notebooks: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[notebooks]'
 	$(BIN)/pytest -m notebooks
-
-test-ray: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ray]'
-	$(BIN)/pytest -m ray tests/sandbox/executors
 
 test-browser: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'

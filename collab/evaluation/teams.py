@@ -359,7 +359,7 @@ _SAY_NOTHING = {
     "": {"name", "description", "samples", "trainer"},
     "team": {"name", "description"},
     "task": {"description", "source", "splits"},
-    "sandbox": {"workers", "executor", "address"},
+    "sandbox": {"workers"},
 }
 """Keys of a recipe that change no episode; a suite counts by its rows."""
 

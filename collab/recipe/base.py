@@ -28,11 +28,18 @@ class Spec(BaseModel):
     renamed: ClassVar[Mapping[str, str]] = {}
     """Maps the old names of keys, as older run folders have them, to the current names."""
 
+    removed: ClassVar[Mapping[str, tuple[Any, str]]] = {}
+    """Removed keys, which older run folders still hold: their default, and what to do instead."""
+
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, data: Any) -> Any:
         if isinstance(data, dict):
             data = {cls.renamed.get(key, key): value for key, value in data.items()}
+            for key in cls.removed.keys() & data.keys():
+                default, instead = cls.removed[key]
+                if (value := data.pop(key)) != default:
+                    raise ValueError(f"{key} {value!r} was removed; leave the key out{instead}")
             for key in data:
                 if key not in cls.model_fields:
                     raise _unknown_key(str(key), list(cls.model_fields), cls._sections())

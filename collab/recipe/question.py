@@ -190,7 +190,7 @@ def _content_of(origin: str) -> str:
 
 def _reaches(spec: Spec, typed: set[str]) -> Iterator[Item]:
     """List what leaves this machine or the sandbox: services with the keys that are sent to them,
-    clusters that receive programs, folders that are written, and programs without isolation."""
+    folders that are written, and programs without isolation."""
     given = {call for text in typed for call in _calls_by(text)}
     for part in specs_in(spec):
         for url, key in _calls(part):
@@ -198,19 +198,9 @@ def _reaches(spec: Spec, typed: set[str]) -> Iterator[Item]:
                 yield Item("address", f"send prompts and {key} to {url}", f"address {key} {url}")
         if isinstance(part, VLLMModel) and (folder := part.adapter_folder):
             yield Item("write", f"write adapters to {folder}", f"writes {folder}")
-        if not isinstance(part, SandboxSpec):
-            continue
-        if part.isolation == "unsafe" and "unsafe" not in typed:
+        if isinstance(part, SandboxSpec) and part.isolation == "unsafe" and "unsafe" not in typed:
             text = "run programs without any isolation (sandbox.isolation: unsafe)"
             yield Item("isolation", text, "unsafe")
-        is_local = part.address in ("auto", "local") or leads_to_loopback(
-            f"ray://{part.address.rpartition('://')[2]}"
-        )
-        if part.executor == "ray" and not is_local and part.address not in typed:
-            # What it sends back are pickles.
-            cluster = f"the ray cluster at {part.address}, which can run code here"
-            text = f"send programs with their tests to {cluster}"
-            yield Item("address", text, f"address ray {part.address}")
 
 
 def _calls_by(text: str) -> list[tuple[str, str]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from collab.recipe.base import Spec
 
 
 class SandboxSpec(Spec):
     """Isolation and limits of one candidate program."""
+
+    removed = {"executor": ("local", ""), "address": ("auto", "")}
 
     isolation: Literal["sealed", "unsafe"] = "sealed"
     """`sealed` runs every layer or refuses to start; `unsafe` runs none and is marked in every
@@ -33,19 +34,3 @@ class SandboxSpec(Spec):
     workers: int = Field(default=0, ge=0)
     """Programs judged at the same time, each in its own jail; 0 means one per processor. Verdicts
     do not depend on it."""
-    executor: Literal["local", "ray"] = "local"
-    """`local` judges on this machine, `ray` on the nodes of a ray cluster, in the same jails. `ray`
-    needs `pip install 'collab-agents[ray]'` here and on every node. Verdicts do not depend on
-    it."""
-    address: str = "auto"
-    """Address of the ray cluster: `HOST:PORT`, or `auto` for the cluster of this machine."""
-
-    @model_validator(mode="after")
-    def _address_is_of_a_cluster(self) -> SandboxSpec:
-        if self.executor == "local" and self.address != "auto":
-            raise PydanticCustomError(
-                "address_without_cluster",
-                "address names a ray cluster, but executor 'local' judges programs on this"
-                " machine; set executor: ray, or leave address out",
-            )
-        return self

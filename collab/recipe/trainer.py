@@ -144,16 +144,16 @@ TrackerName = Literal["trackio", "wandb", "tensorboard", "mlflow"]
 FULL_RATE, ADAPTER_RATE = 1e-5, 1e-4
 TOLERANCE, STALE_TOLERANCE = 0.1, 1.0
 STALE_CAP = 2.0
-REMOVED: dict[str, tuple[Any, str]] = {
-    "joint_mode": ("aligned", ", and set algorithm to 'cross', which has less noise"),
-    "head_chunk_tokens": (None, ", and lower micro_batch_tokens to save memory"),
-    "max_dropped": (0.5, ""),
-    "max_skipped_steps": (3, ""),
-}
-"""Removed keys, which recipes of older runs still hold: their default, and what to do instead."""
 
 
 class TrainerSpec(Spec):
+    removed = {
+        "joint_mode": ("aligned", ", and set algorithm to 'cross', which has less noise"),
+        "head_chunk_tokens": (None, ", and lower micro_batch_tokens to save memory"),
+        "max_dropped": (0.5, ""),
+        "max_skipped_steps": (3, ""),
+    }
+
     name: str = ""
     description: str = ""
 
@@ -328,18 +328,6 @@ class TrainerSpec(Spec):
         if self.mismatch_tolerance is not None:
             return self.mismatch_tolerance
         return STALE_TOLERANCE if self.max_staleness else TOLERANCE
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_removed(cls, data: Any) -> Any:
-        """Drop the removed keys of older recipes; refuse values other than their defaults."""
-        if not isinstance(data, dict):
-            return data
-        for key in REMOVED.keys() & data.keys():
-            default, instead = REMOVED[key]
-            if data[key] != default:
-                raise ValueError(f"{key} {data[key]!r} was removed; leave the key out{instead}")
-        return {key: value for key, value in data.items() if key not in REMOVED}
 
     @field_validator("token_weighting", mode="before")
     @classmethod

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collab.sandbox.executors import judging
-from collab.sandbox.sandbox import Sandbox
+from collab.sandbox.sandbox import Sandbox, judging
 from collab.sandbox.verdict import Check, Treatment, Trial, Values, Verdict
 
 __all__ = ["Check", "Sandbox", "Treatment", "Trial", "Values", "Verdict", "judging"]

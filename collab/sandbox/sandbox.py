@@ -8,11 +8,12 @@ import threading
 
 from collab.errors import SandboxError, SandboxUnavailable
 from collab.recipe.sandbox import SandboxSpec
-from collab.sandbox.executors import Executor, Job, Result, open_executor
+from collab.sandbox.executor import Executor, Job, Result, processors
 from collab.sandbox.verdict import Trial, Verdict
+from collab.wording import counted
 
 UNSAFE_HINT = "or, to run without isolation, give --sandbox unsafe"
-_OF_THE_EXECUTOR = {"isolation", "workers", "executor", "address"}
+_OF_THE_EXECUTOR = {"isolation", "workers"}
 """Settings that are not limits of a program."""
 
 
@@ -20,7 +21,7 @@ class Sandbox:
     """Runs untrusted programs against trusted tests, as `spec` says.
 
     Cheap to construct: processes start with the first trial, and again after `close`. It may serve
-    several event loops in turn. Raises SandboxUnavailable where `spec.executor` is not installed.
+    several event loops in turn.
 
         async with Sandbox(SandboxSpec()) as sandbox:
             verdict = await sandbox.check(trial)
@@ -29,7 +30,7 @@ class Sandbox:
     def __init__(self, spec: SandboxSpec | None = None) -> None:
         self.spec = spec or SandboxSpec()
         self._lock = threading.Lock()
-        self._executor = open_executor(self.spec)
+        self._executor = Executor(self.spec.isolation, self.spec.workers)
         self._owner = os.getpid()
 
     async def check(self, trial: Trial) -> Verdict:
@@ -60,7 +61,7 @@ class Sandbox:
             if self._owner != os.getpid():
                 # A fork of the caller must not speak to the processes of its parent.
                 self._owner = os.getpid()
-                self._executor = open_executor(self.spec)
+                self._executor = Executor(self.spec.isolation, self.spec.workers)
             return self._executor
 
     def _job(self, trial: Trial) -> Job:
@@ -74,13 +75,16 @@ class Sandbox:
         }
 
     def _verdict(self, result: Result) -> Verdict:
-        node = result.pop("node", None)
         if refused := result.get("refused"):
-            place = f"on the node {node}" if node else "here"
             raise SandboxUnavailable(
-                f"programs cannot be isolated {place}: the layer `{refused['layer']}` is not"
+                f"programs cannot be isolated here: the layer `{refused['layer']}` is not"
                 f" available ({refused['reason']}); {refused['remedy']}; {UNSAFE_HINT}"
             )
         if "trouble" in result:
             raise SandboxError(result["trouble"])
         return Verdict(**result, isolation=self.spec.isolation)
+
+
+def judging(spec: SandboxSpec) -> str:
+    """Describe how many programs are judged at the same time."""
+    return f"{counted(spec.workers or processors(), 'program')} at a time, on this machine"

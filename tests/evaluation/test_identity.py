@@ -34,7 +34,6 @@ REWARD = {"parts": {"p": {"use": "length"}}}
         {"task": {"source": SOURCE, "splits": {"test": "0-1"}, "reward": REWARD}},
         {"trainer": {"algorithm": "magrpo"}},
         {"sandbox": {"workers": 3}},
-        {"sandbox": {"executor": "ray", "address": "10.0.0.5:6379"}},
     ],
 )
 def test_what_changes_no_episode_keeps_the_identity(changes: dict[str, Any]) -> None:

@@ -40,7 +40,6 @@ HEAVY = {
     "vllm",
     "datasets",
     "starlette",
-    "ray",
 }
 
 

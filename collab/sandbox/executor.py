@@ -9,15 +9,22 @@ import asyncio
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from collab.errors import SandboxError
 from collab.sandbox.client import JailClient
-from collab.sandbox.executors.base import Job, Result
+
+Job = dict[str, Any]
+"""A request to a supervisor, as plain data."""
+Result = dict[str, Any]
+"""The answer of a supervisor, as plain data: a verdict, or `refused` or `trouble`."""
 
 
-class LocalExecutor:
-    """Runs at most `workers` jobs at the same time, each in its own process; 0: one per
-    processor."""
+class Executor:
+    """Runs at most `workers` jobs at the same time, each in its own process; 0: one per processor.
+
+    It may serve several event loops in turn, and restarts after `close`.
+    """
 
     def __init__(self, isolation: str, workers: int = 0) -> None:
         self._isolation, self._workers = isolation, workers or processors()
@@ -27,6 +34,11 @@ class LocalExecutor:
         self._threads: ThreadPoolExecutor | None = None
 
     async def run(self, job: Job) -> Result:
+        """Return the result of one job. If it is cancelled, the job is stopped before it returns.
+
+        Raises:
+            SandboxError: the sandbox failed, e.g. lost a process.
+        """
         work = _Work()
         waiting = self._submit(job, work)
         ending = asyncio.wrap_future(waiting)
@@ -41,6 +53,7 @@ class LocalExecutor:
         return ending.result()
 
     def close(self) -> None:
+        """End every process; running jobs raise SandboxError."""
         with self._lock:
             threads, self._threads = self._threads, None
             supervisors = [*self._idle, *self._busy]

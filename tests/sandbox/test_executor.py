@@ -1,0 +1,97 @@
+"""The same jobs have the same results, by however many workers and in whichever process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import threading
+
+import pytest
+from same_verdicts import JOBS, verdicts
+
+from collab.errors import SandboxError
+from collab.recipe.sandbox import SandboxSpec
+from collab.sandbox import Sandbox, Trial, executor, judging
+from collab.sandbox.client import JailClient
+from collab.sandbox.executor import Executor
+
+
+def test_verdicts_are_equal_by_one_worker_and_by_three() -> None:
+    one = verdicts(SandboxSpec(workers=1))
+    assert verdicts(SandboxSpec(workers=3)) == one
+    assert one[: len(JOBS)] == one[len(JOBS) :]
+
+
+def test_at_most_so_many_programs_run_at_the_same_time() -> None:
+    async def main() -> None:
+        async with Sandbox(SandboxSpec(workers=2)) as sandbox:
+            await asyncio.gather(*(sandbox.check(job) for job in JOBS))
+            assert len(sandbox._executor._idle) == 2
+
+    asyncio.run(main())
+
+
+def test_a_job_and_its_result_are_plain_data() -> None:
+    local = Executor("sealed", 1)
+    job = Sandbox()._job(JOBS[0])
+    result = asyncio.run(local.run(job))
+    local.close()
+    for plain in (job, result):
+        assert pickle.loads(pickle.dumps(plain)) == plain == json.loads(json.dumps(plain))
+
+
+def test_how_many_are_judged_is_told() -> None:
+    assert judging(SandboxSpec(workers=1)) == "1 program at a time, on this machine"
+    assert judging(SandboxSpec(workers=3)) == "3 programs at a time, on this machine"
+    assert judging(SandboxSpec()).endswith(" at a time, on this machine")
+
+
+def test_trials_that_wait_when_the_sandbox_is_closed_fail_and_are_not_cancelled() -> None:
+    endless = Trial(program="def f(n):\n    while True: pass\n", entry_point="f", test=JOBS[0].test)
+
+    async def main() -> list[object]:
+        sandbox = Sandbox(SandboxSpec(workers=1, seconds=60))
+        trials = [asyncio.create_task(sandbox.check(endless)) for _ in range(3)]
+        while not sandbox._executor._busy:
+            await asyncio.sleep(0.01)
+        await sandbox.aclose()
+        return await asyncio.gather(*trials, return_exceptions=True)
+
+    ended = asyncio.run(main())
+    assert [type(error) for error in ended] == [SandboxError] * 3
+    assert [str(error).startswith("the sandbox was closed") for error in ended] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_process_that_starts_while_the_sandbox_is_closed_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starting, closing = threading.Event(), threading.Event()
+    started: list[JailClient] = []
+
+    def start(isolation: str) -> JailClient:
+        starting.set()
+        closing.wait(60)
+        started.append(JailClient(isolation))
+        return started[-1]
+
+    monkeypatch.setattr(executor, "JailClient", start)
+
+    async def main() -> None:
+        sandbox = Sandbox(SandboxSpec(workers=1))
+        trial = asyncio.create_task(sandbox.check(JOBS[0]))
+        await asyncio.to_thread(starting.wait, 60)
+        closed = asyncio.create_task(sandbox.aclose())
+        while sandbox._executor._threads is not None:
+            await asyncio.sleep(0.01)
+        closing.set()
+        await closed
+        with pytest.raises(SandboxError, match="was closed"):
+            await trial
+
+    asyncio.run(main())
+    assert [client.alive for client in started] == [False]
