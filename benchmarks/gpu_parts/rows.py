@@ -16,11 +16,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "small": {"micro_batch_tokens": 2048},
     "mask": {"tree_attention": "mask"},
     "varlen": {"tree_attention": "varlen"},
-    "compiled": {"compile_layers": True},
     "twice": {"gradient_checkpointing": True},
     "top_p": {},
 }
-GPU_ALONE = "varlen", "compiled"
+GPU_ALONE = ("varlen",)
 
 
 class Machine(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -90,12 +90,6 @@ class LoadedModel:
     stop_ids: frozenset[int]
     """Tokens that end a response."""
     pad_id: int
-    sharded: bool = False
-    """Whether the layers are sharded over ranks, so that no single rank can run the model."""
-
-
-Load = Callable[[Path, TransformersModel], LoadedModel]
-"""Loads the model in a folder, according to a spec."""
 
 
 def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
@@ -108,35 +102,22 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
     target = pick_device(spec.device)
     if spec.load_in == "4bit":
         check_four_bits(spec.name, target)
-    return read_model(folder, spec, target, into=target)
-
-
-def read_model(
-    folder: Path, spec: TransformersModel, target: torch.device, *, into: torch.device
-) -> LoadedModel:
-    """Read a model that will run on `target`, and leave it on `into` for now.
-
-    On the `meta` device it is made without weights, which are not read.
-
-    Raises:
-        ModelUnavailable, ModelError: see `load_model`.
-    """
     try:
         with quiet_transformers():
             from transformers import AutoTokenizer
 
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            module = _module(folder, spec, pick_dtype(spec.dtype, target), into)
+            module = _module(folder, spec, pick_dtype(spec.dtype, target), target)
         if spec.load_in == "4bit":
             keep_gradients(module)
         else:
-            module = module.to(into)
+            module = module.to(target)
         module.eval()
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise ModelError(
-                f"model {spec.name!r} does not fit into the memory of {into}; use a smaller model,"
-                " or a device with more memory"
+                f"model {spec.name!r} does not fit into the memory of {target}; use a smaller"
+                " model, or a device with more memory"
             ) from error
         raise ModelUnavailable(
             f"model {spec.name!r} cannot be loaded from {folder}: {error}"
@@ -151,16 +132,12 @@ def read_model(
     )
 
 
-def _module(folder: Path, spec: TransformersModel, dtype: torch.dtype, into: torch.device) -> Any:
-    from transformers import AutoConfig, AutoModelForCausalLM
+def _module(folder: Path, spec: TransformersModel, dtype: torch.dtype, device: torch.device) -> Any:
+    from transformers import AutoModelForCausalLM
 
     options: dict[str, Any] = {"dtype": dtype, "attn_implementation": spec.attn_implementation}
-    if into.type == "meta":
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        with into:
-            return AutoModelForCausalLM.from_config(config, **options)
     if spec.load_in == "4bit":
-        options |= four_bits(dtype, into)
+        options |= four_bits(dtype, device)
     return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, **options)
 
 

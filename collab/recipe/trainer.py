@@ -57,9 +57,8 @@ class LoraSpec(Spec):
 class RanksSpec(Spec):
     """Training in several processes or on several GPUs."""
 
-    shard: bool = False
-    """Shard a frozen base that does not fit on one GPU, one part per rank. This works only for
-    training adapters, with vLLM for sampling. A single process holds the whole base."""
+    removed = {"shard": (False, ", and set model.load_in to 4bit for a base that does not fit")}
+
     limit: float = Field(default=1800.0, gt=0.0)
     """Seconds that ranks wait for a rank that computes. After that, the training ends with an error
     that names it."""
@@ -149,6 +148,7 @@ STALE_CAP = 2.0
 class TrainerSpec(Spec):
     removed = {
         "joint_mode": ("aligned", ", and set algorithm to 'cross', which has less noise"),
+        "compile_layers": (False, ""),
         "head_chunk_tokens": (None, ", and lower micro_batch_tokens to save memory"),
         "max_dropped": (0.5, ""),
         "max_skipped_steps": (3, ""),
@@ -257,9 +257,6 @@ class TrainerSpec(Spec):
     """Attention over responses with a common beginning. `varlen`: one call of flash attention per
     layer, on GPUs of compute capability 8.0 and later, in bfloat16 or float16. `mask`: attention
     masks, on any device. `auto` takes `varlen` if its numbers match those of `mask`."""
-    compile_layers: bool = False
-    """Compile the decoder's layers with torch's compiler, on a GPU. The first step takes at least a
-    minute longer; later steps run fewer and larger kernels."""
     gradient_checkpointing: bool | Literal["auto"] = "auto"
     """Recompute activations in the backward pass, which needs far less memory and a third more
     time. `auto` does so on GPUs whose memory could otherwise hold too few tokens, and never on a

@@ -14,13 +14,9 @@ from support.trainer_recipes import WORDS, make_game
 from typer.testing import CliRunner
 
 from collab.cli.app import app
-from collab.cli.commands import train as ranks
-from collab.recipe.model import VLLMModel
 from collab.recipe.schema import dump_recipe
 from collab.trainers.training.plan import cards
 from collab.trainers.training.plan.cards import CARDS, Card
-
-SERVER = ("http://127.0.0.1:9",)
 
 
 @pytest.fixture(scope="module")
@@ -31,18 +27,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(tiny: Path, tmp_path: Path) -> Path:
     (tmp_path / "r.yaml").write_text(dump_recipe(make_game(tiny, tmp_path, steps=2)))
-    sharded = make_game(tiny, tmp_path, steps=2, ranks={"shard": True})
-    vllm = VLLMModel(name=str(tiny), servers=SERVER, dtype="float32")
-    text = dump_recipe(sharded.model_copy(update={"model": vllm}))
-    (tmp_path / "sharded.yaml").write_text(text)
     return tmp_path
 
 
-def dry(folder: Path, *arguments: str, recipe: str = "r.yaml") -> Any:
+def dry(folder: Path, *arguments: str) -> Any:
     with contextlib.chdir(folder):
-        result = CliRunner().invoke(app, ["train", recipe, *arguments, "--dry-run"])
-    assert "Traceback" not in result.stderr
-    return result
+        found = CliRunner().invoke(app, ["train", "r.yaml", *arguments, "--dry-run"])
+    assert "Traceback" not in found.stderr
+    return found
 
 
 @pytest.fixture
@@ -78,19 +70,6 @@ def test_so_many_gpus_of_a_card_are_planned_for(folder: Path) -> None:
     assert "on 4 x rtx4090: fits" in result.stdout
     assert " GB for each of 4 ranks\n" in result.stdout
     assert "  4 ranks; micro-batches per step: about" in result.stdout
-
-
-def test_a_base_that_is_shared_out_is_counted_so(folder: Path) -> None:
-    def weights(*arguments: str) -> int:
-        result = dry(folder, *arguments, "--card", "24", "--json", recipe="sharded.yaml")
-        assert result.exit_code == 0, result.stderr
-        message = json.loads(result.stdout)
-        assert [w for w in message["warnings"] if "shard" in w] == []
-        return int(message["memory"]["weights"])
-
-    assert weights("--gpus", "8") < weights("--gpus", "4")
-    alone = dry(folder, recipe="sharded.yaml")
-    assert "warning: trainer.ranks.shard spreads the base over ranks" in alone.stdout
 
 
 def test_processes_without_a_gpu_are_counted(folder: Path) -> None:
@@ -146,10 +125,10 @@ def test_a_gpu_that_does_not_multiply_bfloat16_holds_numbers_of_four_bytes(
 
 
 def test_what_a_gpu_alone_has_is_refused_as_training_refuses_it(folder: Path) -> None:
-    result = dry(folder, "--set", "trainer.compile_layers=true")
-    assert result.exit_code == 2
-    assert "compile_layers needs a GPU" in result.stderr
-    assert dry(folder, "--set", "trainer.compile_layers=true", "--card", "l4").exit_code == 0
+    found = dry(folder, "--set", "trainer.tree_attention=varlen")
+    assert found.exit_code == 2
+    assert "'varlen' needs a GPU" in found.stderr
+    assert dry(folder, "--set", "trainer.tree_attention=varlen", "--card", "l4").exit_code == 0
 
 
 @pytest.mark.parametrize(

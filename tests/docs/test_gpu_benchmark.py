@@ -32,7 +32,7 @@ def test_every_row_is_measured_or_says_why_not(
     assert "failed" not in json.dumps(rows)
     assert rows["learn/default"]["tokens"] == 2 * (32 + 8 * 15 + 1) - 2
     assert rows["learn/small"]["micro_batch_tokens"] == 2048
-    assert rows["learn/compiled"]["left_out"] == "needs a GPU"
+    assert rows["learn/varlen"]["left_out"] == "needs a GPU"
     assert set(rows["train"]["steps"]) == {"1", "2", "3"}
     assert "learn/default" in capsys.readouterr().out
 

@@ -24,7 +24,7 @@ from collab.records import Action
 if TYPE_CHECKING:
     from collab.models.local.adapters import Adapters
     from collab.models.local.generation import Report
-    from collab.models.weights import Load, LoadedModel
+    from collab.models.weights import LoadedModel
 
 
 class TransformersEngine:
@@ -51,7 +51,6 @@ class TransformersEngine:
         self._lock = Lock()
         self._loaded: LoadedModel | None = None
         self._adapters: Adapters | None = None
-        self._load_by: Load | None = None
         self._is_closed = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"model {spec.name}")
 
@@ -83,10 +82,6 @@ class TransformersEngine:
         """
         return self._load(self._progress)[0]
 
-    def load_by(self, load: Load | None) -> None:
-        """Set the function that will load the weights; None for the usual one."""
-        self._load_by = load
-
     def load_adapter(self, adapter: str) -> str:
         """Load an adapter's folder, once, and return its name in `module`.
 
@@ -109,7 +104,7 @@ class TransformersEngine:
             if self._loaded is None or self._adapters is None:
                 folder = store.resolve(spec.name, spec.revision, progress)
                 progress("loading", 0, 0)
-                self._loaded = (self._load_by or load_model)(folder, spec)
+                self._loaded = load_model(folder, spec)
                 self._adapters = Adapters(self._loaded, spec.name)
             return self._loaded, self._adapters
 
@@ -166,11 +161,6 @@ class TransformersEngine:
             self._progress(stage, done, total)
 
         loaded, adapters = self._load(progress)
-        if loaded.sharded:
-            raise ModelError(
-                f"model {self.name!r} is sharded over the ranks, so no rank can sample from it;"
-                " set model.engine=vllm, or set trainer.ranks.shard=false"
-            )
         from collab.models.local.generation import Generation
 
         generation = Generation(

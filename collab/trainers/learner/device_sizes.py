@@ -122,16 +122,11 @@ def chunk_tokens(device: Device) -> int:
 def check_device(spec: TrainerSpec, kind: str) -> None:
     """Raise RecipeError for options that only a GPU supports; `kind` is the device's type: `cuda`,
     …"""
-    options = {
-        "trainer.compile_layers": spec.compile_layers,
-        "trainer.tree_attention 'varlen'": spec.tree_attention == "varlen",
-    }
-    for option, is_asked in options.items():
-        if is_asked and kind != "cuda":
-            raise RecipeError(
-                f"{option} needs a GPU, but the model is on {kind}; leave the option out, or set"
-                " model.device to cuda"
-            )
+    if spec.tree_attention == "varlen" and kind != "cuda":
+        raise RecipeError(
+            f"trainer.tree_attention 'varlen' needs a GPU, but the model is on {kind}; leave the"
+            " option out, or set model.device to cuda"
+        )
 
 
 def forward_tokens(spec: TrainerSpec, device: torch.device) -> int:

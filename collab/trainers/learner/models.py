@@ -46,7 +46,6 @@ class PolicyModels:
                 f"agent '{agent}' has no frozen base for a critic, because policies 'full' trains"
                 " it; set trainer.policies to 'adapters', or give the algorithm a 'model'"
             )
-        _check_whole(policy.engine, agent)
         return Frozen(policy.engine, self._spec, self._thread)
 
     def other(self, name: str) -> Frozen:
@@ -58,7 +57,6 @@ class PolicyModels:
         self, agent: str, actions: Sequence[Action], *, reference: bool = False
     ) -> list[tuple[float, ...]]:
         policy, sampling = self._policies.of(agent), self._samplings[agent]
-        _check_whole(policy.engine, agent)
         samples = [_sample(agent, action, sampling) for action in actions]
         return await _on(
             self._thread,
@@ -110,15 +108,6 @@ class Frozen:
                 at_last = states[torch.arange(len(rows), device=states.device), last]
                 features[list(batch)] = at_last.float().cpu()
         return features
-
-
-def _check_whole(engine: TransformersEngine, agent: str) -> None:
-    if engine.load().sharded:
-        raise RecipeError(
-            f"the algorithm reads the model of agent '{agent}', which trainer.ranks.shard spreads"
-            " over the ranks, so rank 0 alone cannot run it; set trainer.ranks.shard to false,"
-            " give the algorithm a 'model' if it takes one, or choose another"
-        )
 
 
 def _sample(agent: str, action: Action, sampling: Sampling) -> Sample:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -73,18 +72,6 @@ class Optimiser:
         """Drop the gradients since the last step."""
         for parameter in (*self._parameters, *self._masters):
             parameter.grad = None
-
-    @contextmanager
-    def untouched(self) -> Iterator[None]:
-        """While entered, new gradients are discarded and the old ones kept."""
-        every = (*self._parameters, *self._masters)
-        before = [parameter.grad for parameter in every]
-        self.forget()
-        try:
-            yield
-        finally:
-            for parameter, gradient in zip(every, before, strict=True):
-                parameter.grad = gradient
 
     def state(self) -> dict[str, Any]:
         """Return the state that a resumed run needs for identical steps."""

@@ -49,9 +49,6 @@ from collab.trainers.learner.samples import Sample
 KL_PROBES = 1
 """Responses per step on which KL is measured when `kl_coef` is 0."""
 
-PADDING: list[PackedSequence] = [[Sample("", (0,), (0,), (0.0,), 1.0, weight=0.0, scale=0.0)]]
-"""Rows of a dummy pass that a rank makes while others make a real one."""
-
 
 @dataclass
 class MicroBatch:
@@ -72,8 +69,6 @@ class Share:
     batches: list[MicroBatch]
     pieces: int
     """Number of micro-batches of all ranks."""
-    most: int
-    """Micro-batches of the rank that has most of them."""
     probes: PackedSequence
     """Responses whose divergence is measured, on the rank that has the first micro-batch."""
 
@@ -217,10 +212,10 @@ class Passes:
         dealt = self._ranks.deal([cost_of(len(rows), max(map(width, rows))) for rows in batches])
         mine = [MicroBatch(place, batches[place]) for place in dealt[self._ranks.rank]]
         probes = self._probes(policy, batches[0])
-        share = Share(mine, len(batches), max(map(len, dealt)), probes)
+        share = Share(mine, len(batches), probes)
         if self._spec.kl_coef:
             rows = [batch.rows for batch in mine]
-            work = partial(self._references, policy, rows, share.most)
+            work = partial(self._references, policy, rows)
             for batch, reference in zip(mine, self._ranks.each(work), strict=True):
                 batch.reference = reference
         return share
@@ -229,32 +224,29 @@ class Passes:
         self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
     ) -> list[PassResult]:
         """Compute the losses of this rank's micro-batches; their gradients stay in `gradients`."""
-
-        def check() -> None:
-            if cancelled.is_set():
-                raise StepCancelled
-
+        passes = []
         with (
-            policy.training(compiled=self._spec.compile_layers) as model,
+            policy.training() as model,
             self._attention(policy, model),
             trimmed(decoder_layers(unwrapped(model))),
         ):
-            work = partial(self._pass, policy, model, gradients)
-            pad = partial(self._padding_pass, policy, model)
-            return self._ranks.pass_by_pass(share.batches, share.most, work, pad, check)
+            for batch in share.batches:
+                if cancelled.is_set():
+                    raise StepCancelled
+                passes.append(self._pass(policy, model, gradients, batch))
+        return passes
 
     def _pass(
         self, policy: Policy, model: Any, gradients: GradientSum, batch: MicroBatch
     ) -> PassResult:
-        with self._ranks.passing():
-            logprobs, outside_support = self.scored(policy, model, batch.rows)
-            learned = [sample for row in batch.rows for sample in row]
-            loss_tokens = token_loss(
-                logprobs, learned, self._spec, start=batch.start, reference=batch.reference
-            )
-            first = outside_support if batch.start is None else None
-            tally = Tally(learned, loss_tokens, logprobs.detach(), first)
-            self.backward(policy, loss_tokens)
+        logprobs, outside_support = self.scored(policy, model, batch.rows)
+        learned = [sample for row in batch.rows for sample in row]
+        loss_tokens = token_loss(
+            logprobs, learned, self._spec, start=batch.start, reference=batch.reference
+        )
+        first = outside_support if batch.start is None else None
+        tally = Tally(learned, loss_tokens, logprobs.detach(), first)
+        self.backward(policy, loss_tokens)
         gradients.add()
         loss, responses = tally.read()
         if not math.isfinite(loss):
@@ -263,12 +255,6 @@ class Passes:
         tokens = tokens_of(batch.rows)
         return PassResult(batch.number, self._ranks.rank, tokens, loss, responses)
 
-    def _padding_pass(self, policy: Policy, model: Any) -> None:
-        """Make a pass without a gradient while other ranks still have micro-batches."""
-        with self._optimisers[policy.name].untouched(), self._ranks.passing():
-            scored = self.scored(policy, model, PADDING)
-            scored.logprobs.sum().backward()  # type: ignore[no-untyped-call]
-
     def _compute_first(
         self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
     ) -> list[PassResult]:
@@ -276,7 +262,7 @@ class Passes:
         passes = self._compute(policy, share, gradients, cancelled)
         if share.probes:
             first = [batch for batch in share.batches if batch.number == 0]
-            references = self._references(policy, [[share.probes] for _ in first], 1)
+            references = self._references(policy, [[share.probes] for _ in first])
             for batch, reference in zip(first, references, strict=True):
                 assert batch.start is not None, "its pass was made"
                 logprobs = batch.start[: len(reference)]
@@ -308,16 +294,12 @@ class Passes:
         loss.total.backward()  # type: ignore[no-untyped-call]
 
     def _references(
-        self, policy: Policy, pieces: Sequence[Sequence[PackedSequence]], most: int
+        self, policy: Policy, pieces: Sequence[Sequence[PackedSequence]]
     ) -> list[Tensor]:
         """Return the log-probabilities of each piece's responses under the policy before
         training."""
-
-        def score(rows: Sequence[PackedSequence]) -> Tensor:
-            with policy.reference() as model, self._ranks.passing():
-                return self.scored(policy, model, rows).logprobs
-
-        return self._ranks.pass_by_pass(pieces, most, score, partial(score, PADDING))
+        with policy.reference() as model:
+            return [self.scored(policy, model, rows).logprobs for rows in pieces]
 
     def _probes(self, policy: Policy, batch: Sequence[PackedSequence]) -> PackedSequence:
         """Choose the responses whose divergence is measured although the loss does not use it."""

@@ -5,24 +5,20 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
-from transformers import AttentionInterface
+from torch import nn
 
 from collab.errors import RecipeError
 from collab.models import Model, RolloutEngine
 from collab.models.base import ReportsLoad, SamplerReport
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.layers import decoder_layers, replaced
 from collab.models.local.multi_lora import (
     can_mix,
-    computed_in,
     one_adapter,
     unwrapped,
     without_adapters,
@@ -30,7 +26,7 @@ from collab.models.local.multi_lora import (
 from collab.models.open import ModelPool, open_model
 from collab.models.out_of_memory import grow_segments
 from collab.models.store import StoreProgress
-from collab.models.weights import Load, quiet_transformers
+from collab.models.weights import quiet_transformers
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
 from collab.runs.layout import ADAPTER_WEIGHTS
@@ -45,66 +41,6 @@ from collab.trainers.learner.lora import (
     save_adapter,
     save_tensors,
 )
-from collab.trainers.learner.prefix_tree import attention
-
-BACKEND = "inductor"
-
-
-class AdaptedLinear(nn.Module):
-    """A linear layer under one adapter, computed in the base's type."""
-
-    def __init__(self, layer: Any, name: str) -> None:
-        super().__init__()
-        self.base = layer.base_layer
-        self.down, self.up = layer.lora_A[name].weight, layer.lora_B[name].weight
-        self.scaling = layer.scaling[name]
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map [..., in] to [..., out]."""
-        dtype = computed_in(self.base, x)
-        inner = functional.linear(x, self.down.to(dtype))
-        y: Tensor = self.base(x) + functional.linear(inner, (self.up * self.scaling).to(dtype))
-        return y
-
-
-@contextmanager
-def one_adapter_as_modules(module: nn.Module, name: str) -> Iterator[None]:
-    """While entered, `module` answers under one adapter, by modules that replace PEFT's.
-
-    For plain LoRA on linear layers, see `can_mix`.
-    """
-    layers: list[tuple[nn.Module, str, Any]] = [
-        (parent, key, child)
-        for parent in module.modules()
-        for key, child in parent._modules.items()
-        if name in getattr(child, "lora_A", ())
-    ]
-    for _, _, layer in layers:
-        for part in (layer.lora_A[name], layer.lora_B[name]):
-            part.weight.requires_grad_(True)
-    try:
-        for parent, key, layer in layers:
-            parent._modules[key] = AdaptedLinear(layer, name)
-        yield
-    finally:
-        for parent, key, layer in layers:
-            parent._modules[key] = layer
-
-
-@contextmanager
-def compiled_layers(model: nn.Module) -> Iterator[None]:
-    """While entered, the decoder layers of `model` run as compiled by torch."""
-    with ExitStack() as stack:
-        stack.callback(AttentionInterface.register, attention.NAME, attention.attend_by_branches)
-        left_out = torch.compiler.disable(attention.attend_by_branches)  # type: ignore[no-untyped-call]
-        AttentionInterface.register(attention.NAME, left_out)
-        layers = list(decoder_layers(model))
-        stack.enter_context(replaced(layers, _compiled))
-        yield
-
-
-def _compiled(layer: Any) -> Any:
-    return torch.compile(layer.forward, backend=BACKEND, dynamic=True)
 
 
 @contextmanager
@@ -174,11 +110,8 @@ class Policy:
         return list(dict(held).values())
 
     @contextmanager
-    def training(self, *, compiled: bool = False) -> Iterator[Any]:
-        """Yield the causal language model with this policy active and its parameters trainable.
-
-        With `compiled`, its decoder layers are compiled by torch.
-        """
+    def training(self) -> Iterator[Any]:
+        """Yield the causal language model with this policy active and its parameters trainable."""
         module = self.engine.module
         base = unwrapped(module)
         plain = self.is_adapter and can_mix(base)
@@ -187,12 +120,7 @@ class Policy:
         if self.checkpointing:  # transformers does it in training mode only
             base.train()
         try:
-            with ExitStack() as stack:
-                if plain:
-                    entered = one_adapter_as_modules if compiled else one_adapter
-                    stack.enter_context(entered(base, self.name))
-                if compiled:
-                    stack.enter_context(compiled_layers(base))
+            with one_adapter(base, self.name) if plain else nullcontext():
                 yield base
         finally:
             if self.checkpointing:
@@ -303,11 +231,8 @@ def open_policies(
     spec: TrainerSpec,
     *,
     loading: StoreProgress | None = None,
-    load: Load | None = None,
 ) -> Policies:
     """Open every model of the team, load the trained ones, and make the policies.
-
-    `load` replaces the usual way of loading the trained ones.
 
     Raises:
         RecipeError: an agent that cannot be trained.
@@ -325,8 +250,6 @@ def open_policies(
         else:
             models[name] = pool.open(recipe.model_of(name))
     engines = {name: _engine_of(name, recipe, models[name], pool) for name in trained}
-    for engine in engines.values():
-        engine.load_by(load)
     policies = _make_policies(recipe, spec, engines)
     for policy in policies:
         check_device(spec, policy.device.type)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 P = TypeVar("P")
@@ -46,30 +45,6 @@ class Ranks:
             Any failure of a rank is raised on all ranks, with the rank in the message.
         """
         return work()
-
-    def pass_by_pass(
-        self,
-        pieces: Sequence[P],
-        most: int,  # noqa: ARG002
-        work: Callable[[P], T],
-        pad: Callable[[], object],  # noqa: ARG002
-        before: Callable[[], None] = nothing,
-    ) -> list[T]:
-        """Return the results of `work` on each of this rank's pieces; `before` is called ahead of
-        each.
-
-        If every rank holds a part of a model, all of them make `most` passes at the same time, and
-        `pad` replaces the pieces that a rank lacks. It then raises as `together` does.
-        """
-        results = []
-        for piece in pieces:
-            before()
-            results.append(work(piece))
-        return results
-
-    def passing(self) -> AbstractContextManager[None]:
-        """Wrap the computation of a pass, which may need all ranks at the same time."""
-        return nullcontext()
 
     def each(self, work: Callable[[], T]) -> T:
         """Do work that every rank does for itself; returns its result, raises as `together`

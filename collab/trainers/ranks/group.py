@@ -12,19 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.device_mesh import DeviceMesh
 
 from collab.errors import CollabError, TrainingError, one_line
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.trainer import RanksSpec
 from collab.trainers.learner.base import NotFinite, OutOfMemory, StepCancelled
-from collab.trainers.learner.ranks import GradientSum, Ranks, nothing
+from collab.trainers.learner.ranks import GradientSum, Ranks
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -68,21 +66,6 @@ def _kind_of(error: Exception) -> type[Exception]:
 
 def _text_of(error: Exception) -> str:
     return str(error) if isinstance(error, (CollabError, *KEPT)) else one_line(error)
-
-
-def words_of(rank: int, error: Exception) -> str:
-    """Describe a rank's failure in a pass, on which it cannot agree with the others."""
-    if isinstance(error, RuntimeError) and is_out_of_memory(error):
-        return (
-            f"rank {rank} is out of memory; lower trainer.micro_batch_tokens, or set"
-            " trainer.gradient_checkpointing=true"
-        )
-    return f"rank {rank}: {_text_of(error)}"
-
-
-def is_of_others(error: Exception) -> bool:
-    """Return True if a pass failed only because another rank has left it, or has not arrived."""
-    return isinstance(error, RuntimeError) and bool(re.search("gloo|NCCL", str(error)))
 
 
 def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
@@ -228,13 +211,6 @@ LOST_SECONDS = 0.5
 """Seconds that a rank waits for torchrun to end it after losing another one, which torchrun
 names."""
 
-TELL_SECONDS = 2.0
-"""Seconds that a rank waits after a failed pass, so that the first failed rank reports the
-reason."""
-
-FAILED = "failed in a pass"
-"""Key of torchrun's store under which the first rank that failed in a pass gives the reason."""
-
 GO_ON = "; continue with --resume"
 
 
@@ -247,20 +223,14 @@ class TorchRanks(Ranks):
             dist.init_process_group("gloo", timeout=timedelta(seconds=JOIN_SECONDS))
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._limit = self._play_limit = JOIN_SECONDS
-        self.shards = False
-        """Whether each rank holds a part of the base model."""
-        self.learning = False
-        """Whether all ranks are taking a learning step."""
         self._messages = self._handed = dist.group.WORLD
         self._summed: Any = None
-        self._mesh: DeviceMesh | None = None
         self._lost = False
         self._ending: list[Callable[[], None]] = []
 
     def wait_no_longer_than(self, spec: RanksSpec) -> None:
         """Use the limits of a recipe from here on; called by every rank."""
         self._limit, self._play_limit = spec.limit, spec.play_limit
-        self.shards = spec.shard and self.world > 1
         self._messages = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.limit))
         self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.play_limit))
 
@@ -270,26 +240,6 @@ class TorchRanks(Ranks):
         Raises:
             TrainingError: other ranks compute on another type.
         """
-        self._check_devices(device)
-        if device == "cuda":
-            self._summed = self._new_group(device)
-
-    def mesh(self, device: str) -> DeviceMesh:
-        """Return the ranks as a mesh that holds the parts of a model; called by every rank.
-
-        Raises:
-            TrainingError: other ranks compute on another type of device.
-        """
-        if self._mesh is None:
-            self._check_devices(device)
-            self._mesh = DeviceMesh.from_group(self._new_group(device), device)
-        return self._mesh
-
-    def _new_group(self, device: str) -> Any:
-        limit = timedelta(seconds=self._limit)
-        return dist.new_group(backend="nccl" if device == "cuda" else "gloo", timeout=limit)
-
-    def _check_devices(self, device: str) -> None:
         devices = self._gather(device)
         if len(set(devices)) > 1:
             each = ", ".join(f"rank {rank}: {name}" for rank, name in enumerate(devices))
@@ -299,6 +249,9 @@ class TorchRanks(Ranks):
                     " GPUs, or set model.device"
                 )
             )
+        if device == "cuda":
+            limit = timedelta(seconds=self._limit)
+            self._summed = dist.new_group(backend="nccl", timeout=limit)
 
     def hand_over(self, order: T | None = None) -> T:
         """Send rank 0's `order` to the others, which wait for it; returns the order on every
@@ -310,58 +263,6 @@ class TorchRanks(Ranks):
 
     def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
         return deal(costs, self.world)
-
-    def pass_by_pass(
-        self,
-        pieces: Sequence[P],
-        most: int,
-        work: Callable[[P], T],
-        pad: Callable[[], object],
-        before: Callable[[], None] = nothing,
-    ) -> list[T]:
-        """Agree with all ranks around each pass if layers are sharded."""
-        if not self.shards:
-            return super().pass_by_pass(pieces, most, work, pad, before)
-        results = []
-        for number in range(most):
-            self.each(before)
-            if number < len(pieces):
-                results.append(self.each(partial(work, pieces[number])))
-            else:
-                self.each(pad)
-        return results
-
-    @contextmanager
-    def passing(self) -> Iterator[None]:
-        """End all ranks if a pass fails on sharded layers, with the first rank's message.
-
-        The others wait in the pass for this rank's part, so no further agreement is possible.
-        """
-        began = time.monotonic()
-        try:
-            yield
-        except Exception as error:
-            if not self.shards:
-                raise
-            raise self._lost_in_pass(error, began) from error
-
-    def _lost_in_pass(self, error: Exception, began: float) -> RankLost:
-        """Return the error of a failed pass, with the message of the rank that failed first."""
-        self._lost = True
-        words = "" if is_of_others(error) else words_of(self.rank, error)
-        first = self._first_words(words)
-        if words and self._mesh is not None:
-            for group in (self._mesh.get_group(), self._messages):
-                with suppress(RuntimeError):  # what the others wait in fails, and they tell why
-                    dist.distributed_c10d._abort_process_group(group)
-            time.sleep(TELL_SECONDS)
-        return RankLost(f"{first or 'another rank ' + _why(began, self._limit, 'limit')}{GO_ON}")
-
-    def _first_words(self, words: str = "") -> str:
-        """Return the message of the rank that failed first in a pass; pass `words` if it is this
-        one."""
-        store = dist.distributed_c10d._get_default_store()
-        return store.compare_set(FAILED, "", words).decode()
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
         outcomes = self._gather(outcome_of(work))
@@ -431,10 +332,8 @@ class TorchRanks(Ranks):
         try:
             with _losing(whom, seconds, setting):
                 yield
-        except RankLost as error:
+        except RankLost:
             self._lost = True
-            if self.shards and (words := self._first_words()):
-                raise RankLost(f"{words}{GO_ON}") from error
             raise
 
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 
-from collab.models.weights import Load
 from collab.recipe import Recipe, TrainerSpec
 from collab.runs.layout import LOGS
 from collab.signals import ending_signals
@@ -29,7 +28,6 @@ from collab.trainers.learner.ranks import Ranks, nothing
 from collab.trainers.learner.samples import Sample
 from collab.trainers.ranks.group import RankLost, TorchRanks, is_known_to_all
 from collab.trainers.ranks.samplers import with_servers
-from collab.trainers.ranks.sharding import describe_parts, shared_load
 
 
 @dataclass(frozen=True)
@@ -93,24 +91,6 @@ def end(ranks: TorchRanks) -> None:
     ranks.close()
 
 
-def open_together(ranks: Ranks, work: Callable[[Load | None], Policies]) -> Policies:
-    """Open the policies as every rank does, given how bases are loaded; raises as `each` does.
-
-    Ranks that shard a base agree on the way; other failures are reported at the next agreement.
-    """
-    load = shared_load(ranks)
-    if load is None:
-        return ranks.each(lambda: work(None))
-    try:
-        policies = work(load)
-    except Exception as error:
-        if not is_known_to_all(error):
-            ranks.each(partial(_fail, error))
-        raise
-    ranks.each(nothing)
-    return policies
-
-
 def learner_for(
     policies: Policies, spec: TrainerSpec, total_steps: int, seed: int, ranks: Ranks
 ) -> TorchLearner:
@@ -151,7 +131,6 @@ def learn_together(
 
     A failure between two agreements is reported at the next one.
     """
-    ranks.learning = True
     try:
         if order.step % CHECK_EVERY == 0:
             ranks.same("parameters", checksum(policies))
@@ -160,8 +139,6 @@ def learn_together(
         if not is_known_to_all(error):
             ranks.each(partial(_fail, error))
         raise
-    finally:
-        ranks.learning = False
     ranks.each(nothing)
     return update
 
@@ -208,8 +185,6 @@ def follow() -> None:
     order: Order = ranks.hand_over()
     if not isinstance(order, End):
         write_log(begin.folder, ranks.rank)
-        if parts := describe_parts(learner.policies):
-            print(parts, flush=True)
     while isinstance(order, Learn | Restore):
         _obey(order, learner, ranks)
         order = ranks.hand_over()
@@ -219,7 +194,7 @@ def follow() -> None:
 
 def _open(begin: Begin, ranks: TorchRanks) -> TorchLearner:
     recipe = with_servers(begin.recipe, begin.spec, begin.folder, ranks)
-    policies = open_together(ranks, lambda load: open_policies(recipe, begin.spec, load=load))
+    policies = ranks.each(lambda: open_policies(recipe, begin.spec))
     ranks.compute_on(device_of(policies))
     return TorchLearner(policies, begin.spec, begin.total_steps, begin.recipe.seed, ranks)
 

@@ -12,7 +12,7 @@ from collab.feedback.plain import Plugin
 from collab.models.vllm.adapter_files import check_servable, is_adapter, served_rank
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.feedback import PluginFeedback
-from collab.recipe.model import TransformersModel, VLLMModel, local_weights
+from collab.recipe.model import VLLMModel, local_weights
 from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
 from collab.trainers.credit import algorithm_for
@@ -44,7 +44,6 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
         _check_agent(recipe, name)
         _check_sampler(recipe, name, spec)
     _check_staleness(recipe, spec, trained)
-    check_shard(recipe, spec)
     _check_algorithm(recipe, spec)
     _check_functions(recipe)
     check_trackers(spec.report_to)
@@ -194,30 +193,3 @@ def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
     dry_runs = [dry_run(each, [*tasks.training, *tasks.held_out]) for each in recipes]
     longest = max(range(len(recipes)), key=lambda number: recipes[number].team.turns)
     return dry_runs[longest]
-
-
-def check_shard(recipe: Recipe, spec: TrainerSpec) -> None:
-    """Raise RecipeError for settings that make a single rank run a sharded base."""
-    if not spec.ranks.shard:
-        return
-    if spec.policies == "full":
-        raise RecipeError(
-            "trainer.ranks.shard needs a frozen base, but trainer.policies 'full' trains whole"
-            " models; set trainer.policies to 'adapters', or trainer.ranks.shard to false"
-        )
-    agents = recipe.team.agents.items()
-    held = [local_weights(recipe.model_of(name)) for name, agent in agents if agent.trainable]
-    if any(weights is not None and weights.load_in for weights in held):
-        raise RecipeError(
-            "trainer.ranks.shard and load_in '4bit' cannot be combined; set trainer.ranks.shard"
-            " to false, or leave out load_in"
-        )
-    for name, _ in agents:
-        model = recipe.model_of(name)
-        if isinstance(model, TransformersModel) and model in held:
-            raise RecipeError(
-                f"agent '{name}' samples with transformers from {model.name!r}, which"
-                " trainer.ranks.shard spreads over the ranks, so rank 0 alone cannot sample; set"
-                " model.engine to 'vllm', with servers that hold the whole model, or"
-                " trainer.ranks.shard to false"
-            )

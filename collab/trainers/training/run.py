@@ -27,7 +27,7 @@ from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import Learner, OutOfMemory
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import ALONE, Ranks
-from collab.trainers.ranks.orders import begin, learner_for, open_together
+from collab.trainers.ranks.orders import begin, learner_for
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import Levels, TaskOrder, choose_tasks
@@ -182,9 +182,7 @@ def open_learner(
 ) -> tuple[Policies, Learner]:
     """Open the policies of a team, on every rank, and their learner; raises the failure."""
     recipe = rested(begin(ranks, recipe, spec, total_steps, out), spec, ranks.world)
-    policies = open_together(
-        ranks, lambda load: open_policies(recipe, spec, loading=loading, load=load)
-    )
+    policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
     return policies, learner_for(policies, spec, total_steps, recipe.seed, ranks)
 
 

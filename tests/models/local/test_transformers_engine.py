@@ -295,3 +295,10 @@ def test_too_little_memory_says_so(tiny_engine: TransformersEngine) -> None:
     tiny_engine.module.lm_head.register_forward_pre_hook(too_much)
     with pytest.raises(ModelError, match="ran out of memory on cpu in a batch of 1 rows"):
         ask(tiny_engine, [request_of()])
+
+
+@pytest.mark.parametrize(("named", "held"), [(None, "sdpa"), ("eager", "eager")])
+def test_attention_is_computed_as_the_model_says(tiny: Path, named: Any, held: str) -> None:
+    engine = TransformersEngine(TransformersModel(name=str(tiny), attn_implementation=named))
+    assert engine.module.config._attn_implementation == held
+    asyncio.run(engine.aclose())

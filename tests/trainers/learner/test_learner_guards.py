@@ -98,7 +98,7 @@ def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
     training = policy.training
 
     @contextmanager
-    def frozen(*, compiled: bool = False) -> Iterator[Any]:
+    def frozen() -> Iterator[Any]:
         with training() as model:
             model.requires_grad_(False)
             yield model

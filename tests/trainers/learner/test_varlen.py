@@ -17,8 +17,10 @@ from support.naive.held import Held
 from support.naive.varlen import varlen_by_hand, varlen_of_torch_2_11
 from torch import Tensor
 
-from collab.errors import TrainingError
+from collab.errors import RecipeError, TrainingError
+from collab.recipe import TrainerSpec
 from collab.trainers.learner import logprobs
+from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree import varlen
@@ -207,3 +209,10 @@ def test_a_kernel_of_another_alignment_is_found_out() -> None:
     for kernel in (varlen_by_hand, varlen_of_torch_2_11):
         assert difference(kernel, CPU, torch.float32, Heads(4, 2, 8)) < 1e-5
     assert difference(at_the_start, CPU, torch.float32, Heads(4, 2, 8)) > 0.1
+
+
+def test_the_kernel_is_refused_without_a_gpu() -> None:
+    spec = TrainerSpec(tree_attention="varlen")
+    check_device(spec, "cuda")
+    with pytest.raises(RecipeError, match="'varlen' needs a GPU, but the model is on cpu"):
+        check_device(spec, "cpu")

@@ -138,8 +138,8 @@ class VarlenAttention:
         It maps [keys, heads, size] to [tokens, heads, size]. The backward pass gathers the keys
         again, so a prompt is not kept once per response.
         """
-        if self._twice or torch.compiler.is_compiling():
-            return nullcontext()  # nothing is kept, or the compiler decides what is
+        if self._twice:
+            return nullcontext()  # nothing is kept
         sources = {
             _whole(gathered): source.detach()
             for gathered, source in zip(by_branch, once, strict=True)

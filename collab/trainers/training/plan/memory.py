@@ -253,10 +253,10 @@ def count_memory(
     With `card`, that GPU counts instead of the local device. vLLM sleeps while the trainer learns
     if the recipe says so, or if it leaves this open and both do not fit at once.
     """
-    awake = _count(recipe, spec, lengths, card, ranks, sleeps=sleep_is_set(recipe))
+    awake = _count(recipe, spec, lengths, card, sleeps=sleep_is_set(recipe))
     whole = max(s.device.memory for s in awake.sizes.values())
     if may_sleep(recipe, spec, ranks) and sum(awake.memory.values()) > whole > 0:
-        return _count(recipe, spec, lengths, card, ranks, sleeps=True)
+        return _count(recipe, spec, lengths, card, sleeps=True)
     return awake
 
 
@@ -265,7 +265,6 @@ def _count(
     spec: TrainerSpec,
     lengths: Mapping[str, Sequence[Lengths]],
     card: Card | None,
-    ranks: int,
     *,
     sleeps: bool,
 ) -> Counted:
@@ -279,15 +278,13 @@ def _count(
     parameters = sum(s.parameters for s in sizes.values()) + sum(starts)
     if not full:
         parameters += sum(s.adapter_parameters for _, s in policies)
-    shards = ranks if spec.ranks.shard else 1
-    parts = {_local(recipe, name).model_dump_json(): shards for name in lengths}
     on_cpu = any(s.device.type == "cpu" for s in sizes.values())
     copies = 2 if full and spec.kl_coef else 1
     memory = {
         "libraries": LIBRARIES_BYTES if on_cpu else 0,
         "context": 0 if on_cpu else CONTEXT_BYTES,
         "compiled": COMPILED_PRODUCTS * PRODUCT_BYTES if on_cpu else 0,
-        "weights": copies * sum(_held(s, parts.get(key, 1)) for key, s in sizes.items()),
+        "weights": copies * sum(s.weight_bytes for s in sizes.values()),
         "prepacked": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
         "adapters": 0 if full else sum(n * size for n, size in trained) + 4 * sum(starts),
         "optimiser": sum(n * (8 if size == 4 else 12) for n, size in trained),
@@ -321,17 +318,6 @@ def _count(
     memory["reserve"] = int(RESERVE * sum(memory.values()))
     tokens = sum(learned_tokens(rows[name], lengths[name]) for name in of_agent)
     return Counted(memory, parameters, trained, tokens, chosen, of_agent, sleeps and engine > 0)
-
-
-def _held(sizes: Sizes, shards: int) -> int:
-    """Return the bytes of a model's weights on one rank, if so many ranks shard its layers.
-
-    While a layer is computed, it and the next one are complete.
-    """
-    if shards == 1:
-        return sizes.weight_bytes
-    gathered = 2 * sizes.layer_bytes // sizes.dimensions.layers
-    return sizes.weight_bytes - sizes.layer_bytes + sizes.layer_bytes // shards + gathered
 
 
 def _models(

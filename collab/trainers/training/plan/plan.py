@@ -226,9 +226,8 @@ class Plan:
 def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     """Plan the training of `recipe` in `ranks` processes: here, or on GPUs elsewhere.
 
-    Memory is that of one process, or of its GPU, which holds every local model or its shard of a
-    base. Frozen teammates count by their weights. Sampling and learning alternate, so only the
-    larger of the two counts.
+    Memory is that of one process, or of its GPU, which holds every local model. Frozen teammates
+    count by their weights. Sampling and learning alternate, so only the larger of the two counts.
 
     Raises:
         RecipeError, TaskError: the recipe cannot be trained.
@@ -259,11 +258,6 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         judging=judging(recipe.sandbox) if recipe.uses_sandbox else "",
         ranks=ranks,
     )
-    if spec.ranks.shard and ranks == 1:
-        plan.warnings.append(
-            "trainer.ranks.shard spreads the base over ranks, but this is one process; give"
-            " --gpus N, and --card NAME if the GPUs are not in this machine"
-        )
     needs = count_memory(recipe, spec, lengths, card, ranks)
     for sizes in needs.sizes.values():
         check_device(spec, sizes.device.type)

@@ -41,8 +41,6 @@ class Counts:
     """Numbers of a model's weights by use; none of them are bytes."""
 
     parameters: int
-    in_layers: int
-    """Weights in the decoder's layers."""
     linear: int
     """Weights of linear layers, without the head."""
     packed: int
@@ -102,14 +100,13 @@ def _counts(
     head = shapes[EMBEDDING] if tied else shapes[HEAD]
     own = {name: shape for name, shape in shapes.items() if name != HEAD}
     linear: dict[str, tuple[int, ...]] = {}
-    in_layers, layers = 0, set()
+    layers = set()
     for name, shape in own.items():
         match = _LAYER.fullmatch(name)
         if match is None:
             if name not in (EMBEDDING, "model.norm.weight"):
                 return None
             continue
-        in_layers += prod(shape)
         layers.add(int(match[1]))
         if _LINEAR.fullmatch(match[2]):
             if name.endswith("weight"):
@@ -126,7 +123,6 @@ def _counts(
     settings = {"_attn_implementation": model.attn_implementation or "sdpa", **config}
     return Counts(
         parameters=sum(map(prod, own.values())) + (0 if tied else prod(head)),
-        in_layers=in_layers,
         linear=sum(map(prod, linear.values())),
         packed=sum(size for size in map(prod, (*linear.values(), head)) if size >= LEAST_WEIGHTS),
         packed_head=prod(head) if prod(head) >= LEAST_WEIGHTS else 0,
@@ -142,7 +138,6 @@ def counted_as_built(model: TransformersModel, lora: LoraSpec) -> Counts:
     from transformers import AutoModelForCausalLM
 
     from collab.models.local.fast.prepacked_weights import weights_to_pack
-    from collab.models.local.layers import decoder_layers
     from collab.models.weights import four_bit_weights, quiet_transformers
     from collab.trainers.learner.lora import lora_config
 
@@ -150,10 +145,8 @@ def counted_as_built(model: TransformersModel, lora: LoraSpec) -> Counts:
         module = AutoModelForCausalLM.from_config(
             _config(model.name, model.revision), attn_implementation=model.attn_implementation
         )
-        layers = decoder_layers(module)
         counted = {
             "parameters": sum(p.numel() for p in module.parameters()),
-            "in_layers": sum(p.numel() for layer in layers for p in layer.parameters()),
             "linear": four_bit_weights(module),
             "packed": weights_to_pack(module),
             "packed_head": weights_to_pack(module.get_output_embeddings()),
@@ -187,8 +180,6 @@ class Sizes:
     parameters: int
     weight_bytes: int
     """Bytes of all weights."""
-    layer_bytes: int
-    """Bytes of the weights in the decoder's layers."""
     adapter_parameters: int
     """Parameters of one adapter."""
     dimensions: Dimensions
@@ -227,7 +218,6 @@ def measured(model: TransformersModel, place: ModelPlace, counts: Counts) -> Siz
     return Sizes(
         parameters=counts.parameters,
         weight_bytes=counts.parameters * place.itemsize - saved,
-        layer_bytes=counts.in_layers * place.itemsize - saved,
         adapter_parameters=counts.adapter,
         dimensions=dimensions_of(counts.config, place),
         packed=packed if place.packs else 0,
