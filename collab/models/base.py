@@ -142,21 +142,12 @@ class RolloutEngine(Protocol):
         """Release memory until the next request, if possible."""
 
 
-class SamplerReport(Record):
-    """The load of an engine's servers since the last report."""
-
-    metrics: dict[str, float] = {}
-    """Metrics by server number, from 1, and name, such as `2/waiting`."""
-    warnings: tuple[str, ...] = ()
-    """Problems that the engine has recovered from, in plain words."""
-
-
 @runtime_checkable
-class ReportsLoad(Protocol):
-    """A model that reports its load."""
+class Warns(Protocol):
+    """A model that recovers from problems which users should know of."""
 
-    async def report(self) -> SamplerReport:
-        """Return the load since the last report."""
+    def warnings(self) -> tuple[str, ...]:
+        """Return the problems since the last call, in plain words."""
 
 
 class Capabilities(Record):
