@@ -73,7 +73,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "max_grad_norm": (1e-6, {}),
     "micro_batch_tokens": (16, {}),
     "tree_attention": ("varlen", {}),
-    "compile_layers": (True, {}),
     "gradient_checkpointing": (True, {}),
     "curriculum": ([{"steps": 1, "turns": 1}], TWO_TURNS),
     "curriculum.steps": (2, {**TWO_TURNS, "curriculum": [{"steps": 1, "turns": 1}]}),
