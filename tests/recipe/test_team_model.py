@@ -31,10 +31,3 @@ def test_a_named_model_wins(team: str) -> None:
     changed = load_recipe(team, settings=["model.dtype=bfloat16"]).model
     assert isinstance(changed, TransformersModel)
     assert (changed.name, changed.dtype) == ("written-for", "bfloat16")
-
-
-@pytest.mark.parametrize("name", ["coding", "coding-single", "coding-debate", "coding-planned"])
-def test_coding_teams_are_written_for_a_coder(name: str) -> None:
-    model = load_recipe(name).model
-    assert isinstance(model, TransformersModel)
-    assert model.name == "qwen2.5-coder-0.5b"

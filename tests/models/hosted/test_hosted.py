@@ -257,6 +257,20 @@ def test_the_budget_is_kept_before_a_request_is_sent(protocol: Protocol) -> None
     assert "$0.035" in failure.message
 
 
+def test_a_character_may_be_a_token(protocol: Protocol) -> None:
+    """And may be written to Claude's cache, which costs a quarter more."""
+    chinese = (Message(role="user", content="\u6c49" * 8000),)
+    request = request_of(max_new_tokens=10).model_copy(update={"messages": chinese})
+    dearer = 1.25 if protocol.variable == "ANTHROPIC_API_KEY" else 1.0
+    most = (8000 * 3.0 * dearer + 10 * 15.0) / 1e6
+    kinds = []
+    for limit in (most - 1e-4, most + 1e-4):
+        with protocol.serve(protocol.answer("x")) as server:
+            [action] = ask(protocol.engine(server, cost_limit=limit), request)
+        kinds.append(action.failure and action.failure.type)
+    assert kinds == ["BudgetExceeded", None]
+
+
 def test_one_failure_leaves_the_others_alone(protocol: Protocol) -> None:
     adapted = request_of().model_copy(update={"adapter": "aux"})
     tokens = request_of().model_copy(update={"messages": (), "prompt_ids": (1, 2)})
