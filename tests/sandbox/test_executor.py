@@ -12,9 +12,10 @@ from same_verdicts import JOBS, verdicts
 
 from collab.errors import SandboxError
 from collab.recipe.sandbox import SandboxSpec
-from collab.sandbox import Sandbox, Trial, executor, judging
+from collab.sandbox import Sandbox, Trial, judging
+from collab.sandbox import sandbox as sandbox_module
 from collab.sandbox.client import JailClient
-from collab.sandbox.executor import Executor
+from collab.sandbox.sandbox import Executor
 
 
 def test_verdicts_are_equal_by_one_worker_and_by_three() -> None:
@@ -79,7 +80,7 @@ def test_a_process_that_starts_while_the_sandbox_is_closed_is_ended(
         started.append(JailClient(isolation))
         return started[-1]
 
-    monkeypatch.setattr(executor, "JailClient", start)
+    monkeypatch.setattr(sandbox_module, "JailClient", start)
 
     async def main() -> None:
         sandbox = Sandbox(SandboxSpec(workers=1))
