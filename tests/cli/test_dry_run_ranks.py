@@ -14,6 +14,7 @@ from support.trainer_recipes import WORDS, make_game
 from typer.testing import CliRunner
 
 from collab.cli.app import app
+from collab.cli.commands import train as ranks
 from collab.recipe.schema import dump_recipe
 from collab.trainers.training.plan import cards
 from collab.trainers.training.plan.cards import CARDS, Card
