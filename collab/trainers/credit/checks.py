@@ -1,11 +1,14 @@
-"""Checks that several rules share: one reward for the whole team, no opponents."""
+"""Checks that several rules share: one reward, no opponents; and of the weights they give."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
 
 from collab.environments.library import class_of
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
-from collab.trainers.credit.group import Group, Node, Rewards
+from collab.trainers.credit.group import Group, Node, Rewards, Weights
 
 REMEDY = "set trainer.algorithm to 'iac', 'rae' or 'marloo'"
 
@@ -61,3 +64,25 @@ def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
             f" earned different ones ({rewards_text}); {REMEDY}"
         )
     return next(iter(earned.values()))
+
+
+def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:
+    """Refuse invalid weights from a third party's algorithm."""
+    if len(weights) != len(groups):
+        raise TrainingError(
+            f"algorithm '{algorithm}' returned weights for {len(weights)} groups, not {len(groups)}"
+        )
+    for group, given in zip(groups, weights, strict=True):
+        for (episode, turn, agent), weight in given.items():
+            whole = episode < len(group.episodes) and turn < len(group.episodes[episode].turns)
+            if not whole or agent not in group.agents:
+                raise TrainingError(
+                    f"algorithm '{algorithm}' returned a weight for episode {episode}, turn {turn},"
+                    f" agent '{agent}', which the group does not have"
+                )
+            numbers = weight if isinstance(weight, Sequence) else [weight]
+            if not all(map(isfinite, numbers)):
+                raise TrainingError(
+                    f"algorithm '{algorithm}' returned the weight {weight} for agent '{agent}' on"
+                    f" {group.task}"
+                )

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 
 from collab.errors import TrainingError, attribute
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score
-from collab.runs import metric_names
+from collab.trainers.clocks import JudgeClock
 from collab.trainers.credit.base import Algorithm
-from collab.trainers.credit.group import (
-    Group,
-    Node,
-    Weights,
-    make_group,
-    tree_of,
-)
+from collab.trainers.credit.checks import check_weights
+from collab.trainers.credit.group import Group, Node, Weights, make_group, tree_of
 from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction, reward_of
 from collab.trainers.credit.normalise import normalise
 from collab.trainers.credit.shape import Shape
@@ -42,28 +34,6 @@ def group_of(
         assert score is not None, "an episode without a score has no reward"
         rewards[node] = {agent: reward_of(score, agent, spec) for agent in agents}
     return make_group(episodes, agents, rewards, tree, spec.discount, ask=joint.score)
-
-
-def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:
-    """Refuse invalid weights from a third party's algorithm."""
-    if len(weights) != len(groups):
-        raise TrainingError(
-            f"algorithm '{algorithm}' returned weights for {len(weights)} groups, not {len(groups)}"
-        )
-    for group, given in zip(groups, weights, strict=True):
-        for (episode, turn, agent), weight in given.items():
-            whole = episode < len(group.episodes) and turn < len(group.episodes[episode].turns)
-            if not whole or agent not in group.agents:
-                raise TrainingError(
-                    f"algorithm '{algorithm}' returned a weight for episode {episode}, turn {turn},"
-                    f" agent '{agent}', which the group does not have"
-                )
-            numbers = weight if isinstance(weight, Sequence) else [weight]
-            if not all(map(isfinite, numbers)):
-                raise TrainingError(
-                    f"algorithm '{algorithm}' returned the weight {weight} for agent '{agent}' on"
-                    f" {group.task}"
-                )
 
 
 Key = tuple[str, ...]
@@ -158,45 +128,3 @@ class StepCredit:
 
     def _attributed(self, error: Exception) -> Exception:
         return attribute(error, TrainingError, f"algorithm '{self._spec.algorithm.use}'")
-
-
-class JudgeClock:
-    """Measures the wall time of scoring joint actions that were not played."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.seconds = 0.0
-        self._running = 0
-        self._since = 0.0
-        self._hidden: float | None = None
-
-    @contextmanager
-    def judging(self) -> Iterator[None]:
-        """While entered, count one joint action as being scored."""
-        self._settle()
-        self._running += 1
-        self.calls += 1
-        try:
-            yield
-        finally:
-            self._settle()
-            self._running -= 1
-
-    def sampled(self) -> None:
-        """Note the end of sampling: from now on the step waits for the scoring."""
-        self._settle()
-        self._hidden = self.seconds
-
-    def measures(self) -> Iterator[tuple[str, float]]:
-        """Yield the metrics; none if no further joint action was scored."""
-        if self.calls:
-            self._settle()
-            yield metric_names.FURTHER_SCORED, self.calls
-            yield metric_names.FURTHER_SECONDS, self.seconds
-            yield metric_names.FURTHER_WAITED, self.seconds - (self._hidden or 0.0)
-
-    def _settle(self) -> None:
-        now = time.perf_counter()
-        if self._running:
-            self.seconds += now - self._since
-        self._since = now

@@ -15,64 +15,18 @@ from collab.errors import TrainingError
 from collab.models.local.fast.memory import trim
 from collab.models.local.multi_lora import unwrapped
 from collab.recipe import TrainerSpec
-from collab.runs import metric_names as names
-from collab.trainers.learner.base import TOKENS, NotFinite, Update, explain_memory
+from collab.trainers.learner.base import NotFinite, Update, explain_memory
+from collab.trainers.learner.checks import check_change, check_mismatch, fingerprint
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.device_sizes import forward_tokens
 from collab.trainers.learner.logprobs import logprobs_of
 from collab.trainers.learner.optimiser import Optimiser, rate_at
-from collab.trainers.learner.passes import Passes, PassResult, most_on
+from collab.trainers.learner.passes import Passes
 from collab.trainers.learner.policy import Policies, Policy, publish, sleep
 from collab.trainers.learner.prefix_tree.varlen import describe_attention, slow_attention
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
-
-STALE_HINT = (
-    ". With max_staleness 1, one step of learning is part of the difference: lower"
-    " trainer.learning_rate, or set max_staleness to 0"
-)
-
-Fingerprint = list[tuple[float, float]]
-
-
-def check_mismatch(
-    policy: Policy, update: Update, passes: Sequence[PassResult], spec: TrainerSpec, world: int
-) -> None:
-    """Raise TrainingError if the trainer's log-probabilities differ from the sampler's."""
-    for agent in policy.agents:
-        sums = update.sums.get(agent)
-        mismatch = sums[names.AGENT_MISMATCH] / sums[TOKENS] if sums else 0.0
-        if not mismatch <= spec.tolerance_used:
-            raise TrainingError(
-                f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
-                f" {mismatch:.3g} nats per token, more than trainer.mismatch_tolerance"
-                f" {spec.tolerance_used:g}{most_on(passes, agent) if world > 1 else ''}. Sampler"
-                " and trainer use different weights, or rounding is too coarse. float32 agrees to"
-                " 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32, or raise"
-                " trainer.mismatch_tolerance and set trainer.importance_cap; if float32 shows the"
-                " same difference, check that both hold the same"
-                f" adapter{STALE_HINT if spec.max_staleness else ''}"
-            )
-
-
-def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
-    """Raise TrainingError if a policy's first step has left it as it was `before`."""
-    if update.rate > 0 and fingerprint(policy) == before:
-        norm = update.gradient_norms[policy.name]
-        raise TrainingError(
-            f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
-            f" learning rate {update.rate:g}): the update is smaller than the parameters'"
-            " rounding, or the optimiser has other parameters; raise trainer.learning_rate"
-        )
-
-
-def fingerprint(policy: Policy) -> Fingerprint:
-    """Return a value that changes if a parameter in the acting model does."""
-    return [
-        (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
-        for p in policy.acting_parameters()
-    ]
 
 
 class TorchLearner:

@@ -87,17 +87,6 @@ class PassResult:
     """Agent and sums of each response; responses of which only the KL is known come last."""
 
 
-def most_on(results: Sequence[PassResult], agent: str) -> str:
-    """Name the rank with the response whose log-probabilities differ most from the sampler's."""
-    most, rank = max(
-        (sums[names.AGENT_MISMATCH] / sums[TOKENS], result.rank)
-        for result in results
-        for name, sums in result.responses
-        if name == agent and TOKENS in sums
-    )
-    return f", most on rank {rank}: {most:.3g}"
-
-
 class Tally:
     """Sums over each response's tokens in one tensor on the device; `read` waits for it.
 

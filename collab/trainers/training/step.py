@@ -13,14 +13,9 @@ from itertools import accumulate
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
 from collab.runtime import Event, Session
-from collab.runtime.events import (
-    AgentActed,
-    AgentActing,
-    EpisodeFinished,
-    FeedbackGiven,
-    TurnScored,
-)
+from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
+from collab.trainers.clocks import StepTimer
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
@@ -33,55 +28,6 @@ from collab.trainers.training.data import Levels, phase_at
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import play_groups, whole
 from collab.trainers.training.skipping import too_many_failed
-
-
-class StepTimer:
-    """Measures the time during which any episode was being sampled, judged or given feedback.
-
-    The seconds of different kinds of work overlap when episodes do different things at once.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = dict.fromkeys(("sampling", "judging", "feedback"), 0.0)
-        self._doing: dict[str, set[tuple[str, str]]] = {work: set() for work in self.seconds}
-        self._since: dict[str, float] = {}
-
-    def see(self, event: Event) -> None:
-        """Record an event with the time at which it happened."""
-        match event:
-            case AgentActing():
-                self._end("judging", event.episode)
-                self._end("feedback", event.episode)
-                self._begin("sampling", event.episode, event.agent)
-            case AgentActed():
-                self._end("sampling", event.episode, event.decision.agent)
-                if all(episode != event.episode for episode, _ in self._doing["sampling"]):
-                    self._begin("judging", event.episode)
-            case TurnScored():
-                self._end("judging", event.episode)
-                self._begin("feedback", event.episode)
-            case FeedbackGiven():
-                self._end("feedback", event.episode)
-            case EpisodeFinished():
-                self._end_all(event.episode.id)
-            case _:
-                pass
-
-    def _end_all(self, episode: str) -> None:
-        for work, doing in self._doing.items():
-            for _, agent in [entry for entry in doing if entry[0] == episode]:
-                self._end(work, episode, agent)
-
-    def _begin(self, work: str, episode: str, agent: str = "") -> None:
-        if not self._doing[work]:
-            self._since[work] = time.perf_counter()
-        self._doing[work].add((episode, agent))
-
-    def _end(self, work: str, episode: str, agent: str = "") -> None:
-        if (episode, agent) in self._doing[work]:
-            self._doing[work].remove((episode, agent))
-            if not self._doing[work]:
-                self.seconds[work] += time.perf_counter() - self._since[work]
 
 
 class Updates:

@@ -14,10 +14,10 @@ from collab.errors import RecipeError, TrainingError, UnknownName
 from collab.recipe.base import Component
 from collab.records import Episode, Score, Turn
 from collab.trainers.credit import BUILT_IN, Group, Weights, algorithm_for, compare
+from collab.trainers.credit.checks import check_weights
 from collab.trainers.credit.group import make_group, tree_of
 from collab.trainers.credit.normalise import normalise
 from collab.trainers.credit.shape import Shape
-from collab.trainers.credit.step_credit import check_weights
 
 
 def episode(sample: int, rewards: Sequence[float]) -> Episode:

@@ -1,0 +1,108 @@
+"""Clocks: the time that a step spends on each kind of work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from collab.runs import metric_names
+from collab.runtime import Event
+from collab.runtime.events import (
+    AgentActed,
+    AgentActing,
+    EpisodeFinished,
+    FeedbackGiven,
+    TurnScored,
+)
+
+
+class StepTimer:
+    """Measures the time during which any episode was being sampled, judged or given feedback.
+
+    The seconds of different kinds of work overlap when episodes do different things at once.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(("sampling", "judging", "feedback"), 0.0)
+        self._doing: dict[str, set[tuple[str, str]]] = {work: set() for work in self.seconds}
+        self._since: dict[str, float] = {}
+
+    def see(self, event: Event) -> None:
+        """Record an event with the time at which it happened."""
+        match event:
+            case AgentActing():
+                self._end("judging", event.episode)
+                self._end("feedback", event.episode)
+                self._begin("sampling", event.episode, event.agent)
+            case AgentActed():
+                self._end("sampling", event.episode, event.decision.agent)
+                if all(episode != event.episode for episode, _ in self._doing["sampling"]):
+                    self._begin("judging", event.episode)
+            case TurnScored():
+                self._end("judging", event.episode)
+                self._begin("feedback", event.episode)
+            case FeedbackGiven():
+                self._end("feedback", event.episode)
+            case EpisodeFinished():
+                self._end_all(event.episode.id)
+            case _:
+                pass
+
+    def _end_all(self, episode: str) -> None:
+        for work, doing in self._doing.items():
+            for _, agent in [entry for entry in doing if entry[0] == episode]:
+                self._end(work, episode, agent)
+
+    def _begin(self, work: str, episode: str, agent: str = "") -> None:
+        if not self._doing[work]:
+            self._since[work] = time.perf_counter()
+        self._doing[work].add((episode, agent))
+
+    def _end(self, work: str, episode: str, agent: str = "") -> None:
+        if (episode, agent) in self._doing[work]:
+            self._doing[work].remove((episode, agent))
+            if not self._doing[work]:
+                self.seconds[work] += time.perf_counter() - self._since[work]
+
+
+class JudgeClock:
+    """Measures the wall time of scoring joint actions that were not played."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.seconds = 0.0
+        self._running = 0
+        self._since = 0.0
+        self._hidden: float | None = None
+
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """While entered, count one joint action as being scored."""
+        self._settle()
+        self._running += 1
+        self.calls += 1
+        try:
+            yield
+        finally:
+            self._settle()
+            self._running -= 1
+
+    def sampled(self) -> None:
+        """Note the end of sampling: from now on the step waits for the scoring."""
+        self._settle()
+        self._hidden = self.seconds
+
+    def measures(self) -> Iterator[tuple[str, float]]:
+        """Yield the metrics; none if no further joint action was scored."""
+        if self.calls:
+            self._settle()
+            yield metric_names.FURTHER_SCORED, self.calls
+            yield metric_names.FURTHER_SECONDS, self.seconds
+            yield metric_names.FURTHER_WAITED, self.seconds - (self._hidden or 0.0)
+
+    def _settle(self) -> None:
+        now = time.perf_counter()
+        if self._running:
+            self.seconds += now - self._since
+        self._since = now

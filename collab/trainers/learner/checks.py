@@ -1,0 +1,69 @@
+"""Checks after a policy's passes: it learns what was sampled, and its parameters change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collab.errors import TrainingError
+from collab.recipe import TrainerSpec
+from collab.runs import metric_names as names
+from collab.trainers.learner.base import TOKENS, Update
+from collab.trainers.learner.passes import PassResult
+from collab.trainers.learner.policy import Policy
+
+STALE_HINT = (
+    ". With max_staleness 1, one step of learning is part of the difference: lower"
+    " trainer.learning_rate, or set max_staleness to 0"
+)
+
+Fingerprint = list[tuple[float, float]]
+
+
+def check_mismatch(
+    policy: Policy, update: Update, passes: Sequence[PassResult], spec: TrainerSpec, world: int
+) -> None:
+    """Raise TrainingError if the trainer's log-probabilities differ from the sampler's."""
+    for agent in policy.agents:
+        sums = update.sums.get(agent)
+        mismatch = sums[names.AGENT_MISMATCH] / sums[TOKENS] if sums else 0.0
+        if not mismatch <= spec.tolerance_used:
+            raise TrainingError(
+                f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
+                f" {mismatch:.3g} nats per token, more than trainer.mismatch_tolerance"
+                f" {spec.tolerance_used:g}{most_on(passes, agent) if world > 1 else ''}. Sampler"
+                " and trainer use different weights, or rounding is too coarse. float32 agrees to"
+                " 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32, or raise"
+                " trainer.mismatch_tolerance and set trainer.importance_cap; if float32 shows the"
+                " same difference, check that both hold the same"
+                f" adapter{STALE_HINT if spec.max_staleness else ''}"
+            )
+
+
+def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
+    """Raise TrainingError if a policy's first step has left it as it was `before`."""
+    if update.rate > 0 and fingerprint(policy) == before:
+        norm = update.gradient_norms[policy.name]
+        raise TrainingError(
+            f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
+            f" learning rate {update.rate:g}): the update is smaller than the parameters'"
+            " rounding, or the optimiser has other parameters; raise trainer.learning_rate"
+        )
+
+
+def fingerprint(policy: Policy) -> Fingerprint:
+    """Return a value that changes if a parameter in the acting model does."""
+    return [
+        (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
+        for p in policy.acting_parameters()
+    ]
+
+
+def most_on(results: Sequence[PassResult], agent: str) -> str:
+    """Name the rank with the response whose log-probabilities differ most from the sampler's."""
+    most, rank = max(
+        (sums[names.AGENT_MISMATCH] / sums[TOKENS], result.rank)
+        for result in results
+        for name, sums in result.responses
+        if name == agent and TOKENS in sums
+    )
+    return f", most on rank {rank}: {most:.3g}"
