@@ -41,7 +41,7 @@ SECTIONS: dict[str, type[Spec]] = {
 
 
 class Recipe(Spec):
-    """Everything that a run needs. A recipe without a trainer can be run, not trained."""
+    """Everything that a run needs. A recipe without a trainer can be run but not trained."""
 
     renamed = {"judge": "sandbox"}
 
