@@ -64,7 +64,7 @@ class Recipe(Spec):
     sandbox: SandboxSpec = SandboxSpec()
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None
-    """Settings of the training; a recipe without a trainer can be run, not trained."""
+    """Settings of the training; a recipe without a trainer can be run but not trained."""
 
     @classmethod
     def _sections(cls) -> dict[str, type[Spec]]:
