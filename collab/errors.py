@@ -38,7 +38,7 @@ from typing import ClassVar
 
 
 class CollabError(Exception):
-    """Base of every error that collab raises on purpose."""
+    """Base class of the errors that collab raises on purpose."""
 
     boundary: ClassVar[str] = "collab"
     exit_status: ClassVar[int] = 1

@@ -28,7 +28,7 @@ PANELS = {
         "watch": "Follow a run, training or evaluation started elsewhere.",
         "report": "Write one HTML file about runs: curves, comparisons and episodes.",
         "view": "Show runs in the browser: list, filter, compare and follow them.",
-        "serve": "Serve teams behind OpenAI's API.",
+        "serve": "Serve teams through an OpenAI-compatible API.",
     },
     "Share": {
         "export": "Write a trained team's weights for other programs.",

@@ -105,10 +105,10 @@ SANDBOX = option(
 WORKERS = option(
     "--workers",
     "N",
-    "Programs to judge at the same time. Default: one per processor.",
+    "Programs to judge in parallel. Default: one per processor.",
     min=1,
 )
-TRUST = flag("--trust", "Allow functions from elsewhere, now and until their files change.")
+TRUST = flag("--trust", "Allow functions from elsewhere, until their files change.")
 
 
 def consent(trust: bool) -> Consent:

@@ -57,10 +57,10 @@ def evaluate(
         samples: episodes of each problem; pass@k takes k of them.
         split: the part of the suite that is evaluated, e.g. `"test"`.
         seed: seed of the sampling; equal seeds give equal episodes if the engine supports seeds.
-        select: chooses one program of k samples, e.g. `collab.Selection(recombine=True)`.
+        select: chooses one program from k samples, e.g. `collab.Selection(recombine=True)`.
         greedy: use each agent's most likely response instead of a sampled one.
         model: one model for all agents, instead of their own.
-        k: k of pass@k; None for those of 1, 3, 5 and 10 that the number of samples allows.
+        k: values of k for pass@k; None uses those of 1, 3, 5 and 10 that `samples` allows.
         settings: overrides as on the command line, for every team.
         on_episode: called with each episode when it ends; an exception ends the evaluation.
         on_event: called with every event, as it happens.

@@ -122,7 +122,7 @@ class Difference(Record):
 
 
 class Results(Record):
-    """The numbers of an evaluation; printed, they are the tables of `collab eval`.
+    """The numbers of an evaluation. Printing them shows the tables of `collab eval`.
 
     `teams` holds a `TeamResult` per team, and its `metrics` an `Estimate` per metric.
     `differences` compares every other team with the first one.

@@ -40,13 +40,13 @@ _RECOMBINED = names.named(names.BEST_OF, names.RECOMBINED)
 
 @dataclass(frozen=True)
 class Selection:
-    """Options for choosing one program of several samples."""
+    """Options for choosing one program from several samples."""
 
     recombine: bool = False
     """Choose from all combinations of the samples' parts as well: agents' artefacts, or, for a
     single agent, the function asked for and all beside it."""
     budget: int | None = None
-    """New tokens per problem, for a further choice among as many samples as they pay for."""
+    """New tokens per problem, for a further choice among the first samples that fit in."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _blocks(
 
 
 def _paid(episodes: Sequence[Episode], budget: int) -> Sequence[Episode]:
-    """The first episodes that `budget` new tokens pay for."""
+    """The first episodes that fit in `budget` new tokens."""
     spent = 0
     for number, episode in enumerate(episodes):
         spent += _tokens(episode)

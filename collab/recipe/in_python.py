@@ -175,7 +175,7 @@ _AS_WRITTEN = ("options", "hidden")
 class Agent:
     """One agent of a team made in Python; the fields are those of an agent in YAML.
 
-    `parser`, `harness` and `tools` may be functions. Omitted fields have the defaults of YAML.
+    `parser`, `harness` and `tools` may be functions. Defaults are the same as in YAML.
     """
 
     prompt: str | None = None

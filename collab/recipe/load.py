@@ -42,10 +42,10 @@ def load_recipe(
     trust: Consent = False,
     **top: Any,
 ) -> Recipe:
-    """Load the recipe for a team's name, a team or recipe file, a run's folder, or their data.
+    """Load a recipe by team name, file or run folder, or from a mapping with a file's content.
 
-    `hub:OWNER/NAME` loads a team from the hub, which needs approval as any other folder does. Data
-    may hold a function wherever it may name one.
+    `hub:OWNER/NAME` loads a team from the hub, which needs approval like any folder from elsewhere.
+    A mapping may contain a function wherever a file may name one.
 
     Args:
         task: a suite's name or file, or problems; replaces the recipe's own.

@@ -41,7 +41,7 @@ SECTIONS: dict[str, type[Spec]] = {
 
 
 class Recipe(Spec):
-    """Everything that a run needs. A recipe without a trainer can be run, not trained."""
+    """Everything that a run needs. A recipe without a trainer can be run but not trained."""
 
     renamed = {"judge": "sandbox"}
 
@@ -64,7 +64,7 @@ class Recipe(Spec):
     sandbox: SandboxSpec = SandboxSpec()
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None
-    """Settings of the training; a recipe without a trainer can be run, not trained."""
+    """Settings of the training; a recipe without a trainer can be run but not trained."""
 
     @classmethod
     def _sections(cls) -> dict[str, type[Spec]]:

@@ -327,10 +327,10 @@ class Episode(Record):
 
     @property
     def solved_by_turn(self) -> tuple[bool, ...]:
-        """True or False for each turn, whether the task was solved after it; empty if rewards do
-        not say so.
+        """Whether the task was solved after each turn; empty if the rewards do not mark tasks as
+        solved.
 
-        A turn that was not played, because the task was solved earlier, counts as solved.
+        A turn that was skipped because the task was solved earlier counts as solved.
         """
         judged = tuple(turn.score.solved for turn in self.turns if turn.score)
         known = tuple(solved for solved in judged if solved is not None)

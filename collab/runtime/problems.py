@@ -67,7 +67,7 @@ def _one_suite(
     if not addresses:
         if recipe.task is None:
             raise RecipeError(
-                "the recipe names no task suite; give one with"
+                "no task given; choose one with"
                 f" {option('task', 'SUITE/PROBLEM')}; `collab tasks` lists the suites"
             )
         return recipe.task, [""]

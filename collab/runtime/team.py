@@ -42,9 +42,9 @@ from collab.trust import Consent
 class Team:
     """A team ready to work on problems.
 
-    `run` is the plain method, `arun` its async twin, and `stream` gives the events as they happen.
-    Models are opened for each call and closed after it. Used as a context manager, by `with` or
-    `async with`, a team keeps them open until the end of the block.
+    `run` plays problems, `arun` is its async version, and `stream` yields events as they happen.
+    Each call opens the models and closes them afterwards. In a `with` or `async with` block, the
+    team keeps them open until the end of the block.
     """
 
     def __init__(
@@ -180,10 +180,10 @@ def load(
     trust: Consent = False,
     **top: Any,
 ) -> Team:
-    """Load a team by name, or by the path of a team's, a recipe's or a trained team's file.
+    """Load a team by name, or from a team file, a recipe file or a run folder.
 
     Args:
-        name: also a team's or a recipe's data, as in YAML.
+        name: a name, a path, or a mapping with the content of a team or recipe file.
         task: a suite that replaces the recipe's own, or problems, as a list of rows; addresses
             passed to `run` select their own suite.
         rewards: functions that replace the task's reward, e.g. `[right, (short, 0.5)]`.

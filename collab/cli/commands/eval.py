@@ -70,7 +70,7 @@ def command(
     budget: str | None = option(
         "--budget",
         "tokens:N",
-        "With --select: also choose among as many samples as N new tokens pay for.",
+        "With --select: also choose among the first samples that fit in N new tokens.",
     ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
@@ -88,8 +88,8 @@ def command(
 
     A run's folder counts as a team: its recipe runs again, with the trained
     weights. Each team is compared with the first one, paired by problem. Speed
-    is measured with 32 episodes at the same time; to measure the wait time of
-    one user, add --set concurrency=1.
+    is measured with 32 episodes in parallel; to measure the latency of a single
+    user, add --set concurrency=1.
 
     With the same --out, the command continues where it stopped. It plays an
     episode again only if it failed, or if the recipe or the suite has changed.

@@ -33,7 +33,7 @@ def command(
     task: list[str] | None = option(
         "--task, -t",
         "ADDRESS",
-        "A suite, to play tasks of its training split, or problems. Repeatable.",
+        "A suite, for tasks of its training split, or single problems. Repeatable.",
     ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
@@ -62,7 +62,7 @@ def command(
       collab probe examples/recipes/game.yaml --out runs/probe
       collab report runs/probe
 
-    The result is an ordinary run's folder, with an extra file probe.json.
+    The result is an ordinary run folder with an extra file, probe.json.
 
     Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
     something is missing, 130 interrupted.

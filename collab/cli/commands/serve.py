@@ -49,11 +49,11 @@ def command(
     history: str = option(
         "--history",
         "refuse|join",
-        "Earlier messages of a conversation: refuse them, or put them first.",
+        "Earlier messages of a conversation: refuse them, or put them before the new one.",
         default="refuse",
     ),
     allow_sampling: bool = flag("--allow-sampling", "Let requests set temperature and top_p."),
-    no_details: bool = flag("--no-details", "Leave out what each agent wrote."),
+    no_details: bool = flag("--no-details", "Leave out the text of each agent."),
     mcp: str | None = option(
         "--mcp",
         "http|stdio",
@@ -93,7 +93,7 @@ def command(
     sandbox: str | None = SANDBOX,
     trust: bool = TRUST,
 ) -> None:
-    """Serve teams behind OpenAI's API.
+    """Serve teams through an OpenAI-compatible API.
 
     The server answers chat completions and Responses, plain and streamed. A
     client names a team as its model. The user's message is the problem, and the

@@ -79,7 +79,7 @@ def command(
     show_recipe: bool = SHOW_RECIPE,
     gpus: int | None = option("--gpus", "N", "Use N GPUs. Default: all that are visible.", min=1),
     ranks: int | None = option(
-        "--ranks", "N", "Learn in N processes on processors, without GPUs.", min=1
+        "--ranks", "N", "Train in N processes on CPUs, without GPUs.", min=1
     ),
 ) -> None:
     """Train a team on the joint reward, with one adapter per agent.
@@ -119,7 +119,7 @@ def command(
         raise RecipeError("--card needs --dry-run; a training here uses this machine's GPUs")
     if card is not None and ranks is not None:
         raise RecipeError(
-            f"--ranks {ranks} runs on processors, but --card {card} plans for GPUs; give --gpus,"
+            f"--ranks {ranks} runs on CPUs, but --card {card} plans for GPUs; give --gpus,"
             " or leave out --card"
         )
     name = str(_training_recipe(resume)) if resume is not None else str(recipe)
@@ -247,7 +247,7 @@ class Wanted(NamedTuple):
         """The ranks, their logs, and how to stop them."""
         from collab.runs.layout import LOGS
 
-        where = "each on its own GPU" if self.on_gpus else "on processors"
+        where = "each on its own GPU" if self.on_gpus else "on CPUs"
         fewer = "; --gpus 1 takes one" if self.on_gpus else ""
         logs = f"; logs of the other ranks are in {folder / LOGS}" if self.ranks > 1 else ""
         return f"learning in {counted(self.ranks, 'rank')}, {where}{logs}; Ctrl-C ends all{fewer}"
@@ -259,7 +259,7 @@ def ranks_wanted(
     """The ranks to start; None for this process alone.
 
     Raises:
-        RecipeError: more GPUs than there are, or ranks on processors where models take a GPU.
+        RecipeError: more GPUs than there are, or ranks on CPUs although the models use a GPU.
     """
     if ranks is not None and gpus is not None:
         raise RecipeError(
@@ -270,14 +270,14 @@ def ranks_wanted(
     if ranks is not None:
         if visible:
             raise RecipeError(
-                f"--ranks {ranks} runs on processors, but the recipe's models use one of"
+                f"--ranks {ranks} runs on CPUs, but the recipe's models use one of"
                 f" {counted(visible, 'GPU')}; give --gpus, or set model.device=cpu"
             )
         return Wanted(ranks, on_gpus=False)
     if gpus is not None and gpus > visible:
         raise RecipeError(
             f"--gpus {gpus} is more than the {visible} that the recipe's models can use; lower it,"
-            f" check CUDA_VISIBLE_DEVICES and model.device, give --ranks to train on processors, or"
+            f" check CUDA_VISIBLE_DEVICES and model.device, give --ranks to train on CPUs, or"
             f" {REMEDY}"
         )
     if visible:
@@ -322,7 +322,7 @@ def _ranks_of(run: Path | None) -> int | None:
 def place_of(
     recipe: Recipe, named: str | None, gpus: int | None, ranks: int | None, resume: Path | None
 ) -> tuple[Card | None, int]:
-    """The card to plan for, and the number of ranks; no card for a run on processors.
+    """The card to plan for, and the number of ranks; no card for a run on CPUs.
 
     Raises:
         RecipeError: options that exclude each other, or GPUs that are not here without `--card`.

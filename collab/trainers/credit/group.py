@@ -47,7 +47,7 @@ Ask = Callable[[Sequence[Node], Sequence[Choice]], Awaitable[list[Mapping[str, f
 class Group:
     """Episodes of one task, without failures.
 
-    A joint action that several episodes of a tree share has the node of the first of them.
+    If several episodes of a tree share a joint action, its node belongs to the first of them.
     """
 
     episodes: tuple[Episode, ...]
@@ -93,7 +93,7 @@ class Group:
         Returns one mapping per choice; None if it could not be scored.
 
         Raises:
-            TrainingError: nothing can score them, as for a group read from a record.
+            TrainingError: nothing can score them, e.g. because the group was read from a record.
         """
         if self.ask is None:
             raise TrainingError("further joint actions cannot be scored: the group has no task")
@@ -102,8 +102,8 @@ class Group:
     def compared(self, nodes: Sequence[Node], agent: str) -> list[float]:
         """Return the returns of `agent` that form one baseline.
 
-        They are the returns of `nodes`. For a single node, an episode that continues alone, they
-        include the earnings of episodes that were solved earlier.
+        These are the returns of `nodes`. If only one episode is still playing, they also include
+        the earnings of episodes that were solved earlier.
         """
         returns = [self.returns[node][agent] for node in nodes]
         if len(nodes) == 1:
@@ -220,10 +220,10 @@ def with_rewards(group: Group, rewards: Rewards) -> Group:
 
 
 def compare(group: Group, advantages: Advantages) -> Weights:
-    """Return the weights of a group whose advantages come from compared returns.
+    """Compute the weights of a group by comparing returns within each baseline set.
 
     `advantages` is called once for every agent and every set of `group.baselines_over`. If only one
-    episode is still playing, it is compared with the episodes that were solved earlier.
+    episode is still playing, it is compared with episodes that were solved earlier.
     """
     weights: dict[Key, float] = {}
     for nodes in group.baselines_over:

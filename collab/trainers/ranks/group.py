@@ -275,7 +275,7 @@ class TorchRanks(Ranks):
         return outcome.result  # type: ignore[return-value]
 
     def gradients(self, parameters: Sequence[Tensor], pieces: int) -> GradientSum:
-        """Return the sum of gradients: exact on processors, in float32 on GPUs."""
+        """Return the sum of gradients: exact on CPUs, in float32 on GPUs."""
         if self._summed is None:
             return ExactSum(parameters, self._reduce, pieces)
         return FlatSum(parameters, self._reduce)

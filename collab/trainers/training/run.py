@@ -67,7 +67,7 @@ class Ending:
         return cls(steps, spec.tokens, by_steps=spec.tokens is None or spec.steps is not None)
 
     def is_reached(self, step: int, tokens: int) -> bool:
-        """Return True if the step that was done is the last one."""
+        """Return True if the last step is finished."""
         return step >= self.steps or (self.tokens is not None and tokens >= self.tokens)
 
     def planned(self) -> dict[str, int]:
@@ -234,14 +234,14 @@ class TrainingRun:
         self._began = time.perf_counter()
 
     async def run(self) -> dict[str, Any]:
-        """Train to the end; returns the summary that `run.json` keeps.
+        """Train to the end, and return the summary stored in `run.json`.
 
-        Nothing is written before everything that a run needs is open, so a run that cannot continue
+        Opens everything that the run needs before it writes anything. A run that cannot continue
         stays unchanged.
 
         Raises:
-            TrainingError: it cannot continue; the message says why. The folder holds everything up
-                to the last checkpoint.
+            TrainingError: training cannot continue; the message says why. The folder holds
+                everything up to the last checkpoint.
             RecipeError, ModelUnavailable, ModelError, RecordError: as they occur.
         """
         planned = {"collab.steps": self.total_steps}
@@ -343,7 +343,7 @@ class TrainingRun:
 
     @property
     def is_over(self) -> bool:
-        """True if the step that was done is the last one."""
+        """True if the last step is finished."""
         return self._ending.is_reached(self.step, self.tokens)
 
     def _open_folder(self, about: dict[str, Any], step: int) -> TrainingFolder:

@@ -226,8 +226,9 @@ class Plan:
 def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     """Plan the training of `recipe` in `ranks` processes: here, or on GPUs elsewhere.
 
-    Memory is that of one process, or of its GPU, which holds every local model. Frozen teammates
-    count by their weights. Sampling and learning alternate, so only the larger of the two counts.
+    The memory is that of one process or its GPU, which holds every local model. Frozen teammates
+    count with their weights only. Sampling and learning alternate, so only the larger of the two
+    counts.
 
     Raises:
         RecipeError, TaskError: the recipe cannot be trained.
