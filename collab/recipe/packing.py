@@ -18,7 +18,7 @@ from collab.recipe import documents, library
 from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
 from collab.runs.layout import ADAPTER_CONFIG, DATA, EPISODES, FUNCTIONS
-from collab.trust.held import check, is_own
+from collab.trust.blocking import check, is_own
 from collab.trust.sources import digest_of, sources_of
 
 Kind = Literal[
