@@ -26,10 +26,10 @@ from collab.trainers.learner.samples import Sample
 class ChosenSizes:
     """The sizes for each base model: policies with the same base use the same sizes."""
 
-    def __init__(self, spec: TrainerSpec, to_come: Callable[[], int], ranks: Ranks) -> None:
-        """Start without sizes; `to_come` returns the bytes that the optimisers will still
+    def __init__(self, spec: TrainerSpec, unallocated: Callable[[], int], ranks: Ranks) -> None:
+        """Start without sizes; `unallocated` returns the bytes that the optimisers will still
         allocate."""
-        self._spec, self._to_come, self._ranks = spec, to_come, ranks
+        self._spec, self._unallocated, self._ranks = spec, unallocated, ranks
         self._by_base: dict[str, DeviceSizes] = {}
         self._shares: dict[str, bool] = {}
 
@@ -44,7 +44,7 @@ class ChosenSizes:
         if base not in self._by_base:
             model, device = unwrapped(policy.engine.module), policy.device
             dimensions = dimensions_of(model.config.get_text_config(), model.dtype)
-            left = free_bytes(device) - self._to_come()
+            left = free_bytes(device) - self._unallocated()
             free = min(self._ranks.together(lambda: [left]))  # of all ranks, as they learn alike
             self._by_base[base] = device_sizes(self._spec, device, dimensions, free)
         if self._by_base[base].gradient_checkpointing and not policy.checkpointing:

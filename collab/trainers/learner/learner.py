@@ -95,7 +95,7 @@ class TorchLearner:
             for policy in policies
         }
         self._seen_to_change: set[str] = set()
-        self._sizes = ChosenSizes(spec, self._to_come, ranks)
+        self._sizes = ChosenSizes(spec, self._unallocated_bytes, ranks)
         self._passes = Passes(spec, self._sizes, self.optimisers, ranks)
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
@@ -199,8 +199,8 @@ class TorchLearner:
             self._seen_to_change.add(policy.name)
             update.warnings += slow_attention(*self._attending(policy))
 
-    def _to_come(self) -> int:
-        return sum(optimiser.to_come for optimiser in self.optimisers.values())
+    def _unallocated_bytes(self) -> int:
+        return sum(optimiser.unallocated_bytes for optimiser in self.optimisers.values())
 
     def _attending(self, policy: Policy) -> tuple[Any, torch.device, str]:
         return unwrapped(policy.engine.module), policy.device, self.spec.tree_attention
