@@ -70,7 +70,7 @@ def _text_of(error: Exception) -> str:
     return str(error) if isinstance(error, (CollabError, *KEPT)) else one_line(error)
 
 
-def words_of(rank: int, error: Exception) -> str:
+def describe_failure(rank: int, error: Exception) -> str:
     """Describe a rank's failure in a pass, on which it cannot agree with the others."""
     if isinstance(error, RuntimeError) and is_out_of_memory(error):
         return (
@@ -348,7 +348,7 @@ class TorchRanks(Ranks):
     def _lost_in_pass(self, error: Exception, began: float) -> RankLost:
         """Return the error of a failed pass, with the message of the rank that failed first."""
         self._lost = True
-        words = "" if is_of_others(error) else words_of(self.rank, error)
+        words = "" if is_of_others(error) else describe_failure(self.rank, error)
         first = self._first_words(words)
         if words and self._mesh is not None:
             for group in (self._mesh.get_group(), self._messages):
