@@ -179,10 +179,10 @@ class TorchLearner:
     ) -> None:
         before = None if policy.name in self._seen_to_change else fingerprint(policy)
         optimiser = self.optimisers[policy.name]
-        share, passes = self._passes.first(policy, samples, update, cancelled)
+        share, passes = self._passes.first_epoch(policy, samples, update, cancelled)
         for epoch in range(self.spec.inner_epochs):
             if epoch:
-                passes = self._passes.again(policy, share, cancelled)
+                passes = self._passes.later_epoch(policy, share, cancelled)
             update.computed_tokens += sum(one.computed_tokens for one in passes)
             if epoch == 0:
                 for one in passes:
