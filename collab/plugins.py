@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, one_line
 from collab.given import given, is_of_python, plain_name
-from collab.trust.held import agreed, is_held, of_function
+from collab.trust.blocking import approved_digest, is_blocked, of_function
 from collab.trust.modules import keep_to_its_source, load_file
 from collab.trust.sources import digest_of, sources_of
 from collab.wording import plain_reason
@@ -77,7 +77,7 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
 def check_free(kind: str, reference: str) -> None:
     """Raise RecipeError or Untrusted for a function that may not be loaded, as `load` does."""
     check_module(kind, reference)
-    if is_held(of_function(reference)):
+    if is_blocked(of_function(reference)):
         raise Untrusted(
             f"{kind} '{reference}' comes from elsewhere and would run with your rights; read it; if"
             " you trust it, give --trust (in Python: trust=True)"
@@ -251,7 +251,7 @@ def _from_file(kind: str, name: str) -> ModuleType:
 
 def _loaded(kind: str, name: str, path: Path) -> ModuleType:
     sources = sources_of(path)
-    version = agreed(str(path)) or digest_of(sources)
+    version = approved_digest(str(path)) or digest_of(sources)
     stem = re.sub(r"\W", "_", path.stem)
     module_name = f"collab_plugin_{stem}_{abs(hash((str(path), version)))}"
     if module_name in sys.modules:

@@ -17,7 +17,7 @@ from collab.recipe import LoraSpec, TrainerSpec
 from collab.trainers.learner.device_sizes import learning_bytes
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.lora import add_adapter
-from collab.trainers.learner.policy import Policies, Policy, quieten
+from collab.trainers.learner.policy import Policies, Policy, disable_dropout
 from collab.trainers.learner.prefix_tree.packing import packed_sequences, width
 from collab.trainers.learner.samples import Sample
 
@@ -71,7 +71,7 @@ def learner_of(engine: Any, **options: Any) -> Iterator[TorchLearner]:
     spec = TrainerSpec.model_validate({"steps": 100, "mismatch_tolerance": 1e9, **options})
     parameters = add_adapter(engine, "a", LoraSpec(), seed=0, start=None)
     policy = Policy("a", ("a",), engine, parameters, is_adapter=True)
-    quieten(engine.module)
+    disable_dropout(engine.module)
     if spec.gradient_checkpointing is True:
         policy.compute_twice()
     try:
@@ -108,7 +108,7 @@ def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, An
         policy = learner.policies.by_name["a"]
         sizes = learner._sizes.of(policy)
         held = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
-        to_come = learner._to_come()
+        unallocated_bytes = learner._unallocated_bytes()
         started = time.perf_counter()
         learner.learn(samples, 0, Event())
         wait(device)
@@ -143,7 +143,7 @@ def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, An
             chunk = sizes.head_chunk_tokens
             planned = learning_bytes(shape, largest, chunk, checkpointing=twice)
             found["peak_bytes"] = torch.cuda.max_memory_allocated(device)
-            found["planned_bytes"] = held + to_come + planned
+            found["planned_bytes"] = held + unallocated_bytes + planned
         found["phases"] = phases(learner, samples, device)
     return found
 

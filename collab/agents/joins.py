@@ -180,7 +180,7 @@ def _own(
     """Make a `Joint` from a user's join; raises AgentError unless it returns text or one."""
     made = call(what, AgentError, join, dict(artefacts), problem)
     if isinstance(made, str):
-        return located(made, artefacts)
+        return joint_with_lines(made, artefacts)
     if not isinstance(made, Joint):
         raise AgentError(f"{what} returned {type(made).__name__}; a join returns text or a Joint")
     n_lines = len(made.text.split("\n"))
@@ -193,7 +193,7 @@ def _own(
     return made
 
 
-def located(text: str, artefacts: Mapping[str, str]) -> Joint:
+def joint_with_lines(text: str, artefacts: Mapping[str, str]) -> Joint:
     """Make a joint artefact with the lines of each agent whose whole artefact occurs in it once."""
     spans = {}
     for agent, artefact in artefacts.items():

@@ -170,13 +170,11 @@ class Static:
         feedback = {}
         for agent in outcome.agents:
             if writes(outcome, agent):
-                remarks_shown = self._own(outcome, agent, functions, remarks)
-                feedback[agent] = self._feedback("Static analysis", remarks_shown)
+                head, shown = "Static analysis", self._own(outcome, agent, functions, remarks)
             else:
-                remarks_shown = self._of_all(outcome, functions, remarks)
-                feedback[agent] = self._feedback(
-                    "Static analysis of the joint program", remarks_shown
-                )
+                head = "Static analysis of the joint program"
+                shown = self._of_all(outcome, functions, remarks)
+            feedback[agent] = self._feedback(head, shown)
         return feedback
 
     def _own(

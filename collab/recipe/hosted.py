@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from collab.recipe.base import Spec
-from collab.trust.held import of_server
+from collab.trust.blocking import of_server
 
 
 def address(url: str, name: str, form: str, key: str) -> str:
@@ -136,7 +136,7 @@ class MCPServer(Spec):
 
     @property
     def lock(self) -> str:
-        """The server's name in `collab.trust.held`."""
+        """The server's name in `collab.trust.blocking`."""
         return of_server(self.mcp, (self.key,) if self.key else self.environment)
 
     def __str__(self) -> str:

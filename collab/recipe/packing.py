@@ -18,7 +18,7 @@ from collab.recipe import documents, library
 from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
 from collab.runs.layout import ADAPTER_CONFIG, DATA, EPISODES, FUNCTIONS
-from collab.trust.held import check, is_own
+from collab.trust.blocking import check, is_own
 from collab.trust.sources import digest_of, sources_of
 
 Kind = Literal[
@@ -99,16 +99,15 @@ def changed(data: Any, change: Change) -> Any:
 
 
 def _changed(value: Any, key: str, change: Change) -> Any:
+    if isinstance(value, dict) and key in _OF_THE_USER:
+        return {name: _changed(item, "", change) for name, item in value.items()}
     if isinstance(value, dict):
-        if key == "model":
-            value = _changed_model(value, change)
+        fields = _changed_model(value, change) if key == "model" else value
         return {
             inner: item
-            if inner in _FREE_TEXT and key not in _OF_THE_USER
-            else _changed(
-                item, "" if key in _OF_THE_USER else str(inner).rpartition(".")[2], change
-            )
-            for inner, item in value.items()
+            if inner in _FREE_TEXT
+            else _changed(item, str(inner).rpartition(".")[2], change)
+            for inner, item in fields.items()
         }
     if isinstance(value, list | tuple):
         return [_changed(item, key, change) for item in value]

@@ -24,8 +24,8 @@ from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import FilterSpec, TrainerSpec
 from collab.trust import Consent, Item, Question, settle
+from collab.trust.blocking import block, forget, is_own, is_unblocked, of_function, unblock
 from collab.trust.commands import content_of, files_of
-from collab.trust.held import forget, hold, is_free, is_own, of_function, release
 from collab.trust.sources import digest_of, sources_of, sources_of_module
 
 _OPENAI = "https://api.openai.com/v1"
@@ -66,9 +66,9 @@ def settled_in(spec: Spec) -> set[str]:
     read."""
     kinds = ("file function", "module function")
     named = {text for kind, _, text in named_in(spec) if kind in kinds}
-    settled = {text for text in named if is_free(of_function(text))}
+    settled = {text for text in named if is_unblocked(of_function(text))}
     for server in (part for part in specs_in(spec) if isinstance(part, MCPServer)):
-        if is_free(server.lock):
+        if is_unblocked(server.lock):
             settled |= {server.mcp} if isinstance(server.mcp, str) else set(server.mcp)
     return settled
 
@@ -112,9 +112,9 @@ def _locked(candidates: Iterable[Candidate]) -> list[Item]:
         if is_foreign and not is_typed:
             items.append(item)
         else:
-            release(item.lock)
+            unblock(item.lock)
     for item in items:
-        hold(item.lock)
+        block(item.lock)
     return items
 
 

@@ -127,16 +127,13 @@ def _one_problem(run: Run) -> str:
 
 def _best_of(entries: Named, differences: Sequence[Difference] = ()) -> str:
     """A sentence on the best team by the first metric, compared with another."""
-    known_to_some = {name for _, metrics in entries for name in metrics}
     order = [names.named(names.PASS_AT, 1), names.SOLVED, names.JOINT_RETURN]
-    metric = next((name for name in order if name in known_to_some), None)
-    known = [(label, m[metric]) for label, m in entries if metric in m] if metric else []
-    if not metric or not known:
+    metric = next((name for name in order if any(name in m for _, m in entries)), None)
+    if metric is None:
         return ""
-    share, does = _form(metric) == "share", "earns"
-    if metric in (names.SOLVED, names.named(names.PASS_AT, 1)):
-        does = "solves"
-    what = " of the problems" if does == "solves" else " of the largest return" if share else ""
+    known = [(label, m[metric]) for label, m in entries if metric in m]
+    is_return = metric == names.JOINT_RETURN
+    does, what = ("earns", "") if is_return else ("solves", " of the problems")
     label, best = max(known, key=lambda one: one[1].mean)
     first = in_words(best.mean, _form(metric))
     if len(known) == 1:

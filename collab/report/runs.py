@@ -263,10 +263,10 @@ def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
     }
 
 
-APART = ("seed", "name", "description")
+VARYING_KEYS = ("seed", "name", "description")
 """Keys of a recipe in which the runs of a cohort may differ."""
 
-NAMED = ("team", "task", "trainer.algorithm")
+LABEL_KEYS = ("team", "task", "trainer.algorithm")
 """Recipe parts that go into a run's label, most important first."""
 
 HOUSEKEEPING = (
@@ -311,7 +311,7 @@ def _fingerprint(run: Run) -> str:
 
 
 def _compared(run: Run) -> dict[str, Any]:
-    return {key: value for key, value in run.recipe.items() if key not in APART}
+    return {key: value for key, value in run.recipe.items() if key not in VARYING_KEYS}
 
 
 def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
@@ -328,14 +328,15 @@ def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
 
 def _short(differing: Mapping[str, str]) -> str:
     """The settings that differ, in a few words; empty if there are too many."""
-    if len(differing) > LABEL_DIFFERENCES or any(
-        len(v) > LABEL_LETTERS for v in differing.values()
-    ):
+    longest = max(map(len, differing.values()), default=0)
+    if len(differing) > LABEL_DIFFERENCES or longest > LABEL_LETTERS:
         return ""
-    return ", ".join(v if key in NAMED else f"{_word(key)} {v}" for key, v in differing.items())
+    return ", ".join(
+        v if key in LABEL_KEYS else f"{_leaf(key)} {v}" for key, v in differing.items()
+    )
 
 
-def _word(key: str) -> str:
+def _leaf(key: str) -> str:
     """The last word of a setting's key that is not `name` or `use`."""
     *before, last = key.split(".")
     return before[-1] if before and last in ("name", "use") else last
@@ -350,8 +351,8 @@ def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
 
     A part that differs as a whole is represented by its name alone.
     """
-    called = [{part: _called(run.recipe, part) for part in NAMED} for run in runs]
-    others = [part for part in NAMED if len({names[part] for names in called}) > 1]
+    called = [{part: _name_at(run.recipe, part) for part in LABEL_KEYS} for run in runs]
+    others = [part for part in LABEL_KEYS if len({names[part] for names in called}) > 1]
     recipes = [{k: str(v) for k, v in flat(_compared(run)).items()} for run in runs]
     keys = [
         key
@@ -366,7 +367,7 @@ def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
     ]
 
 
-def _called(recipe: Mapping[str, Any], part: str) -> str:
+def _name_at(recipe: Mapping[str, Any], part: str) -> str:
     value = value_at(recipe, part)
     if isinstance(value, Mapping):
         value = value.get("name") or value.get("use")

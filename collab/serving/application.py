@@ -203,6 +203,10 @@ class AnswerApp:
     """Id of the request."""
     carrier: Mapping[str, str]
     """Trace headers of the request."""
+    _client: tuple[Scope, Receive, Send] = field(init=False)
+    _one: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    _arrived: float = field(init=False)
+    _last: float = field(init=False)
     _opening: str | None = field(init=False, default=None)
     _has_begun: bool = field(init=False, default=False)
     _has_ended: bool = field(init=False, default=False)
@@ -211,7 +215,6 @@ class AnswerApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._client = scope, receive, send
-        self._one = asyncio.Lock()
         self._arrived = self._last = time.monotonic()
         try:
             await self.service.finish(self.team.name, self._work(), self._left())

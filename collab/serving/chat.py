@@ -20,7 +20,7 @@ from collab.serving.reading import (
     text_of,
 )
 from collab.serving.refusal import Refused
-from collab.serving.reply import DONE, TeamReply, Words, is_cut, spent, sse_event, unspoken
+from collab.serving.reply import DONE, TeamReply, Words, hidden_tokens, is_cut, sse_event, usage_of
 from collab.serving.settings import Settings
 
 
@@ -170,11 +170,11 @@ def _finish(episode: Episode) -> str:
 
 
 def _usage(episode: Episode) -> dict[str, Any]:
-    usage = spent(episode)
+    usage = usage_of(episode)
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.new_tokens,
         "total_tokens": usage.prompt_tokens + usage.new_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": unspoken(episode)},
+        "completion_tokens_details": {"reasoning_tokens": hidden_tokens(episode)},
     }

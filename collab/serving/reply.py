@@ -22,17 +22,17 @@ def answering(episode: Episode) -> list[Decision]:
     return [last[agent] for agent in joined if agent in last]
 
 
-def spent(episode: Episode) -> Usage:
+def usage_of(episode: Episode) -> Usage:
     """Count the tokens of all agents in all turns, and of feedback that asks a model."""
     decisions = [d.action.usage for turn in episode.turns for d in turn.decisions]
     feedback = [item.usage for turn in episode.turns for f in turn.feedback.values() for item in f]
     return sum([*decisions, *(usage for usage in feedback if usage)], Usage())
 
 
-def unspoken(episode: Episode) -> int:
+def hidden_tokens(episode: Episode) -> int:
     """Count the new tokens that are not in the answer."""
     answers = sum(decision.action.usage.new_tokens for decision in answering(episode))
-    return spent(episode).new_tokens - answers
+    return usage_of(episode).new_tokens - answers
 
 
 def is_cut(episode: Episode) -> bool:

@@ -20,7 +20,7 @@ from collab.serving.reading import (
     text_of,
 )
 from collab.serving.refusal import Refused
-from collab.serving.reply import TeamReply, Words, is_cut, spent, sse_event, unspoken
+from collab.serving.reply import TeamReply, Words, hidden_tokens, is_cut, sse_event, usage_of
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 
@@ -235,11 +235,11 @@ def _status(episode: Episode) -> Status:
 
 
 def _usage(episode: Episode) -> dict[str, Any]:
-    usage = spent(episode)
+    usage = usage_of(episode)
     return {
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
         "output_tokens": usage.new_tokens,
-        "output_tokens_details": {"reasoning_tokens": unspoken(episode)},
+        "output_tokens_details": {"reasoning_tokens": hidden_tokens(episode)},
         "total_tokens": usage.prompt_tokens + usage.new_tokens,
     }

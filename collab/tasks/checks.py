@@ -7,7 +7,7 @@ from typing import Any
 
 from collab.errors import TaskError, nearest
 from collab.recipe import TaskSpec
-from collab.recipe.in_python import told_as
+from collab.recipe.in_python import source_name
 from collab.recipe.task import ALWAYS_HIDDEN, SEED
 from collab.recipe.team import HELPER_NAME
 from collab.tasks.origins import PlacedRow, Row
@@ -43,7 +43,7 @@ def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
 def _check_has_code(known: Sequence[str], source: str) -> None:
     if known and not {"entry_point", "test"} & {*known}:
         raise TaskError(
-            f"{told_as(source)}: no reward is given, and without 'entry_point' and 'test' these"
+            f"{source_name(source)}: no reward is given, and without 'entry_point' and 'test' these"
             f" rows are not code problems (fields: {', '.join(known)}); give a suite file with"
             " `kind: text` and a reward (in Python: rewards=[...])"
         )
@@ -58,7 +58,7 @@ def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
         if name not in known:
             close = nearest(name, known)
             remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(known)}"
-            place = told_as(source)
+            place = source_name(source)
             if place != source:
                 remedy += "; add the field, or give rewards that need none, with hidden=[]"
             raise TaskError(
@@ -129,4 +129,4 @@ def _kind(value: Any) -> str:
 
 
 def _fault(row: PlacedRow, message: str) -> TaskError:
-    return TaskError(f"{told_as(row.source)}, {row.place}: {message}")
+    return TaskError(f"{source_name(row.source)}, {row.place}: {message}")

@@ -24,8 +24,8 @@ from collab.errors import (
 from collab.recipe.hosted import MCPServer
 from collab.records import ToolSpec
 from collab.tools.base import Tool
-from collab.trust.commands import as_agreed
-from collab.trust.held import is_held
+from collab.trust.blocking import is_blocked
+from collab.trust.commands import as_approved
 
 MOST_TOOLS = 128
 MOST = 100_000
@@ -87,7 +87,7 @@ class ToolConnection:
             ToolUnavailable: see `ToolServers.tools`.
             Untrusted: a recipe from elsewhere names it, and it is not approved.
         """
-        if is_held(self.spec.lock):
+        if is_blocked(self.spec.lock):
             raise Untrusted(
                 f"{self.spec} is named by a recipe from elsewhere and would run with your rights;"
                 " read it; if you trust it, give --trust (in Python: trust=True)"
@@ -170,7 +170,7 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
             transport = streamable_http_client(spec.mcp, http_client=http)
         else:
             given = {name: _variable(name) for name in spec.environment}
-            (command, *args), environment = stack.enter_context(as_agreed(spec.mcp, given))
+            (command, *args), environment = stack.enter_context(as_approved(spec.mcp, given))
             server = StdioServerParameters(command=command, args=args, env=environment)
             transport = stdio_client(server, errlog=log)
         yield await stack.enter_async_context(Client(transport, cache=None))

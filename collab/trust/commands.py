@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from collab.errors import RecipeError
-from collab.trust.held import agreed, check, is_own, of_server
+from collab.trust.blocking import approved_digest, check, is_own, of_server
 from collab.trust.sources import digest_of, sources_of
 
 PYTHONS = ("python", "python3")
@@ -80,7 +80,7 @@ def _digest(path: Path) -> str:
 
 
 @contextmanager
-def as_agreed(
+def as_approved(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[tuple[list[str], dict[str, str]]]:
     """Yield a command and its environment variables; while entered, the approved files run.
@@ -93,7 +93,7 @@ def as_agreed(
     """
     lock = of_server(command, [*environment])
     words = [sys.executable if command[0] in PYTHONS else command[0], *command[1:]]
-    if agreed(lock) is None:
+    if approved_digest(lock) is None:
         yield words, {**environment}
         return
     files = files_of(command)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from collab.trust.held import agreed, check, is_own, run_folder_of
+from collab.trust.blocking import approved_digest, check, is_own, run_folder_of
 from collab.trust.sources import SourceFile, digest_of, is_installed, sources_of_module
 
 
@@ -55,7 +55,7 @@ def keep_to_its_source(name: str) -> None:
         RecipeError: it has no source.
         Untrusted: it has changed since it was approved.
     """
-    package = name if agreed(name) else name.partition(".")[0]
+    package = name if approved_digest(name) else name.partition(".")[0]
     if package not in sys.modules and (sources := sources_of_module(name)):
         _check(name, sources)
         _know({source.module: _Loader(source) for source in sources})
@@ -65,7 +65,7 @@ def _check(name: str, sources: Sequence[SourceFile]) -> None:
     """Raise Untrusted for sources that are not approved; other files in their folder stay
     blocked."""
     check(name, digest_of(sources))
-    if agreed(name) is not None and not is_own(sources[0].path):
+    if approved_digest(name) is not None and not is_own(sources[0].path):
         folder = run_folder_of(sources[0].path) or sources[0].root
         _FINDER.closed = (*_FINDER.closed, folder)
 

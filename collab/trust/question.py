@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from collab.errors import Untrusted
-from collab.trust.held import agree, release
+from collab.trust.blocking import approve, unblock
 
 
 def _folder() -> Path:
@@ -53,7 +53,7 @@ class Item:
     reference: str = ""
     """Name of a function in the recipe."""
     lock: str = ""
-    """Name in `collab.trust.held` of an item that is blocked until it is approved."""
+    """Name in `collab.trust.blocking` of an item that is blocked until it is approved."""
     contents: tuple[tuple[str, str], ...] = ()
     """Names and digests of the files, modules and servers that an approval unblocks."""
 
@@ -138,8 +138,8 @@ def remember(question: Question) -> None:
     """Save an approval, and unblock its functions."""
     for item in question.items:
         if item.lock:
-            release(item.lock)
-        agree(item.contents)
+            unblock(item.lock)
+        approve(item.contents)
     if question.open:
         question.remember()
 

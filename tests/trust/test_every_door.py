@@ -24,7 +24,7 @@ from collab.evaluation.teams import overlap_notes
 from collab.recipe import load_recipe, load_task, read_recipe
 from collab.recipe.hosted import MCPServer
 from collab.tools import ToolServers
-from collab.trust import held, question
+from collab.trust import blocking, question
 
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n'
 EVIL = """\
@@ -203,7 +203,7 @@ def test_nothing_runs_where_no_door_asks(
     monkeypatch.chdir(home)
     monkeypatch.setattr(question.Question, "open", ())
     monkeypatch.setattr(question, "remember", lambda _: None)
-    monkeypatch.setattr(held, "_free", set())
+    monkeypatch.setattr(blocking, "_unblocked", set())
     assert _ran(DOORS[door], home.parent / f"{home.name}-elsewhere") == []
 
 

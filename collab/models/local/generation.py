@@ -159,7 +159,7 @@ class Decoder:
         return tokens
 
     @property
-    def wanes(self) -> bool:
+    def should_shrink(self) -> bool:
         """True if an eighth of the rows have ended, so a smaller batch is worth making."""
         return len(self.live()) * 8 <= len(self.rows) * 7
 
@@ -312,7 +312,7 @@ class Generation:
                 logits = logits[places]
             while True:
                 tokens = decoder.choose(logits)
-                if decoder.wanes:
+                if decoder.should_shrink:
                     live = decoder.live()
                     if not live:
                         break

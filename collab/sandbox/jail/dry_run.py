@@ -78,7 +78,7 @@ for _name in _OPERATORS.split():
         setattr(StandIn, f"__{_kind}{_name}__", StandIn._itself)
 
 
-def counted(run: Runs, asserts: int) -> list[int | None]:
+def count_asserts(run: Runs, asserts: int) -> list[int | None]:
     """Count the evaluations of each of the test's `asserts`; None if they depend on the
     candidate."""
     counts = []

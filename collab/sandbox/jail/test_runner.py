@@ -21,7 +21,7 @@ from typing import Any
 from . import wire
 from .asserts import REFEREE, Assertion, BadTest, CountedTest, instrument
 from .classes import CLASS, remote_class
-from .dry_run import Counting, StandIn, counted
+from .dry_run import Counting, StandIn, count_asserts
 from .layers import LayerUnavailable
 from .layers.descriptors import FIRST, keep_only
 from .limits import Limits
@@ -137,7 +137,7 @@ def _counts(case: Case) -> list[int | None]:
             return False
         return True
 
-    return counted(run, len(test.assertions))
+    return count_asserts(run, len(test.assertions))
 
 
 def _loaded(

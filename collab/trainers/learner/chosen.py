@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from collab.models.local.dimensions import attends_to_all, dimensions_of
-from collab.models.local.fast.equivalence import REFUSALS, Pass, equivalent, watched
+from collab.models.local.fast.equivalence import REFUSALS, LayerStates, equivalent, layer_states
 from collab.models.local.multi_lora import unwrapped
 from collab.models.out_of_memory import free_bytes
 from collab.recipe import TrainerSpec
@@ -26,10 +26,10 @@ from collab.trainers.learner.samples import Sample
 class ChosenSizes:
     """The sizes for each base model: policies with the same base use the same sizes."""
 
-    def __init__(self, spec: TrainerSpec, to_come: Callable[[], int], ranks: Ranks) -> None:
-        """Start without sizes; `to_come` returns the bytes that the optimisers will still
+    def __init__(self, spec: TrainerSpec, unallocated: Callable[[], int], ranks: Ranks) -> None:
+        """Start without sizes; `unallocated` returns the bytes that the optimisers will still
         allocate."""
-        self._spec, self._to_come, self._ranks = spec, to_come, ranks
+        self._spec, self._unallocated, self._ranks = spec, unallocated, ranks
         self._by_base: dict[str, DeviceSizes] = {}
         self._shares: dict[str, bool] = {}
 
@@ -44,7 +44,7 @@ class ChosenSizes:
         if base not in self._by_base:
             model, device = unwrapped(policy.engine.module), policy.device
             dimensions = dimensions_of(model.config.get_text_config(), model.dtype)
-            left = free_bytes(device) - self._to_come()
+            left = free_bytes(device) - self._unallocated()
             free = min(self._ranks.together(lambda: [left]))  # of all ranks, as they learn alike
             self._by_base[base] = device_sizes(self._spec, device, dimensions, free)
         if self._by_base[base].gradient_checkpointing and not policy.checkpointing:
@@ -95,24 +95,24 @@ def _agrees(model: Any, device: torch.device) -> bool:
     paths = [tree.add(inputs_of(sample)) for sample in row]
     alone: list[Tensor] = []
 
-    def given(came: Tensor) -> Tensor:
+    def replace_inputs(inputs: Tensor) -> Tensor:
         """Return the row's states, [1, time, hidden], copied from the siblings in separate rows."""
-        row_states, sibling_states = came.clone(), alone.pop(0)
+        row_states, sibling_states = inputs.clone(), alone.pop(0)
         for sibling, path in enumerate(paths):
             row_states[0, path] = sibling_states[sibling, : len(path)]
         return row_states
 
     try:
-        with watched(unwrapped(model)) as apart:
+        with layer_states(unwrapped(model)) as apart:
             states(model, [[sample] for sample in row], device)
-        alone += [layer.came for layer in apart]
-        with watched(unwrapped(model), given) as together:
+        alone += [layer.inputs for layer in apart]
+        with layer_states(unwrapped(model), replace_inputs) as together:
             states(model, [row], device)
     except REFUSALS:
         return False
     return equivalent(
-        [Pass(*(_along(x, paths) for x in layer)) for layer in together],
-        [Pass(*(x[:, : len(paths[0])] for x in layer)) for layer in apart],
+        [LayerStates(*(_along(x, paths) for x in layer)) for layer in together],
+        [LayerStates(*(x[:, : len(paths[0])] for x in layer)) for layer in apart],
     )
 
 

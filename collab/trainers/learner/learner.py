@@ -49,7 +49,7 @@ class TorchLearner:
             for policy in policies
         }
         self._seen_to_change: set[str] = set()
-        self._sizes = ChosenSizes(spec, self._to_come, ranks)
+        self._sizes = ChosenSizes(spec, self._unallocated_bytes, ranks)
         self._passes = Passes(spec, self._sizes, self.optimisers, ranks)
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
@@ -133,10 +133,10 @@ class TorchLearner:
     ) -> None:
         before = None if policy.name in self._seen_to_change else fingerprint(policy)
         optimiser = self.optimisers[policy.name]
-        share, passes = self._passes.first(policy, samples, update, cancelled)
+        share, passes = self._passes.first_epoch(policy, samples, update, cancelled)
         for epoch in range(self.spec.inner_epochs):
             if epoch:
-                passes = self._passes.again(policy, share, cancelled)
+                passes = self._passes.later_epoch(policy, share, cancelled)
             update.computed_tokens += sum(one.computed_tokens for one in passes)
             if epoch == 0:
                 for one in passes:
@@ -153,8 +153,8 @@ class TorchLearner:
             self._seen_to_change.add(policy.name)
             update.warnings += slow_attention(*self._attending(policy))
 
-    def _to_come(self) -> int:
-        return sum(optimiser.to_come for optimiser in self.optimisers.values())
+    def _unallocated_bytes(self) -> int:
+        return sum(optimiser.unallocated_bytes for optimiser in self.optimisers.values())
 
     def _attending(self, policy: Policy) -> tuple[Any, torch.device, str]:
         return unwrapped(policy.engine.module), policy.device, self.spec.tree_attention

@@ -17,7 +17,6 @@ from collab.models.local.dimensions import attends_to_all
 from collab.models.local.layers import computes_twice
 from collab.models.local.sampling import nucleus
 from collab.trainers.learner.device_sizes import chunk_tokens
-from collab.trainers.learner.placed import moved, placed
 from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.prefix_tree.attention import (
     Branches,
@@ -31,16 +30,17 @@ from collab.trainers.learner.prefix_tree.varlen import (
     varlen_kernel,
 )
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.transfer import tensor_on, to_device
 
 WIDTHS = 16
 """Row widths between two powers of two. oneDNN compiles a product per width, and keeps them by the
 hundred. Padding adds a sixteenth at most, or fewer tokens than this."""
 
-AT_ONCE = 128
+TOKENS_AT_ONCE = 128
 """Tokens whose vocabularies are narrowed at once, which takes several times the memory of their
 logits."""
 
-ONE = 0x3F800000
+ONE_BITS = 0x3F800000
 """Bits of 1.0 in float32; smaller positive numbers have smaller integers."""
 
 
@@ -81,7 +81,7 @@ def response_logprobs(
     return _chunked(
         model,
         states(model, rows, device, attention),
-        placed(targets, device),
+        tensor_on(targets, device),
         [way for way, s in zip(drawn, samples, strict=True) for _ in s.token_ids],
         chunk or chunk_tokens(device),
     )
@@ -102,7 +102,7 @@ def states(
     ]
     hidden = _forward(model, trees, width, device, attention).flatten(0, 1)
     # Unlike indexing, index_select adds gradients up in the same order every time.
-    return hidden.index_select(0, placed(places, device))
+    return hidden.index_select(0, tensor_on(places, device))
 
 
 def _padded(width: int) -> int:
@@ -119,16 +119,16 @@ def _forward(
     for tree, row in zip(trees, ids, strict=True):
         row[: len(tree.tokens)] = torch.tensor(tree.tokens)
     if all(tree.is_chain for tree in trees):
-        with _without_a_look(model, device):
-            output = model.base_model(input_ids=moved(ids, device), use_cache=False)
+        with _no_packing_search(model, device):
+            output = model.base_model(input_ids=to_device(ids, device), use_cache=False)
     else:
         depths = torch.zeros_like(ids)
         for tree, row in zip(trees, depths, strict=True):
             row[: len(tree.depths)] = torch.tensor(tree.depths)
         with tree_attention(model):
             output = model.base_model(
-                input_ids=moved(ids, device),
-                position_ids=moved(depths, device),
+                input_ids=to_device(ids, device),
+                position_ids=to_device(depths, device),
                 branches=_branches(model, trees, width, device, attention),
                 use_cache=False,
             )
@@ -146,7 +146,7 @@ def _branches(
     return VarlenAttention(plan, device, kernel, twice=computes_twice(model))
 
 
-def _without_a_look(model: Any, device: torch.device) -> AbstractContextManager[None]:
+def _no_packing_search(model: Any, device: torch.device) -> AbstractContextManager[None]:
     """Keep transformers from searching for packed rows, which makes the host wait for a GPU.
 
     transformers does so before plain attention only; other kinds, e.g. windowed, are left alone.
@@ -159,16 +159,16 @@ def _chunked(
     model: Any, hidden: Tensor, targets: Tensor, drawn: Sequence[SamplingSettings], chunk: int
 ) -> Scored:
     """Compute logits chunk by chunk, and hold one chunk at a time."""
-    settings = placed(drawn, hidden.device, torch.float32)  # [tokens, 3]
+    settings = tensor_on(drawn, hidden.device, torch.float32)  # [tokens, 3]
     columns = (torch.split(column, chunk) for column in (hidden, targets, settings))
     ways = [drawn[start : start + chunk] for start in range(0, len(drawn), chunk)]
-    score = _way_to_score(model, hidden)
+    score = _scorer_for(model, hidden)
     pieces = [score(model, *chunk) for chunk in zip(*columns, ways, strict=True)]
     logprobs, outside_support = zip(*pieces, strict=True)
     return Scored(torch.cat(logprobs), torch.cat(outside_support))
 
 
-def _way_to_score(model: Any, hidden: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
+def _scorer_for(model: Any, hidden: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
     if not hidden.requires_grad:
         return _score
     learns = any(p.requires_grad for p in model.get_output_embeddings().parameters())
@@ -230,7 +230,7 @@ def _score(
     return -functional.cross_entropy(logits, targets, reduction="none"), outside_support
 
 
-def _looks(device: torch.device) -> bool:
+def _reads_are_free(device: torch.device) -> bool:
     """Return True if values may be read on the host, which makes it wait for a GPU."""
     return device.type == "cpu"
 
@@ -249,17 +249,17 @@ def _left_out(
     GPU.
     """
     left_out = torch.zeros_like(logits, dtype=torch.bool)
-    vocabulary, looks = logits.shape[1], _looks(logits.device)
-    ranked = [n for n in narrow if looks or drawn[n].top_k < vocabulary]
-    for some in batched(ranked, AT_ONCE):
-        rows = placed(some, logits.device)
+    vocabulary, reads_are_free = logits.shape[1], _reads_are_free(logits.device)
+    ranked = [n for n in narrow if reads_are_free or drawn[n].top_k < vocabulary]
+    for some in batched(ranked, TOKENS_AT_ONCE):
+        rows = tensor_on(some, logits.device)
         of_rows = logits[rows].softmax(dim=-1)
-        width = None if looks else max(drawn[n].top_k for n in some)
+        width = None if reads_are_free else max(drawn[n].top_k for n in some)
         candidates, index = nucleus(of_rows, top_p[rows], top_k[rows], width)
         left = torch.ones_like(of_rows, dtype=torch.bool).scatter_(1, index, candidates == 0)
         left_out[rows] = left
-    for some in batched(sorted(set(narrow) - set(ranked)), AT_ONCE):
-        rows = placed(some, logits.device)
+    for some in batched(sorted(set(narrow) - set(ranked)), TOKENS_AT_ONCE):
+        rows = tensor_on(some, logits.device)
         of_rows = logits[rows].softmax(dim=-1)
         left_out[rows] = of_rows < least_kept(of_rows, top_p[rows])
     return left_out
@@ -273,8 +273,8 @@ def least_kept(probabilities: Tensor, top_p: Tensor) -> Tensor:
     """
     values = probabilities.float()
     low = torch.zeros(len(values), 1, dtype=torch.int32, device=values.device)
-    high = torch.full_like(low, ONE)
-    for _ in range(ONE.bit_length()):
+    high = torch.full_like(low, ONE_BITS)
+    for _ in range(ONE_BITS.bit_length()):
         middle = (low + high + 1) // 2
         kept = torch.where(values >= middle.view(torch.float32), values, 0.0).sum(-1, keepdim=True)
         enough = kept >= top_p[:, None]

@@ -59,7 +59,7 @@ def add_adapter(
             ) from error
     parameters = parameters_of(module, name)
     if start and tensors is not None:
-        load_tensors(parameters, tensors, Path(start))
+        copy_tensors(parameters, tensors, Path(start))
     return parameters
 
 
@@ -163,7 +163,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def load_tensors(
+def copy_tensors(
     parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor], place: Path
 ) -> None:
     """Copy tensors into parameters of the same names and shapes.

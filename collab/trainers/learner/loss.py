@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.placed import placed
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.transfer import tensor_on
 
 
 @dataclass(frozen=True)
@@ -208,8 +208,8 @@ def _sampler(samples: Sequence[Sample], logprobs: Tensor) -> Tensor:
 
 def _by_token(values: Sequence[Sequence[float]], like: Tensor) -> Tensor:
     flat = [value for row in values for value in row]
-    return placed(flat, like.device, like.dtype)
+    return tensor_on(flat, like.device, like.dtype)
 
 
 def _responses(samples: Sequence[Sample], like: Tensor) -> Tensor:
-    return placed([n for n, s in enumerate(samples) for _ in s.token_ids], like.device)
+    return tensor_on([n for n, s in enumerate(samples) for _ in s.token_ids], like.device)

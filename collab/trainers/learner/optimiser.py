@@ -60,7 +60,7 @@ class Optimiser:
         return norm
 
     @property
-    def to_come(self) -> int:
+    def unallocated_bytes(self) -> int:
         """Bytes of gradients and moments that the first step will allocate."""
         moments = 0 if self._adamw.state else 2
         size = sum(m.nbytes * (1 + moments) for m in self._masters)

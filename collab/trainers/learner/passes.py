@@ -158,11 +158,11 @@ class Passes:
     ) -> None:
         self._spec, self._sizes, self._optimisers, self._ranks = spec, sizes, optimisers, ranks
 
-    def again(self, policy: Policy, share: Share, cancelled: Event) -> list[PassResult]:
-        """Run the passes of a later epoch over the micro-batches of `first`."""
-        return self._all(policy, share, self._compute, cancelled)
+    def later_epoch(self, policy: Policy, share: Share, cancelled: Event) -> list[PassResult]:
+        """Run the passes of a later epoch over the micro-batches of `first_epoch`."""
+        return self._run(policy, share, self._compute, cancelled)
 
-    def first(
+    def first_epoch(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
     ) -> tuple[Share, list[PassResult]]:
         """Lay out the micro-batches of a step, and run the passes of its first epoch over them.
@@ -174,8 +174,8 @@ class Passes:
         while True:
             batches = self.batches(policy, samples)
             try:
-                share = self._share(policy, batches)
-                passes = self._all(policy, share, self._compute_first, cancelled)
+                share = self._deal(policy, batches)
+                passes = self._run(policy, share, self._compute_first, cancelled)
                 break
             except RuntimeError as error:
                 if not is_out_of_memory(error) or max(map(count_of, batches)) == 1:
@@ -186,7 +186,7 @@ class Passes:
             update.warnings.append(smaller_batches(policy.name, before, now))
         return share, passes
 
-    def _all(
+    def _run(
         self, policy: Policy, share: Share, compute: Compute, cancelled: Event
     ) -> list[PassResult]:
         """Run the passes over all micro-batches; their gradients stay in the masters."""
@@ -196,7 +196,7 @@ class Passes:
         gradients.finish()
         return passes
 
-    def _share(self, policy: Policy, batches: Sequence[list[PackedSequence]]) -> Share:
+    def _deal(self, policy: Policy, batches: Sequence[list[PackedSequence]]) -> Share:
         """Deal out micro-batches, and compute the reference's log-probabilities if they count."""
         dealt = self._ranks.deal([cost_of(len(rows), max(map(width, rows))) for rows in batches])
         mine = [MicroBatch(place, batches[place]) for place in dealt[self._ranks.rank]]

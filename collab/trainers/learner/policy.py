@@ -33,7 +33,7 @@ from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.learner.lora import (
     add_adapter,
-    load_tensors,
+    copy_tensors,
     merge_adapter,
     parameters_of,
     read_tensors,
@@ -64,7 +64,7 @@ def enable_checkpointing(base: Any) -> None:
         base.gradient_checkpointing_enable(options)
 
 
-def quieten(module: nn.Module) -> None:
+def disable_dropout(module: nn.Module) -> None:
     """Turn off training noise, which would make the log-probabilities differ from the sampler's.
 
     Dropout is turned off layer by layer, since gradient checkpointing returns to training mode.
@@ -178,7 +178,7 @@ class Policy:
 
     def load_parameters(self, folder: Path) -> None:
         """Load the parameters of a checkpoint; raises RecordError if they do not fit."""
-        load_tensors(self.parameters, read_tensors(folder / ADAPTER_WEIGHTS), folder)
+        copy_tensors(self.parameters, read_tensors(folder / ADAPTER_WEIGHTS), folder)
 
 
 @dataclass
@@ -253,7 +253,7 @@ def open_policies(
     policies = _make_policies(recipe, spec, engines)
     for policy in policies:
         check_device(spec, policy.device.type)
-        quieten(policy.engine.module)
+        disable_dropout(policy.engine.module)
         if spec.gradient_checkpointing is True:
             policy.compute_twice()
     return Policies({policy.name: policy for policy in policies}, models, pool, whole_models)

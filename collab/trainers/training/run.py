@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ Played = tuple[list[list[Episode]], dict[str, float]]
 """Episodes of each task, and seconds by kind of work."""
 
 
-class Ahead:
+class StepPlayer:
     """Plays the episodes of each step, and may play one step ahead.
 
     A step played ahead starts with the current policies. Responses that begin after the next update
@@ -154,7 +153,7 @@ def run_started(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder, out: Path) 
     )
 
 
-def rested(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
+def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
     """Return the recipe, with vLLM sleeping while the trainer learns if both do not fit."""
     if not may_sleep(recipe, spec, ranks):
         return recipe
@@ -181,7 +180,7 @@ def open_learner(
     loading: StoreProgress | None,
 ) -> tuple[Policies, Learner]:
     """Open the policies of a team, on every rank, and their learner; raises the failure."""
-    recipe = rested(begin(ranks, recipe, spec, total_steps, out), spec, ranks.world)
+    recipe = with_sleeping_engines(begin(ranks, recipe, spec, total_steps, out), spec, ranks.world)
     policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
     return policies, learner_for(policies, spec, total_steps, recipe.seed, ranks)
 
@@ -203,7 +202,7 @@ class TrainingRun:
     """The run's folder, open once everything that the run needs is open."""
     _stateful: tuple[Learner, Algorithm]
     """Objects whose states a checkpoint keeps; made by `run`."""
-    _ahead: Ahead
+    _player: StepPlayer
 
     def __init__(
         self,
@@ -256,11 +255,12 @@ class TrainingRun:
         about = self._check_folder()
         self._emit(self._opening)
         shape = (self.recipe, self.spec, self.total_steps, self.out)
-        opening = partial(open_learner, ranks=self._ranks, loading=self._loading)
-        policies, learner = await asyncio.to_thread(opening, *shape)
+        policies, learner = await asyncio.to_thread(
+            open_learner, *shape, ranks=self._ranks, loading=self._loading
+        )
         kind = RecordedStepper if self.spec.episodes is not None else Stepper
         stepper = kind(self.recipe, self.spec, self.levels, policies, learner)
-        self._ahead = Ahead(stepper, learner, self.spec, self._ending, self._emit)
+        self._player = StepPlayer(stepper, learner, self.spec, self._ending, self._emit)
         try:
             self._stateful = learner, stepper.algorithm
             await stepper.open()
@@ -269,7 +269,7 @@ class TrainingRun:
             self._began = time.perf_counter()
             summary = await self._record(about, policies, stepper, checkpoint)
         finally:
-            await self._ahead.aclose()
+            await self._player.aclose()
             await stepper.aclose()
             await policies.aclose()
         self._emit(RunFinished(run=about["run"], status="done", summary=summary))
@@ -381,9 +381,9 @@ class TrainingRun:
     async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
         with operation("training_step", {"collab.step": self.step + 1}) as step, step.entered():
             began = time.perf_counter()
-            groups, times = await self._ahead.play(self.step)
+            groups, times = await self._player.play(self.step)
             self._folder.append_groups(groups, first=self.step * self.spec.tasks_per_step)
-            self._ahead.begin(self.step, self.tokens, groups)
+            self._player.begin(self.step, self.tokens, groups)
             data = await stepper.learn(self.step, groups, times, self._report)
             data.times["step"] = time.perf_counter() - began
             metrics = step_metrics(data, policies)
@@ -434,8 +434,10 @@ class TrainingRun:
 
     def _summary(self) -> dict[str, Any]:
         return {
-            **{"steps": self.step, "of": self._ending.planned().get("steps")},
-            **{"tokens": self.tokens, "seconds": round(time.perf_counter() - self._began, 3)},
+            "steps": self.step,
+            "of": self._ending.planned().get("steps"),
+            "tokens": self.tokens,
+            "seconds": round(time.perf_counter() - self._began, 3),
             "unlearned": self._history.unlearned,
             **self.evaluations.summary(),
         }

@@ -90,7 +90,7 @@ def test_the_learner_leaves_room_for_what_the_optimisers_take_later(
     for policy in policies:
         sizes = [p.numel() for p in policy.parameters.values()]
         narrow = 2 * max(sizes) if dtype == "bfloat16" else 0  # one is handed over after another
-        assert learner.optimisers[policy.name].to_come == 3 * 4 * sum(sizes) + narrow
+        assert learner.optimisers[policy.name].unallocated_bytes == 3 * 4 * sum(sizes) + narrow
     asyncio.run(policies.aclose())
 
 

@@ -16,7 +16,7 @@ from collab.trainers import Plan, make_plan
 from collab.trainers.training import run
 from collab.trainers.training.plan.cards import CARDS, Card, card, card_of_device
 from collab.trainers.training.plan.memory import count_memory
-from collab.trainers.training.run import rested
+from collab.trainers.training.run import with_sleeping_engines
 
 
 def planned(tiny: Path, folder: Path, on: Card, ranks: int = 1, **options: object) -> Plan:
@@ -99,7 +99,7 @@ def test_vllm_sleeps_where_both_do_not_fit(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(run, "card_of_here", lambda _: gpu)
     assert recipe.trainer is not None
-    model = rested(recipe, recipe.trainer, 1).model_of("a")
+    model = with_sleeping_engines(recipe, recipe.trainer, 1).model_of("a")
     assert isinstance(model, VLLMModel)
     assert bool(model.sleep) == sleeps
 

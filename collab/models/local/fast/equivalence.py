@@ -27,30 +27,30 @@ REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AttributeError, Key
 """Errors of models that cannot run in a second way."""
 
 
-class Pass(NamedTuple):
+class LayerStates(NamedTuple):
     """One layer's input and output; both end in [hidden]."""
 
-    came: Tensor
-    gave: Tensor
+    inputs: Tensor
+    outputs: Tensor
 
 
 @contextmanager
-def watched(
-    base: Any, given: Callable[[Tensor], Tensor] = lambda states: states
-) -> Iterator[list[Pass]]:
+def layer_states(
+    base: Any, replace_inputs: Callable[[Tensor], Tensor] = lambda states: states
+) -> Iterator[list[LayerStates]]:
     """While entered, collect the passes of the decoder's layers, in order.
 
-    `given` replaces the input of each layer.
+    `replace_inputs` maps the input of each layer.
     """
-    came: list[Tensor] = []
-    passes: list[Pass] = []
+    inputs: list[Tensor] = []
+    passes: list[LayerStates] = []
 
     def before(_: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        came.append(args[0])
-        return given(args[0]), *args[1:]
+        inputs.append(args[0])
+        return replace_inputs(args[0]), *args[1:]
 
     def after(_: Any, args: tuple[Any, ...], output: Any) -> None:  # noqa: ARG001
-        passes.append(Pass(came[-1], output[0] if isinstance(output, tuple) else output))
+        passes.append(LayerStates(inputs[-1], output[0] if isinstance(output, tuple) else output))
 
     with ExitStack() as stack:
         for layer in decoder_layers(base):
@@ -59,16 +59,17 @@ def watched(
         yield passes
 
 
-def equivalent(ours: Sequence[Pass], theirs: Sequence[Pass]) -> bool:
+def equivalent(ours: Sequence[LayerStates], theirs: Sequence[LayerStates]) -> bool:
     """Return True if layers with the inputs of `theirs` gave the same outputs; tokens in the same
     order."""
     if not theirs:
         return False
-    bound = ROUNDING.get(theirs[0].came.dtype, 1e-3)
+    bound = ROUNDING.get(theirs[0].inputs.dtype, 1e-3)
     errors = [
-        _error(one.gave, other.gave, other.came) for one, other in zip(ours, theirs, strict=True)
+        _error(one.outputs, other.outputs, other.inputs)
+        for one, other in zip(ours, theirs, strict=True)
     ]
-    begun = _error(ours[0].came, theirs[0].came, torch.zeros_like(theirs[0].came))
+    begun = _error(ours[0].inputs, theirs[0].inputs, torch.zeros_like(theirs[0].inputs))
     alike = all(error <= OUTLIER * bound for error in errors)  # not so where one is no number
     return begun <= bound and alike and median(errors) <= bound
 
@@ -98,8 +99,8 @@ def _agrees(base: Any) -> bool:
     """Return True if shared-prefix attention gives the same as separate rows."""
     try:
         apart = _probe(base, KVCache)
-        states = iter([layer.came for layer in apart])
-        together = _probe(base, SharedPrefixCache, given=lambda _: next(states))
+        states = iter([layer.inputs for layer in apart])
+        together = _probe(base, SharedPrefixCache, replace_inputs=lambda _: next(states))
     except REFUSALS:
         return False
     return equivalent(together, apart)
@@ -110,9 +111,9 @@ def _probe(
     base: Any,
     kind: type[KVCache],
     *,
-    given: Callable[[Tensor], Tensor] = lambda states: states,
-) -> list[Pass]:
-    """Run three rows of two prompts, with their own tokens; `given` replaces the input of each
+    replace_inputs: Callable[[Tensor], Tensor] = lambda states: states,
+) -> list[LayerStates]:
+    """Run three rows of two prompts, with their own tokens; `replace_inputs` maps the input of each
     layer."""
     vocabulary = base.config.get_text_config().vocab_size
     ids = torch.tensor([[7, 5, 3], [2, 4, 6]], device=base.device) % vocabulary
@@ -120,7 +121,7 @@ def _probe(
     with without_adapters(base):
         cache.read(ids, torch.tensor([[0, 1, 1], [1, 1, 1]], device=base.device))
         cache.select([1, 0, 1])
-        with watched(base, given) as passes:
+        with layer_states(base, replace_inputs) as passes:
             for tokens in ([1, 2, 3], [4, 5, 6]):
                 cache.extend(torch.tensor(tokens, device=base.device) % vocabulary)
     return passes

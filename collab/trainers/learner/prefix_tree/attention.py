@@ -17,8 +17,8 @@ from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from collab.trainers.learner.placed import placed
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
+from collab.trainers.learner.transfer import tensor_on
 
 NAME = "collab_branches"
 
@@ -59,7 +59,9 @@ class TreeAttention:
         self._parts = [_part(part, device) for part in alike.values()]
         self._masks: dict[tuple[int, int, torch.dtype], Tensor] = {}
         rows = [row for part in alike.values() for row in _padded(_own(part))]
-        self._back = placed(_places([i for row in rows for i in row], len(trees) * width), device)
+        self._back = tensor_on(
+            _places([i for row in rows for i in row], len(trees) * width), device
+        )
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
@@ -97,9 +99,9 @@ class TreeAttention:
 def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _Part:
     """Make a part, padded with each branch's last token, whose answer is then computed several
     times."""
-    starts = placed([start for start, _ in branches], device)[:, None, None]
-    queries = placed(_padded(_own(branches)), device)
-    keys = placed(_padded([path for _, path in branches]), device)
+    starts = tensor_on([start for start, _ in branches], device)[:, None, None]
+    queries = tensor_on(_padded(_own(branches)), device)
+    keys = tensor_on(_padded([path for _, path in branches]), device)
     positions = starts + torch.arange(queries.shape[1], device=device)[:, None]
     hidden = torch.arange(keys.shape[1], device=device) > positions  # [branches, query, key]
     return _Part(queries, keys, hidden[:, None])

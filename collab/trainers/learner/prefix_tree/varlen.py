@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from collab.errors import TrainingError
-from collab.trainers.learner.placed import placed
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
+from collab.trainers.learner.transfer import tensor_on
 
 LEAST_CAPABILITY = (8, 0)
 """Smallest compute capability; flash attention needs Ampere or later."""
@@ -89,10 +89,10 @@ class VarlenAttention:
     ) -> None:
         """Prepare the plan; `twice` means that activations are recomputed, not kept."""
         self._plan, self._kernel, self._twice = plan, kernel, twice
-        self._queries, self._keys = placed(plan.queries, device), placed(plan.keys, device)
-        self._query_ends = placed(plan.query_ends, device, torch.int32)
-        self._key_ends = placed(plan.key_ends, device, torch.int32)
-        self._answers = placed(plan.answers, device)
+        self._queries, self._keys = tensor_on(plan.queries, device), tensor_on(plan.keys, device)
+        self._query_ends = tensor_on(plan.query_ends, device, torch.int32)
+        self._key_ends = tensor_on(plan.key_ends, device, torch.int32)
+        self._answers = tensor_on(plan.answers, device)
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float

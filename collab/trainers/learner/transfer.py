@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 
-def placed(values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+def tensor_on(
+    values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None
+) -> Tensor:
     """The tensor of `values`, nested sequences of numbers, on `device`."""
-    return moved(torch.tensor(values, dtype=dtype), device)
+    return to_device(torch.tensor(values, dtype=dtype), device)
 
 
-def moved(tensor: Tensor, device: torch.device) -> Tensor:
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Move a tensor of the CPU to `device`.
 
     A GPU copies from pinned memory asynchronously; a copy from other memory would wait until all

@@ -14,61 +14,61 @@ from pathlib import Path
 from collab.errors import Untrusted
 from collab.runs.layout import MARKS
 
-_held: set[str] = set()
-_free: set[str] = set()
-_agreed: dict[str, str] = {}
+_blocked: set[str] = set()
+_unblocked: set[str] = set()
+_approved: dict[str, str] = {}
 """Approved digests, by the name of a file, a module or a server."""
 
 
-def hold(name: str) -> None:
+def block(name: str) -> None:
     """Block something, unless it was approved in this process."""
-    if name not in _free:
-        _held.add(name)
+    if name not in _unblocked:
+        _blocked.add(name)
 
 
-def release(name: str) -> None:
+def unblock(name: str) -> None:
     """Unblock something, now and later."""
-    _free.add(name)
-    _held.discard(name)
+    _unblocked.add(name)
+    _blocked.discard(name)
 
 
-def agree(contents: Iterable[tuple[str, str]]) -> None:
+def approve(contents: Iterable[tuple[str, str]]) -> None:
     """Record the approved digests, by name."""
-    _agreed.update(contents)
+    _approved.update(contents)
 
 
 def forget(contents: Iterable[tuple[str, str]]) -> None:
     """Allow any contents for these names: they are the user's own."""
     for name, _ in contents:
-        _agreed.pop(name, None)
+        _approved.pop(name, None)
 
 
 def _shown(name: str) -> str:
     return name.removeprefix("mcp\0").partition("\0with")[0].replace("\0", " ")
 
 
-def agreed(name: str) -> str | None:
+def approved_digest(name: str) -> str | None:
     """Return the approved digest of a foreign file, module or server; else None."""
-    return _agreed.get(name)
+    return _approved.get(name)
 
 
 def check(name: str, digest: str) -> None:
     """Raise Untrusted for contents that differ from the approved ones."""
-    if _agreed.get(name, digest) != digest:
+    if _approved.get(name, digest) != digest:
         raise Untrusted(
             f"{_shown(name)} has changed since you approved it; read it again, and give --trust"
             " (in Python: trust=True)"
         )
 
 
-def is_free(name: str) -> bool:
+def is_unblocked(name: str) -> bool:
     """Return True if it was approved in this process, or is the user's own."""
-    return name in _free
+    return name in _unblocked
 
 
-def is_held(name: str) -> bool:
+def is_blocked(name: str) -> bool:
     """Return True if it may not run yet."""
-    return name in _held
+    return name in _blocked
 
 
 def of_function(reference: str) -> str:
