@@ -13,7 +13,7 @@ CASES = {
     "team": (("run", "pear", "--task", "words/0"), "unknown team 'pear'; did you mean 'pair'?"),
     "suite": (("run", "pair", "--task", "wrds/0"), "unknown task 'wrds'; did you mean 'words'?"),
     "problem": (("run", "pair", "--task", "words/88"), "'88' is outside the suite 'words'"),
-    "no task": (("run", "pair"), "names no task"),
+    "no task": (("run", "pair"), "no task given"),
     "two suites": ((*RUN, "--task", "humaneval/1"), "one suite"),
     "data file": (("run", "pair", "--task", "no.jsonl/1"), "no.jsonl: cannot be read"),
     "table": (

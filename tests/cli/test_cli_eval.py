@@ -215,7 +215,7 @@ BAD = {
     "twice": (("pair", "pair", "-t", "words/0"), "'pair' is given twice"),
     "range": (("pair", "-t", "words/4-99"), "'4-99' is outside the suite 'words'"),
     "empty": (("pair", "-t", "empty.jsonl"), "the suite 'empty' is empty"),
-    "no task": (("pair",), "names no task"),
+    "no task": (("pair",), "no task given"),
     "split": (("pair", "-t", "words", "--split", "frist"), "did you mean 'first'?"),
     "no splits": (("pair", "-t", "bare.jsonl", "--split", "test"), "has no splits"),
     "two selections": (("pair", "-t", "words/1", "--split", "first"), "needs a whole suite"),

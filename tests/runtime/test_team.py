@@ -294,5 +294,5 @@ def test_bad_addresses_are_named_before_any_work(project: Path) -> None:
         team.run("wrods/1")
     with pytest.raises(RecipeError, match="one suite"):
         team.run("words/1", "humaneval/1")
-    with pytest.raises(RecipeError, match="names no task"):
+    with pytest.raises(RecipeError, match="no task given"):
         team.run()
