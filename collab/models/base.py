@@ -142,12 +142,21 @@ class RolloutEngine(Protocol):
         """Release memory until the next request, if possible."""
 
 
-@runtime_checkable
-class Warns(Protocol):
-    """A model that recovers from problems which users should know of."""
+class SamplerReport(Record):
+    """The load of an engine's servers since the last report."""
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return the problems since the last call, in plain words."""
+    metrics: dict[str, float] = {}
+    """Metrics by server number, from 1, and name, such as `2/waiting`."""
+    warnings: tuple[str, ...] = ()
+    """Problems that the engine has recovered from, in plain words."""
+
+
+@runtime_checkable
+class ReportsLoad(Protocol):
+    """A model that reports its load."""
+
+    async def report(self) -> SamplerReport:
+        """Return the load since the last report."""
 
 
 class Capabilities(Record):

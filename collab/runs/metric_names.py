@@ -65,6 +65,7 @@ COMPOUND_RATIO = "compound_ratio/*"
 LEARNING_RATE = "learning_rate"
 MISMATCH = "mismatch"
 STALENESS = "staleness"
+SERVER = "server/*"
 
 TOKENS = "tokens"
 TOKENS_PER_SECOND = "tokens_per_second"

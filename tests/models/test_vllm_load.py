@@ -1,4 +1,4 @@
-"""How requests are spread over vLLM servers."""
+"""How requests are spread over vLLM servers, and what is told of the servers' load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from collab.models.vllm import servers as servers_module
 from collab.models.vllm.backend import Capacity, prefix_key
 from collab.models.vllm.calls import engine_options
 from collab.models.vllm.process import environment_of
-from collab.models.vllm.servers import route
+from collab.models.vllm.servers import PREEMPTED, WAITING, route
 from collab.recipe.model import VLLMModel
 
 
@@ -100,6 +100,26 @@ def test_responses_under_way_end_under_their_own_version(tiny: Path) -> None:
     asyncio.run(ask())
 
 
+def test_the_load_of_each_server_is_reported_once(tiny: Path) -> None:
+    async def ask() -> None:
+        with VLLMServer() as one, VLLMServer() as two:
+            one.load = {WAITING: 3.0, PREEMPTED: 10.0}
+            async with engine_at(tiny, one, two) as engine:
+                assert (await engine.report()).metrics == {}, "nothing was asked yet"
+                one.seconds = two.seconds = 0.2
+                await engine.generate([request(n) for n in range(4)])
+                one.load = {WAITING: 0.0, PREEMPTED: 14.0}
+                first = (await engine.report()).metrics
+                second = (await engine.report()).metrics
+        assert first["1/waiting"] == 3
+        assert first["1/preempted"] == 4, "those before its first request are others'"
+        assert first["1/in_flight"] + first["2/in_flight"] == 4
+        assert "2/waiting" not in first, "it tells nothing of its load"
+        assert (second["1/preempted"], second["1/in_flight"]) == (0, 0)
+
+    asyncio.run(ask())
+
+
 def test_a_server_that_was_lost_is_told(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as one, ExitStack() as life:
@@ -108,8 +128,8 @@ def test_a_server_that_was_lost_is_told(tiny: Path) -> None:
                 await engine.generate([request(n) for n in range(4)])
                 life.close()
                 actions = await engine.generate([request(n) for n in range(4)])
-                told = engine.warnings()
-                again = engine.warnings()
+                told = (await engine.report()).warnings
+                again = (await engine.report()).warnings
         assert all(action.failure is None for action in actions)
         assert len(told) == 1
         assert f"vLLM server {two.url} was lost (" in told[0]

@@ -58,7 +58,9 @@ def test_two_servers_share_the_load_and_every_version(
     assert not any(loaded(server, "one") for server in servers)
 
 
-def test_a_server_of_a_rank_starts_and_answers(adapters: dict[str, Path], tmp_path: Path) -> None:
+def test_a_server_of_a_rank_starts_answers_and_tells_its_load(
+    adapters: dict[str, Path], tmp_path: Path
+) -> None:
     spec = VLLMModel(name=MODEL, dtype="float32", context=256, kv_cache_gb=0.2)
     own = OwnServer(spec, Capacity(adapters=2, rank=16), tmp_path / "log")
     try:
@@ -68,14 +70,16 @@ def test_a_server_of_a_rank_starts_and_answers(adapters: dict[str, Path], tmp_pa
         async def main() -> Any:
             asked = [request("Name a colour.", adapter=folder), request("Name a colour.")]
             try:
-                return await engine.generate(asked)
+                return await engine.generate(asked), await engine.report()
             finally:
                 await engine.aclose()
 
-        actions = asyncio.run(main())
+        actions, report = asyncio.run(main())
     finally:
         own.stop()
     assert [action.failure for action in actions] == [None, None]
+    assert report.metrics["1/preempted"] == 0
+    assert "1/waiting" in report.metrics
 
 
 def test_they_conform(servers: list[VLLMServerProcess], adapters: dict[str, Path]) -> None:

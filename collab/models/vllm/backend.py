@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from collab.models.base import Call
+from collab.models.base import Call, SamplerReport
 from collab.models.vllm.adapter_store import Version
 from collab.records import FinishReason, Sampling
 
@@ -90,8 +90,8 @@ class Backend(Protocol):
     async def unload(self, version: Version) -> None:
         """Unload an adapter that no request uses any more."""
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return the problems since the last call that were recovered from."""
+    async def report(self) -> SamplerReport:
+        """Return the load since the last report."""
 
     async def sleep(self) -> None:
         """Release memory until `open`, if possible."""

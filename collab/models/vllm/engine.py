@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from collab.errors import CollabError, ModelUnavailable, RecipeError
 from collab.models import chat, store
-from collab.models.base import Batching, Capabilities, Progress, Request, Write
+from collab.models.base import Batching, Capabilities, Progress, Request, SamplerReport, Write
 from collab.models.vllm.adapters import ServedAdapters, VersionInUse
 from collab.models.vllm.backend import Backend, Completion, GenerationRequest, Report, prefix_key
 from collab.recipe.model import VLLMModel
@@ -212,9 +212,9 @@ class VLLMEngine:
         """
         await self._thread.run(self._publish(adapters, version))
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return the losses of servers since the last call."""
-        return self._backend.warnings()
+    async def report(self) -> SamplerReport:
+        """Return the load of the servers since the last report; empty for a local engine."""
+        return await self._thread.run(self._backend.report())
 
     async def sleep(self) -> None:
         """Release the GPU's memory until the next request, if the engine can sleep."""

@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from collab.distribution import install
 from collab.errors import CollabError, ModelError, ModelTimeout, ModelUnavailable
+from collab.models.base import SamplerReport
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
 from collab.models.vllm.calls import (
@@ -136,9 +137,9 @@ class Process:
             async with self._using() as llm, self._bounded(self._spec.seconds):
                 await llm.remove_lora(version.number)
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return nothing: a restart of the local engine is no problem."""
-        return ()
+    async def report(self) -> SamplerReport:
+        """Return an empty report; the load of a local engine is not observed."""
+        return SamplerReport()
 
     async def sleep(self) -> None:
         async with self._changing:

@@ -195,6 +195,12 @@ class Server:
         finally:
             self.in_flight -= 1
 
+    async def load_page(self) -> str:
+        """Return the server's load in Prometheus's text format; empty if it publishes none."""
+        async with self._http.bounded(PROBE_SECONDS):
+            response = await self._http.ask("/metrics", accept=(401, 403, 404))
+        return response.text if response.is_success else ""
+
     async def load(self, version: Version) -> None:
         async with self._http.bounded(self._seconds):
             await self._load(version)

@@ -3,19 +3,113 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from collab.errors import CollabError, ModelTimeout, ModelUnavailable
 from collab.loopback import leads_to_loopback
+from collab.models.base import SamplerReport
 from collab.models.keys import read_key
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
 from collab.models.vllm.server import Server, ServerLost
 from collab.recipe.model import VLLMModel
+
+LOAD_LOOK_SECONDS = 2.0
+"""Seconds between two looks at the load of busy servers."""
+
+WAITING = "vllm:num_requests_waiting"
+PREEMPTED = "vllm:num_preemptions_total"
+
+
+@dataclass
+class Seen:
+    """The load of one server since the last report."""
+
+    in_flight: int = 0
+    waiting: float | None = None
+    """Most requests waiting at once; None if the server does not report it."""
+    preempted: float | None = None
+    """Preemptions since the server was started; None if it does not report them."""
+    reported: float | None = None
+    """Preemptions at the last report, or when the server was first observed."""
+
+
+@dataclass
+class Loads:
+    """The load of some servers, observed while requests are in progress."""
+
+    servers: Sequence[Server] = ()
+    lost: list[str] = field(default_factory=list)
+    """Warnings about servers lost since the last report."""
+    _seen: dict[str, Seen] = field(default_factory=dict)
+    _watcher: asyncio.Task[None] | None = None
+
+    def sent(self, server: Server) -> None:
+        """Note a request to `server`, and observe its load from now on."""
+        seen = self._seen.setdefault(server.url, Seen())
+        seen.in_flight = max(seen.in_flight, server.in_flight + 1)
+        if self._watcher is None or self._watcher.done():
+            self._watcher = asyncio.create_task(self._watch())
+
+    async def report(self) -> SamplerReport:
+        """Return the load since the last report, by server number from 1."""
+        await self._look()
+        metrics: dict[str, float] = {}
+        for place, server in enumerate(self.servers, start=1):
+            seen = self._seen.setdefault(server.url, Seen())
+            metrics[f"{place}/in_flight"] = seen.in_flight
+            if seen.waiting is not None:
+                metrics[f"{place}/waiting"] = seen.waiting
+            if seen.preempted is not None:
+                # A server that was started anew counts from 0 again.
+                since = (
+                    seen.reported
+                    if seen.reported is not None and seen.reported <= seen.preempted
+                    else 0.0
+                )
+                metrics[f"{place}/preempted"] = seen.preempted - since
+            self._seen[server.url] = Seen(preempted=seen.preempted, reported=seen.preempted)
+        warnings, self.lost = tuple(self.lost), []
+        return SamplerReport(metrics=metrics, warnings=warnings)
+
+    async def aclose(self) -> None:
+        """Stop observing."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        while any(server.in_flight for server in self.servers):
+            await self._look()
+            await asyncio.sleep(LOAD_LOOK_SECONDS)
+
+    async def _look(self) -> None:
+        await asyncio.gather(*map(self._look_at, self.servers))
+
+    async def _look_at(self, server: Server) -> None:
+        with suppress(ServerLost, CollabError):  # whoever asks it for an answer tells of that
+            page = await server.load_page()
+            seen = self._seen.setdefault(server.url, Seen())
+            waiting, preempted = _sum(page, WAITING), _sum(page, PREEMPTED)
+            if waiting is not None:
+                seen.waiting = max(seen.waiting or 0.0, waiting)
+            seen.preempted = preempted if preempted is not None else seen.preempted
+            seen.reported = seen.preempted if seen.reported is None else seen.reported
+
+
+def _sum(page: str, name: str) -> float | None:
+    """Sum a metric over its labels, from Prometheus's text; None if it is missing."""
+    pattern = rf"^{re.escape(name)}(?:\{{[^\n]*\}})? +([0-9.eE+-]+)\s*$"
+    values = re.findall(pattern, page, re.MULTILINE)
+    return sum(map(float, values)) if values else None
+
 
 ROOM = 1.25
 """Load limit relative to the mean, above which a server gets no new requests."""
@@ -76,8 +170,7 @@ class Servers:
         """Reasons why servers cannot be used now."""
         self._back = asyncio.Event()
         self._watchers: set[asyncio.Task[None]] = set()
-        self._lost: list[str] = []
-        """Warnings about servers lost since `warnings` was called."""
+        self._loads = Loads()
 
     async def open(self, folder: Path, capacity: Capacity) -> None:  # noqa: ARG002
         if self._servers:
@@ -89,12 +182,13 @@ class Servers:
         places = zip(self._spec.servers, self._clients, strict=True)
         servers = [Server(url, client, limit, key, lag) for url, client in places]
         await self._meet_all(servers)
-        self._servers = servers
+        self._servers = self._loads.servers = servers
         self.context = min(self._spec.context or sys.maxsize, *(s.context for s in servers))
 
     async def complete(self, request: GenerationRequest) -> Completion:
         for _ in range(ATTEMPTS):
             server = route(await self._live(), request.key)
+            self._loads.sent(server)
             try:
                 return await server.complete(request)
             except ServerLost as lost:
@@ -126,9 +220,8 @@ class Servers:
             except (ServerLost, CollabError):
                 continue  # it has forgotten all of them, or keeps one too many
 
-    def warnings(self) -> tuple[str, ...]:
-        lost, self._lost = self._lost, []
-        return tuple(lost)
+    async def report(self) -> SamplerReport:
+        return await self._loads.report()
 
     async def sleep(self) -> None:
         """Do nothing: servers keep their memory, since they run elsewhere, or for others too."""
@@ -137,6 +230,7 @@ class Servers:
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
+        await self._loads.aclose()
         live = [server for server in self._servers if server not in self._trouble]
         # One that has gone meanwhile holds nothing.
         await asyncio.gather(*(server.leave() for server in live), return_exceptions=True)
@@ -195,7 +289,7 @@ class Servers:
     def _lose(self, server: Server, lost: ServerLost) -> None:
         if server not in self._trouble:
             self._trouble[server] = str(lost)
-            self._lost.append(
+            self._loads.lost.append(
                 f"vLLM server {server.url} was lost ({lost}); the other servers get its requests,"
                 " and collab uses it again when it is back"
             )

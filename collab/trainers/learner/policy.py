@@ -15,7 +15,7 @@ from torch import nn
 
 from collab.errors import RecipeError
 from collab.models import Model, RolloutEngine
-from collab.models.base import Warns
+from collab.models.base import ReportsLoad, SamplerReport
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import (
     can_mix,
@@ -347,10 +347,17 @@ async def sleep(policies: Policies) -> None:
         await sampler.sleep()
 
 
-def sampler_warnings(policies: Policies) -> tuple[str, ...]:
-    """Return the problems of separate samplers since the last call, in plain words."""
-    warning = [sampler for sampler in samplers_of(policies) if isinstance(sampler, Warns)]
-    return tuple(text for sampler in warning for text in sampler.warnings())
+async def report(policies: Policies) -> SamplerReport:
+    """Return the load of separate samplers since the last report."""
+    metrics: dict[str, float] = {}
+    warnings: list[str] = []
+    for number, sampler in enumerate(samplers_of(policies)):
+        if isinstance(sampler, ReportsLoad):
+            load = await sampler.report()
+            which = f"{number + 1}/" if number else ""
+            metrics |= {f"{which}{key}": value for key, value in load.metrics.items()}
+            warnings += load.warnings
+    return SamplerReport(metrics=metrics, warnings=tuple(warnings))
 
 
 def samplers_of(policies: Policies) -> dict[RolloutEngine, tuple[Policy, ...]]:

@@ -97,6 +97,28 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
             )
 
 
+def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    keys = [names.matched(names.SERVER, key) for key in rows[-1]]
+    for place in dict.fromkeys(key.rpartition("/")[0] for key in keys if key):
+        preempted, waiting, most = (
+            _recent(rows, names.named(names.SERVER, f"{place}/{what}"))
+            for what in ("preempted", "waiting", "in_flight")
+        )
+        if preempted:
+            yield (
+                f"preempted/{place}",
+                f"vLLM server {place} preempts {preempted:.0f} responses per step because its cache"
+                " is full; give it more memory, or lower tasks_per_step, group_size or"
+                " max_new_tokens",
+            )
+        elif waiting and most and waiting > 0.5 * most:
+            yield (
+                f"waiting/{place}",
+                f"{waiting:.0f} of up to {most:.0f} requests wait at vLLM server {place}; add"
+                " servers, or give this one more memory, to shorten the steps",
+            )
+
+
 def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     first, second = (_recent(rows, names.reward_of_turn(n)) for n in (1, 2))
     if first is not None and second is not None and second < first:
@@ -216,6 +238,7 @@ ALARMS: tuple[Alarm, ...] = (
         " different probabilities; use one dtype for both, publish every step, or widen"
         " importance_band or sequence_limit",
     ),
+    servers_overloaded,
     feedback_hurts,
     credit,
     _above(

@@ -6,11 +6,12 @@ import resource
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from math import fsum
 
+from collab.models.base import SamplerReport
 from collab.records import Action, Episode, Turn
 from collab.records.episode import solved_by_turn
 from collab.rewards.library import MEASURES
@@ -39,8 +40,8 @@ class StepData:
     """Reason why the whole step was skipped, if it was."""
     level: float | None = None
     """Level of the step's tasks, in a run with levels."""
-    sampler_warnings: tuple[str, ...] = ()
-    """Problems of separate sampling engines while the step was played."""
+    sampler: SamplerReport = field(default_factory=SamplerReport)
+    """Load of separate sampling engines while the step was played."""
     version: int = 0
     """Number of training steps of the parameters when they learned."""
 
@@ -55,13 +56,13 @@ class StepData:
     def warnings(self) -> tuple[str, ...]:
         """Warnings of skipped parts and failures, in plain words."""
         if self.unlearned:
-            return (f"the step was skipped: {self.unlearned}", *self.sampler_warnings)
+            return (f"the step was skipped: {self.unlearned}", *self.sampler.warnings)
         credited = [group.task for group in self.credit.groups]
         lost = lost_groups(self.groups, credited)
         feedback = lost_feedback([episode for group in self.groups for episode in group])
         nothing = nothing_learned(self.credit)
         learned = (*self.skipped.values(), *self.update.warnings)
-        return (*lost, *feedback, *nothing, *learned, *self.sampler_warnings)
+        return (*lost, *feedback, *nothing, *learned, *self.sampler.warnings)
 
 
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
@@ -93,6 +94,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics.update(_mismatch(data.update))
     metrics.update(_staleness(data, policies.agents))
     metrics.update(_costs(data, episodes, policies))
+    metrics.update({names.named(names.SERVER, k): v for k, v in data.sampler.metrics.items()})
     if data.level is not None:
         metrics[names.TASK_LEVEL] = data.level
     metrics[names.LEARNING_RATE] = data.update.rate

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import accumulate
 
+from collab.models.base import SamplerReport
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
 from collab.runtime import Event, Session
@@ -22,7 +23,8 @@ from collab.trainers.credit.step_credit import Credit, StepCredit
 from collab.trainers.learner.base import Learner, Update
 from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.optimiser import rate_at
-from collab.trainers.learner.policy import Policies, sampler_warnings
+from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.policy import report as sampler_report
 from collab.trainers.learner.samples import Sample, make_samples
 from collab.trainers.training.data import Levels, phase_at
 from collab.trainers.training.metrics import StepData
@@ -86,8 +88,8 @@ class Stepper:
         self._session: Session | None = None
         self._phase = -1
         self._credit: StepCredit | None = None
-        self._warnings: dict[int, tuple[str, ...]] = {}
-        """Samplers' warnings of steps that were played and not yet learned, by step."""
+        self._sampler_reports: dict[int, SamplerReport] = {}
+        """Load reports of steps that were played and not yet learned, by step."""
 
     @property
     def torn(self) -> bool:
@@ -134,7 +136,7 @@ class Stepper:
             self._credit = self._begin_credit(session)
             ended = self._credit.see
         groups = await play_groups(session, problems, shape, seed, watch, ended=ended)
-        self._warnings[step] = sampler_warnings(self._policies)
+        self._sampler_reports[step] = await sampler_report(self._policies)
         return groups, timer.seconds
 
     def goes_on_alike(self, step: int, groups: Sequence[Sequence[Episode]]) -> bool:
@@ -153,8 +155,8 @@ class Stepper:
         """Give credit to the episodes and learn from them, unless too many of them failed."""
         share = self._levels.share(groups)
         data = await self._learn(step, groups, times, report)
-        warnings = self._warnings.pop(step, ())
-        data = replace(data, level=self._levels.level, sampler_warnings=warnings)
+        sampler = self._sampler_reports.pop(step, data.sampler)
+        data = replace(data, level=self._levels.level, sampler=sampler)
         self._levels.add(step, share)
         return data
 

@@ -37,10 +37,16 @@ class VLLMServer(LocalServer):
         self.trouble: list[Behaviour] = []
         self.reluctance: list[Behaviour] = []
         self.seconds = 0.0
+        self.load: dict[str, float] | None = None
+        """What it tells of its load, by vLLM's names; None for a server that tells nothing."""
         self._raw, self._lora = raw, lora
         self._lock = threading.Lock()
 
     def get(self, handler: Handler) -> None:
+        if handler.path == "/metrics" and self.load is not None:
+            lines = [f'{name}{{engine="0",model_name="base"}} {n}' for name, n in self.load.items()]
+            page = "# HELP vllm:x What it is.\n" + "".join(f"{line}\n" for line in lines)
+            return handler.send(200, page.encode(), content_type="text/plain")
         card = {"id": "base", "max_model_len": 150, "parent": None}
         cards = [card, *({"id": name, "parent": "base"} for name in self.loaded)]
         body = {"/v1/models": {"object": "list", "data": cards}, "/health": {}}.get(handler.path)
