@@ -106,9 +106,9 @@ def test_cancelling_a_trial_leaves_no_process() -> None:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
             assert all(isinstance(r, asyncio.CancelledError) for r in results)
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < 5
             assert running
-            assert gone(running, 0.2)
+            assert gone(running, 2)
             assert (await sandbox.check(trial(HONEST))).passed
 
     asyncio.run(main())
