@@ -34,7 +34,7 @@ class Step:
     """Rewards of this step: one number for all, as in a cooperative game, or one by seat; missing
     seats earn 0."""
     solved: bool | None = None
-    """Whether the task is solved; None in games without a task."""
+    """True if the task is solved; None in games without a task."""
     told: str = ""
     """Description of the events, in one line for people."""
     values: Mapping[str, float] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Environment(ABC):
     returns: tuple[float, float] = (0.0, 1.0)
     """Lowest and highest total reward of a seat in a whole game."""
     zero_sum: bool = False
-    """Whether one seat's gain is the others' loss, so that the joint reward is always 0."""
+    """True if one seat's gain is the others' loss, so that the joint reward is always 0."""
 
     @abstractmethod
     def reset(self, random: Random) -> Step:

@@ -25,7 +25,7 @@ class Outcome:
     artefacts: Mapping[str, str]
     joint: Joint
     solved: bool | None
-    """Whether all hidden tests pass; None for tasks without tests."""
+    """True if all hidden tests pass; None for tasks without tests."""
     turn: int
     sample: int = 0
     roles: Roles = NOBODY

@@ -28,9 +28,9 @@ class ToolTemplate:
     markers: frozenset[int]
     """Special tokens with which its model begins and ends a call."""
     many: bool
-    """Whether one message may hold several calls."""
+    """True if one message may hold several calls."""
     user_after_tool: bool
-    """Whether a user message may follow a tool message."""
+    """True if a user message may follow a tool message."""
     responses: Any = None
     """The tokenizer's `response_template`, by which transformers parses a response."""
 

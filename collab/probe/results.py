@@ -53,9 +53,9 @@ class GameProbe(Record):
     """Results of games, in addition to the joint return."""
 
     zero_sum: bool
-    """Whether one agent's gain is the others' loss, so that the joint return is always 0."""
+    """True if one agent's gain is the others' loss, so that the joint return is always 0."""
     crosses: bool
-    """Whether answers can be recombined, as in games of one turn only."""
+    """True if answers can be recombined, as in games of one turn only."""
     returns: dict[str, Estimate] = {}
     """Each agent's own return; empty if all earn the same."""
     at_end: dict[str, Estimate] = {}

@@ -135,7 +135,7 @@ class AgentSpec(Spec):
     """Turns a response into an artefact: `text`, `python`, `program`, `files` or
     `module:function`."""
     contributes: bool | None = None
-    """Whether the agent's artefact is part of the team's answer. Agents that only plan or review do
+    """True if the agent's artefact is part of the team's answer. Agents that only plan or review do
     not contribute, but are still trained. Default: true, except for agents with the parser `text`
     if the join makes a program from other agents' code."""
     model: ModelSpec | None = None
@@ -144,7 +144,7 @@ class AgentSpec(Spec):
     adapter: str | None = None
     """A folder with a LoRA adapter in PEFT's format."""
     trainable: bool = True
-    """Whether training changes this agent."""
+    """True if training changes this agent."""
 
     @model_validator(mode="before")
     @classmethod

@@ -182,7 +182,7 @@ class Decision(Record):
     """The messages added to the agent's history; the first one has its role."""
     action: Action
     given: bool = False
-    """Whether the response was copied from another episode, or left empty because the agent did not
+    """True if the response was copied from another episode, or left empty because the agent did not
     act. Training ignores it."""
 
 
@@ -249,7 +249,7 @@ class Score(Record):
     """Earnings of each agent if they differ, as in a game that one of them wins. The joint reward
     is then their mean."""
     solved: bool | None = None
-    """Whether the task is solved; None if its reward does not say so."""
+    """True if the task is solved; None if its reward does not say so."""
     told: str = ""
     """Description of the events in the environment, in one line for people."""
     tests: Tests | None = None
@@ -327,7 +327,7 @@ class Episode(Record):
 
     @property
     def solved_by_turn(self) -> tuple[bool, ...]:
-        """Whether the task was solved after each turn; empty if the rewards do not mark tasks as
+        """True if the task was solved after each turn; empty if the rewards do not mark tasks as
         solved.
 
         A turn that was skipped because the task was solved earlier counts as solved.

@@ -60,7 +60,7 @@ class MetricFamily:
     band: str = ""
     """The metric that is the spread around `key`."""
     split: bool = False
-    """Whether each metric gets its own panel, named by the text that `*` matches."""
+    """True if each metric gets its own panel, named by the text that `*` matches."""
     stacked: bool = False
     several: bool = False
     """Drawn only where there are several such metrics."""

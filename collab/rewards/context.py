@@ -104,9 +104,9 @@ class Part:
     applies: bool = True
     """False if the part does not apply here. It then does not count towards the maximum either."""
     passes: bool | None = None
-    """Whether scoring continues after this gate; None: if the value is above 0."""
+    """True if scoring continues after this gate; None: if the value is above 0."""
     solved: bool | None = None
-    """Whether the task is solved; None: a part marked `solves` counts a value of 1 as solved."""
+    """True if the task is solved; None: a part marked `solves` counts a value of 1 as solved."""
 
 
 class RewardContext:

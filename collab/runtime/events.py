@@ -99,7 +99,7 @@ class BestOf(Record):
     made_of: dict[str, int]
     """Sample of each agent's answer."""
     played: bool
-    """Whether these answers belong to one sample; if not, the joint artefact was never played."""
+    """True if these answers belong to one sample; if not, the joint artefact was never played."""
     artefacts: dict[str, str]
     joint: str
     score: Score

@@ -34,9 +34,9 @@ class Rehearsed:
     joined: tuple[str, ...]
     """Agents whose answers made the joint artefact."""
     is_chosen: bool
-    """Whether the protocol chose them; in another turn it may choose others."""
+    """True if the protocol chose them; in another turn it may choose others."""
     asks_feedback: bool
-    """Whether the protocol asked for feedback on answers of the same turn."""
+    """True if the protocol asked for feedback on answers of the same turn."""
 
 
 async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:

@@ -108,7 +108,7 @@ class Verdict(Record):
     """
 
     passed: bool
-    """Whether it loaded, the test ran to its end, and all checks held, at least one of them
+    """True if it loaded, the test ran to its end, and all checks held, at least one of them
     telling."""
     tests: Tests
     checks: tuple[Check, ...]

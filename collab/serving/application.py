@@ -211,7 +211,7 @@ class AnswerApp:
     _has_begun: bool = field(init=False, default=False)
     _has_ended: bool = field(init=False, default=False)
     _has_sent: bool = field(init=False, default=False)
-    """Whether a part of the answer was sent; pings and the opening do not count."""
+    """True if a part of the answer was sent; pings and the opening do not count."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._client = scope, receive, send

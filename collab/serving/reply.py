@@ -48,11 +48,11 @@ class Words:
     turn: int
     text: str
     begins: bool
-    """Whether they are the first of the response."""
+    """True if they are the first of the response."""
     ends: Decision | None = None
     """The whole response, with its last words."""
     differs: bool = False
-    """Whether the text sent so far is not the beginning of the whole response, so that nothing can
+    """True if the text sent so far is not the beginning of the whole response, so that nothing can
     follow. White space at the ends does not count."""
 
 

@@ -124,7 +124,7 @@ class ResponseReply(TeamReply):
         self._done: list[dict[str, Any]] = []
         """Completed items."""
         self._answers = False
-        """Whether the message has begun."""
+        """True if the message has begun."""
 
     def whole(self, episode: Episode) -> dict[str, Any]:
         decisions = [] if self._team.is_direct else [d for t in episode.turns for d in t.decisions]

@@ -39,9 +39,9 @@ class Settings:
     """Seconds of silence after which a stream sends a comment, since proxies close silent
     streams."""
     details: bool = True
-    """Whether answers have the object `collab`, with each agent's response."""
+    """True if answers have the object `collab`, with each agent's response."""
     allow_sampling: bool = False
-    """Whether a request may choose `temperature` and `top_p`."""
+    """True if a request may choose `temperature` and `top_p`."""
     history: History = "refuse"
     """Earlier messages of a conversation when no template names `conversation`: refuse them, or
     `join` them before the user's text."""
@@ -49,9 +49,9 @@ class Settings:
     """The field of the problem that the user's text fills. Default: the only one that the
     templates use, else `prompt`."""
     run_code: bool = False
-    """Whether feedback may run the agents' code, in the sandbox."""
+    """True if feedback may run the agents' code, in the sandbox."""
     mcp: bool = False
-    """Whether `/mcp` serves MCP, with each team as a tool."""
+    """True if `/mcp` serves MCP, with each team as a tool."""
     record: Path | None = None
     """Folder to which episodes are appended, including the users' texts. Default: nothing is
     recorded."""

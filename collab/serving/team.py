@@ -105,7 +105,7 @@ class ServedTeam:
 
     @property
     def is_direct(self) -> bool:
-        """Whether one agent alone writes the answer, so that it can be streamed as it is
+        """True if one agent alone writes the answer, so that it can be streamed as it is
         generated."""
         team = self.recipe.team
         plain = all(

@@ -415,10 +415,10 @@ def check_same_cell(cell: Cell, run: Path) -> None:
     """
     was = flat(Packing(run).pack(read_recipe(str(run / TRAINING), is_run=True)[0]))
     with TemporaryDirectory() as name:
-        anew = Path(name)
-        now = flat(Packing(anew).pack(_pinned(cell.read()[0])))
-        files = [path.relative_to(anew) for path in anew.rglob("*") if path.is_file()]
-        others = [file for file in files if not _equal(run / file, anew / file)]
+        fresh = Path(name)
+        now = flat(Packing(fresh).pack(_pinned(cell.read()[0])))
+        files = [path.relative_to(fresh) for path in fresh.rglob("*") if path.is_file()]
+        others = [file for file in files if not _equal(run / file, fresh / file)]
     settings = [
         f"{key} was {was.get(key)!r} and is {now.get(key)!r} now"
         for key in dict.fromkeys((*was, *now))

@@ -43,7 +43,7 @@ class Finding:
     remedy: str = ""
     """The remedy for a failed check."""
     needed: bool = False
-    """Whether `collab run coding` needs it."""
+    """True if `collab run coding` needs it."""
 
 
 def command(

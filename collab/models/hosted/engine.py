@@ -135,7 +135,7 @@ class Reply:
     stop_reason: str = ""
     begun: bool = False
     counted: bool = False
-    """Whether the service reported its token counts."""
+    """True if the service reported its token counts."""
     prompt_tokens: int = 0
     """Prompt tokens neither read from the cache nor written to it."""
     cache_read: int = 0

@@ -56,7 +56,7 @@ class Dialect:
         self._limit = "max_tokens"
         self._refused: set[str] = set()
         self._tools_as_text = False
-        """Whether tools are described in the messages, because the server has refused them as a
+        """True if tools are described in the messages, because the server has refused them as a
         field."""
 
     def body(self, request: Request) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Capacity:
     rank: int = 0
     """Largest rank of an adapter."""
     training: bool = False
-    """Whether a trainer works on this machine while the engine is idle."""
+    """True if a trainer works on this machine while the engine is idle."""
 
 
 def prefix_key(call: Call, adapter: str) -> str:
@@ -73,7 +73,7 @@ class Backend(Protocol):
 
     @property
     def wants_zero_adapter(self) -> bool:
-        """Whether requests without an adapter need one of zeros, if there are adapters.
+        """True if requests without an adapter need one of zeros, if there are adapters.
 
         On a CPU, vLLM's kernels apply the last adapter to such a request.
         """

@@ -48,7 +48,7 @@ def environment_of(spec: VLLMModel) -> dict[str, str]:
 
 
 FOLLOWS = hasattr(os, "pidfd_open")
-"""Whether processes can wait for each other's end here, as on Linux."""
+"""True if processes can wait for each other's end here, as on Linux."""
 
 
 class Died(ModelError):

@@ -45,15 +45,15 @@ class Assertion:
     message: str | None
     """Message of the assert if it is a plain string."""
     elsewhere: bool
-    """Whether it is in another function than check, which may not be called."""
+    """True if it is in another function than check, which may not be called."""
     branched: bool
-    """Whether it is below if, try or match, and may not be reached."""
+    """True if it is below if, try or match, and may not be reached."""
     looped: bool
-    """Whether it is below a loop."""
+    """True if it is below a loop."""
     telling: bool
-    """Whether it can depend on the candidate; one that cannot gives no marks."""
+    """True if it can depend on the candidate; one that cannot gives no marks."""
     optional: bool = False
-    """Whether a correct program may skip it: it is false in itself, such as `assert False`, or one
+    """True if a correct program may skip it: it is false in itself, such as `assert False`, or one
     assert replaces another that failed."""
 
     @property

@@ -33,10 +33,10 @@ class TrialResult:
         self._checks: list[dict[str, Any]] = []
         self._flags: list[str] = []
         self.ready = False
-        """Whether the worker is sealed and waits for the program."""
+        """True if the worker is sealed and waits for the program."""
         self.loaded = False
         self.asked = False
-        """Whether the test has called the program."""
+        """True if the test has called the program."""
         self.done = False
         self.error: str | None = None
         self.returned: str | None = None

@@ -45,7 +45,7 @@ class Case:
     test: str
     limits: Limits
     dry: bool = False
-    """Whether to count only the evaluations of each assert."""
+    """Count only the evaluations of each assert."""
     treatment: dict[str, Any] | None = None
 
     @property

@@ -162,7 +162,7 @@ class _Values:
         self._first: list[bytes | None] = []
         self._given: dict[int, tuple[Any, bytes | None, Any]] = {}
         self.spoilt = False
-        """Whether the treatment has ended, so that the program's answers show nothing."""
+        """True if the treatment has ended, so that the program's answers show nothing."""
         self._repeats_left, self._values_left = MOST_REPEATS, MOST_VALUES
         self._last: bool | None = None
 

@@ -26,7 +26,7 @@ class np:
 
 
 def extreme(value):
-    """Whether an answer is larger than a sandbox hands over: 100,000 bits, characters or items."""
+    """True if an answer is larger than a sandbox hands over: 100,000 bits, characters or items."""
     if isinstance(value, int):
         return value.bit_length() > 100_000
     return hasattr(value, "__len__") and len(value) > 100_000

@@ -74,15 +74,15 @@ class Algorithm:
     """
 
     compares: bool = False
-    """Whether the algorithm compares an episode with others of its group."""
+    """True if the algorithm compares an episode with others of its group."""
     pays_as_played: bool = True
-    """Whether a weight is the advantage of the joint action that was played.
+    """True if a weight is the advantage of the joint action that was played.
 
     If not, no ratio of the teammates' probabilities applies to it, and `update_order: sequential`
     is refused.
     """
     goes_by_rewards: bool = True
-    """Whether weights depend only on the groups' rewards and returns, so `shaped` can shape it."""
+    """True if weights depend only on the groups' rewards and returns, so `shaped` can shape it."""
 
     async def open(self, models: TeamModels) -> None:
         """Receive the team's models; called once, before the first step and before `restore`."""

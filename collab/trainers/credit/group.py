@@ -123,7 +123,7 @@ class Tree:
     """In `chains`, by turn: the last joint actions of the episodes that were solved earlier and
     stay in their solved state."""
     one_turn: bool = False
-    """Whether a joint action's return is its own reward, as in `greedy`."""
+    """True if a joint action's return is its own reward, as in `greedy`."""
 
 
 def tree_of(episodes: Sequence[Episode], shape: Shape) -> Tree:

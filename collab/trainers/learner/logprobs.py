@@ -58,7 +58,7 @@ class Scored(NamedTuple):
 
     logprobs: Tensor
     outside_support: Tensor
-    """Whether top_p or top_k excludes the drawn token: by rounding, at their edge."""
+    """True if top_p or top_k excludes the drawn token: by rounding, at their edge."""
 
 
 def response_logprobs(

@@ -107,7 +107,7 @@ class Correction:
     ratio: Tensor
     """Ratio rho of the trainer's to the sampler's probability."""
     masked: Tensor
-    """Whether the token was excluded."""
+    """True if the token was excluded."""
 
 
 def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> Correction:
@@ -144,7 +144,7 @@ class TokenLoss:
     mismatch: Tensor
     """|trainer's - sampler's log-probability|."""
     clipped: Tensor
-    """Whether the clip removed or bounded the token's gradient."""
+    """True if the clip removed or bounded the token's gradient."""
     correction: Correction
     """Factor of the token's loss that corrects for a sampler that differs from the policy."""
     kl: Tensor | None

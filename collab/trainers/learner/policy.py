@@ -192,7 +192,7 @@ class Policies:
     _engines: list[Model] = field(default_factory=list)
     """Engines of whole models, which are not shared."""
     moved: bool = True
-    """Whether the parameters differ from those of separate samplers."""
+    """True if the parameters differ from those of separate samplers."""
     version: int = 0
     """Number of training steps that the parameters have taken."""
 

@@ -47,7 +47,7 @@ class Sample:
 
     @property
     def truncated(self) -> bool:
-        """Whether it was drawn from the likeliest tokens only."""
+        """True if it was drawn from the likeliest tokens only."""
         return self.top_p < 1 or self.top_k > 0
 
     @property

@@ -58,7 +58,7 @@ class Ending:
     tokens: int | None
     """Generated tokens that end the run, if a limit is set."""
     by_steps: bool
-    """Whether the number of steps was chosen, and is not only an upper bound."""
+    """True if the number of steps was chosen, and is not only an upper bound."""
 
     @classmethod
     def of(cls, spec: TrainerSpec, steps: int) -> Ending:

@@ -39,7 +39,7 @@ class Updates:
         self._policies, self._learner = policies, learner
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
         self.torn = False
-        """Whether an update was interrupted, so that the parameters belong to no step."""
+        """True if an update was interrupted, so that the parameters belong to no step."""
 
     async def take(self, samples: Sequence[Sample], step: int) -> Update:
         """Learn from the responses of `step`, counted from 0; raises as `Learner.learn` does."""

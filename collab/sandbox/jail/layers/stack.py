@@ -61,7 +61,7 @@ class Setting:
     mapped: int
     """Bytes of address space that the interpreter itself has mapped."""
     writable: bool = True
-    """Whether there is a private folder to write to; else there is no file at all."""
+    """True if there is a private folder to write to; else there is no file at all."""
 
 
 @dataclass(frozen=True)

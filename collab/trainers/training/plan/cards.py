@@ -22,7 +22,7 @@ class Card:
     flops: float | None = None
     """Dense bfloat16 operations per second; None if unknown."""
     bfloat16: bool = True
-    """Whether it multiplies bfloat16 natively, so that the model dtype `auto` selects bfloat16."""
+    """True if it multiplies bfloat16 natively, so that the model dtype `auto` selects bfloat16."""
 
 
 # By name: memory in GiB, dense bfloat16 TFLOPS, and words in torch's name of the GPU.
@@ -104,7 +104,7 @@ class ModelPlace:
     itemsize: int
     """Bytes of a number."""
     packs: bool
-    """Whether sampling keeps a second copy of the weights, in the processor's own layout."""
+    """True if sampling keeps a second copy of the weights, in the processor's own layout."""
 
 
 def place_of(model: TransformersModel, card: Card | None) -> ModelPlace:

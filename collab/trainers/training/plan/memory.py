@@ -37,7 +37,7 @@ class Lengths:
     """Most tokens of a response."""
     responses: int
     alike: bool
-    """Whether the samples of a group have the same prompt."""
+    """True if the samples of a group have the same prompt."""
 
 
 def lengths_of(
@@ -84,7 +84,7 @@ class Rows:
     budget: int
     """Tokens of a micro-batch, padding included."""
     shared: bool
-    """Whether a row holds one prompt with as many of a group's responses as fit."""
+    """True if a row holds one prompt with as many of a group's responses as fit."""
     group_size: int
 
 
@@ -238,7 +238,7 @@ class Counted:
     sizes: dict[str, Sizes]
     """Dimensions of each trained agent's model."""
     sleeps: bool
-    """Whether vLLM releases its memory while the trainer learns."""
+    """True if vLLM releases its memory while the trainer learns."""
 
 
 def count_memory(

@@ -66,7 +66,7 @@ class OnCard:
     micro_batches: int
     """Approximate number of micro-batches in a step."""
     sleeps: bool
-    """Whether vLLM releases its memory while the trainer learns."""
+    """True if vLLM releases its memory while the trainer learns."""
 
     @property
     def fits(self) -> bool:
@@ -166,7 +166,7 @@ class Plan:
     ranks: int = 1
     """Number of processes that learn together; memory is that of one of them."""
     sleeps: bool = False
-    """Whether vLLM releases its memory while the trainer learns."""
+    """True if vLLM releases its memory while the trainer learns."""
     on_card: OnCard | None = None
     """A step on the requested GPU."""
     judging: str = ""

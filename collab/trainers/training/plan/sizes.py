@@ -186,7 +186,7 @@ class Sizes:
     packed: int
     """Parameters that sampling holds a second time, in the processor's own layout."""
     shares: bool
-    """Whether responses can share a row with their common beginning."""
+    """True if responses can share a row with their common beginning."""
     device: ModelPlace
 
     @property
