@@ -68,7 +68,11 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
         return path
     known = dict(components(kind, project))
     if name not in known:
-        remedy = f"(the folder {name} contains no {RECIPE})" if Path(name).is_dir() else ""
+        remedy = ""
+        if Path(name).is_dir():
+            remedy = f"(the folder {name} contains no {RECIPE})"
+        elif kind == "task" and " " in name:
+            remedy = "(ask a question of your own as a row of a file, such as {'prompt': '...'})"
         raise UnknownName(kind, name, known, remedy=remedy)
     return known[name]
 

@@ -73,12 +73,6 @@ def _one_suite(
         return recipe.task, [""]
     pairs = [split_address(address) for address in addresses]
     suites = list(dict.fromkeys(suite for suite, _ in pairs))
-    for suite in suites:
-        if any(mark.isspace() for mark in suite) and not Path(suite).exists():
-            raise RecipeError(
-                f"{suite!r:.80} is neither an address such as 'humaneval/12' nor a file; ask a"
-                " question of your own as a row, such as {'prompt': '...'}"
-            )
     if len(suites) > 1:
         raise RecipeError(
             f"a run takes problems of one suite, got {', '.join(suites)}; run each suite separately"

@@ -146,7 +146,7 @@ def test_addresses_may_come_as_lists(project: Path) -> None:
         ([3], r"an address is text such as 'humaneval/12', got \[3\]"),
         (3, "an address is text such as 'humaneval/12', got 3"),
         (None, "an address is text"),
-        ("Add two numbers.", "ask a question of your own as a row, such as {'prompt': '...'}"),
+        ("Add two numbers.", "ask a question of your own as a row of a file, such as {'prompt'"),
     ],
 )
 def test_what_is_no_address_is_refused(project: Path, addresses: Any, said: str) -> None:
