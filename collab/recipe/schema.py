@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -71,16 +72,19 @@ def _subclasses(spec: type[Spec]) -> Iterator[type[Spec]]:
         yield from _subclasses(child)
 
 
-def _field_texts(spec: type[Spec]) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a class that have a docstring, with that docstring."""
+@cache
+def _field_texts(spec: type[Spec]) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a class that have a docstring, with that docstring."""
     (definition,) = ast.parse(inspect.getsource(spec)).body
     assert isinstance(definition, ast.ClassDef)
+    texts = []
     for field, below in pairwise(definition.body):
         match field, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
                 value=ast.Constant(value=str(text))
             ):
-                yield name, inspect.cleandoc(text)
+                texts.append((name, inspect.cleandoc(text)))
+    return tuple(texts)
 
 
 def _allow_names(node: Any) -> Any:
