@@ -27,14 +27,14 @@ def read_metrics(run: str | Path) -> list[dict[str, Any]]:
 
 
 def rows_of(run: Path, kind: str) -> list[dict[str, Any]]:
-    """Return the lines of one kind in a training run's metrics, without the key for the kind."""
+    """Return the lines of one kind in a training run's metrics, one per step."""
     if not (run / METRICS).is_file():
         raise RecordError(f"{run} is not a training run: it has no {METRICS}")
     lines = read_lines(run / METRICS, parse_json, "not JSON")
     if lines.broken:
         raise RecordError(lines.broken[0])
-    rows = [row for row in lines.items if row.get("type") == kind]
-    return [{key: value for key, value in row.items() if key != "type"} for row in rows]
+    rows = {row["step"]: row for row in lines.items if row.get("type") == kind}
+    return [{key: value for key, value in row.items() if key != "type"} for row in rows.values()]
 
 
 def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:

@@ -181,6 +181,12 @@ def test_an_episode_that_stands_twice_counts_once(project: Path) -> None:
     assert len(read_run(Path("r")).episodes) == 4
 
 
+def test_a_step_that_stands_twice_counts_once(tmp_path: Path) -> None:
+    rows = [{"type": "step.finished", "step": n} for n in (1, 2)] * 2
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert collab.read_metrics(tmp_path) == [{"step": 1}, {"step": 2}]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("resume", [False, True])
 def test_two_trainings_at_once(

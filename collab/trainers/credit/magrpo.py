@@ -31,8 +31,8 @@ def marloo(group: Group) -> Weights:
     """A_t^(g) = R_t^(g) - mean over g' != g of R_t^(g'), the same for every agent.
 
     REINFORCE leave-one-out (Ahmadian et al., arXiv 2402.14740) on joint returns. The baseline does
-    not depend on the response, so the gradient is unbiased; it is MAGRPO's times G/(G-1). An
-    episode without others to compare with gets 0.
+    not depend on the response, so the gradient is unbiased. In a turn that all episodes of
+    the group play, it is MAGRPO's times G/(G-1). An episode that is compared with no other gets 0.
     """
 
     def advantages(returns: Sequence[float]) -> list[float]:

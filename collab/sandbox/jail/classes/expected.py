@@ -3,7 +3,9 @@
     assert shelf.sort(names) == sorted(names)    →    assert sorted(names) == shelf.sort(names)
 
 A method may change its arguments, and the test sees that. So a method that empties a list would
-choose what the test expects of it, if Python computed that last.
+choose what the test expects of it, if Python computed that last. Only comparisons are reordered: a
+test that assigns the result first, and then computes what it expects from the changed argument,
+still follows the method.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ class Cross(Counterfactual):
 
     A response's credit is its mean reward with any of the teammates' samples. This removes the
     noise of the teammates' samples, which MAGRPO passes on to every agent. The gradient is
-    unbiased. It is the additive part of the reward, as an exact VDN (arXiv 1706.05296) would learn
-    it, but measured by the judge. It applies to the turn of a parallel team, or to siblings in a
-    tree; `forms` describes other responses.
+    unbiased if missing scores do not depend on the texts. The credit is the additive part of the
+    reward, as an exact VDN (arXiv 1706.05296) would learn it, but measured by the judge. It applies
+    to the turn of a parallel team, or to siblings in a tree; `forms` describes other responses.
 
     It needs no further generation, but scores more joint actions: per turn G^n - G with `shifts:
     all`, and n G (m - 1) with m shifts; half as many for two agents.
@@ -53,7 +53,8 @@ class Coma(Counterfactual):
     Foerster et al., arXiv 1705.08926. The expectation over the agent's own actions is taken over
     its other samples, and the judge scores them instead of a critic. It is unbiased if no answer of
     the turn depends on the agent's, so also for the last agent of a sequential team and in later
-    turns; other agents get leave-one-out. On a parallel turn `cross` has less variance.
+    turns; other agents get leave-one-out. In most games of docs/credit.md, `cross` has less
+    variance.
 
     It needs no further generation, but scores up to n G (G - 1) joint actions per turn; half as
     many for two agents.

@@ -35,8 +35,8 @@ class Shares:
     of the teammates' responses alone, and of both together. Take half the mean squared difference
     of two cells of a table. For two cells in one column it estimates var(own) + var(interaction),
     since only the agent's response differs. For two cells in one row it estimates var(teammates') +
-    var(interaction), and for two that share neither, the sum of all three. The estimates are
-    unbiased, whichever cells are missing, and the shares follow from them.
+    var(interaction), and for two that share neither, the sum of all three. The shares
+    follow from these estimates. They are unbiased if the missing cells do not depend on the texts.
     """
 
     _columns: dict[str, list[float]] = field(default_factory=dict)
