@@ -22,7 +22,7 @@ from collab.trainers import TrainingRun
 
 RIGHT, WRONG = "f=lambda:1", "f=lambda:0"
 TEST = "def check(candidate):\n    assert candidate() == 1\n"
-STEPS, GROUP = 60, 12
+STEPS, GROUP = 40, 12
 
 
 @pytest.fixture(scope="session")

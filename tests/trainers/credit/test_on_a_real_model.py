@@ -1,4 +1,4 @@
-"""Every shipped trainer takes three steps with the default model, and trains adapters alone."""
+"""Every shipped trainer takes three steps with a real model, and trains adapters alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zlib import crc32
 import pytest
 import torch
 from safetensors.torch import load_file
-from support.shares import one_in
+from support.shares import one_row_in
 
 from collab.models import store, weights
 from collab.models.weights import LoadedModel
@@ -26,6 +26,7 @@ MODEL = "smollm2-135m"
 ON: dict[str, Any] = {"device": "cpu", "dtype": "float32"}
 FEW = 1
 """Layers of 30, which cost a tenth. The weights and the tokenizer are the model's own."""
+WITH_ALL_LAYERS = ("cross", "iac", "magrpo")
 TRAINERS = sorted(path.stem for path in (Path(__file__).parents[3] / "trainers").glob("*.yaml"))
 
 SMALL = {
@@ -69,13 +70,7 @@ def solved(context: RewardContext) -> float:
     return float(number_of(context) % 2)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(FEW, id="first layers"),
-        pytest.param(None, id="all layers", marks=pytest.mark.slow),
-    ],
-)
+@pytest.fixture(scope="module")
 def base(request: pytest.FixtureRequest) -> Iterator[LoadedModel]:
     """The default model, opened once for all trainers, whose weights all of them leave alone."""
     spec = TransformersModel(name=MODEL, **ON)
@@ -119,7 +114,14 @@ def recipe_of(name: str) -> Recipe:
     return load_recipe({"name": "pair", "team": team}, task=rows, rewards=rewards, **common)
 
 
-@pytest.mark.parametrize("name", one_in(3, TRAINERS))
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [
+        *one_row_in(3, ((FEW, name) for name in TRAINERS)),
+        *(pytest.param(None, name, marks=pytest.mark.slow) for name in WITH_ALL_LAYERS),
+    ],
+    indirect=["base"],
+)
 @pytest.mark.usefixtures("lent")
 def test_it_trains(name: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
