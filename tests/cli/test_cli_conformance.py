@@ -99,6 +99,7 @@ def stubborn(spec):
 '''
 
 
+@pytest.mark.slow
 def test_an_engine_that_cannot_be_stopped_is_left_behind(project) -> None:
     (project / "engine.py").write_text(STUBBORN)
     command = [sys.executable, "-m", "collab", "models", "--check", "engine.py:stubborn", "--json"]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.blocks import DOCS, blocks
 
 from collab.models.fakes import ScriptedAnswer
@@ -15,6 +16,7 @@ from collab.models.fakes import ScriptedAnswer
 PAGE = (DOCS / "fakes.md").read_text()
 
 
+@pytest.mark.slow
 def test_its_test_passes(tmp_path: Path) -> None:
     (tmp_path / "answers.yaml").write_text(blocks("fakes.md", "yaml")[0])
     (tmp_path / "test_team.py").write_text(blocks("fakes.md", "python")[0])
@@ -23,6 +25,7 @@ def test_its_test_passes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_its_commands_run(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = ["bash", "-euo", "pipefail", "-c", blocks("fakes.md", "sh")[0]]

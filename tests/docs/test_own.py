@@ -93,6 +93,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_algorithms_train_and_their_state_goes_on(
     folder: Path, tiny: Path, number: int

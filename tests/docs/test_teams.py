@@ -150,6 +150,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return model
 
 
+@pytest.mark.slow
 def test_the_trio_is_trained_and_goes_on(folder: Path, tiny: Path) -> None:
     settings = ["sampling.max_new_tokens=4", "team.sampling.max_new_tokens=4", "trainer=magrpo"]
     for key, value in {"steps": 2, "group_size": 2, "tasks_per_step": 1, "tasks": "0-3"}.items():

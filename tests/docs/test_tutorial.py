@@ -84,6 +84,7 @@ def test_the_recipe_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert trainer.steps == 10
 
 
+@pytest.mark.slow
 def test_programs_are_scored(tmp_path: Path) -> None:
     write_solution(tmp_path)
     whole, parts = [shell(line, tmp_path) for line in blocks("tutorial.md", "sh")[-1].splitlines()]

@@ -117,7 +117,7 @@ async def all_through(sandbox: Sandbox, pairs: list[tuple[Row, str]]) -> list[Sc
     return scores
 
 
-@pytest.mark.parametrize("number", one_in(10, range(len(BOMBS))))
+@pytest.mark.parametrize("number", one_in(20, range(len(BOMBS))))
 def test_every_bomb(number: int, rows: list[Row], sandbox: Sandbox) -> None:
     row = rows[0]
     solution = row["prompt"] + row["canonical_solution"]

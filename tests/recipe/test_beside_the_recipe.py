@@ -46,6 +46,7 @@ def test_names_are_looked_up_beside_the_recipe(above: Path, line: str) -> None:
     assert result.exit_code == 0, result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["text", "environment"])
 def test_functions_are_looked_up_in_the_project_of_their_suite(above: Path, kind: str) -> None:
     assert collab("init", "other", "--kind", kind).exit_code == 0

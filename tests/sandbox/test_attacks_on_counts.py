@@ -45,6 +45,7 @@ def test_the_corpus_is_large() -> None:
     assert len(MARKS) >= 20
 
 
+@pytest.mark.slow
 def test_the_right_program_passes_and_an_honest_failure_is_paid_for_what_it_got_right(
     outcomes: Outcomes,
 ) -> None:

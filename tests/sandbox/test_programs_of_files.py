@@ -5,6 +5,7 @@ import re
 from textwrap import dedent
 
 import pytest
+from support.shares import one_in
 
 from collab.sandbox import Sandbox, Treatment, Trial, Verdict
 
@@ -114,7 +115,7 @@ CHEATS = {
 }
 
 
-@pytest.mark.parametrize("cheat", CHEATS.values(), ids=CHEATS.keys())
+@pytest.mark.parametrize("cheat", one_in(3, CHEATS.values()))
 def test_cheats_in_a_file_earn_nothing(sandbox: Sandbox, cheat: str) -> None:
     verdict = tried(sandbox, f"{HELPER}# file: main.py\n{dedent(cheat)}\n")
     assert (verdict.passed, verdict.tests.passed) == (False, 0), verdict

@@ -83,6 +83,7 @@ def test_what_is_done_stays_and_what_was_begun_goes_on(
     assert results(project).status == "done"
 
 
+@pytest.mark.slow
 def test_what_failed_is_told_and_trained_again_on_demand(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +105,7 @@ def test_what_failed_is_told_and_trained_again_on_demand(
     assert {cell.status for cell in results(project).cells} == {"done"}
 
 
+@pytest.mark.slow
 def test_more_seeds_are_more_cells_but_another_budget_is_another_study(project: Path) -> None:
     one = STUDY.replace("seeds: 2", "seeds: 1").replace("[magrpo, {", "[{")
     (project / "s.yaml").write_text(one)
@@ -190,6 +192,7 @@ def test_as_many_at_once_as_the_machine_bears() -> None:
     assert jobs_for(plans, cores=8, memory=None) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solves", [True, False])
 def test_the_share_solved_is_compared_where_it_is_asked_for(project: Path, solves: bool) -> None:
     """Both start at different returns; an episode is solved where the part that says so is 1."""

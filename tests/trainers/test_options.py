@@ -145,7 +145,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("trackio", None)
 
 
-@pytest.mark.parametrize("option", one_in(5, CHANGES))
+@pytest.mark.parametrize("option", one_in(10, CHANGES))
 def test_every_option_changes_something(
     option: str,
     seen: dict[str, dict[str, Any]],

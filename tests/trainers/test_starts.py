@@ -43,6 +43,7 @@ def steps_of(recipe: Recipe, run: Path) -> list[dict[str, Any]]:
     return [row for row in rows if row["type"] == "step.finished"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policies", "kl_coef"),
     [("adapters", 0.0), ("shared_adapter", 0.1), ("full", 0.0), ("full", 0.1)],

@@ -54,6 +54,7 @@ def test_evaluations_stand_at_marks_of_tokens(tiny_words: Path, tmp_path: Path) 
     assert found == list(dict.fromkeys(due))
 
 
+@pytest.mark.slow
 def test_what_goes_on_ends_where_the_whole_one_does(tiny_words: Path, tmp_path: Path) -> None:
     evaluation = {"samples": 1, "greedy": False, "every_tokens": 60}
     options = {"steps": None, "evaluation": evaluation, "checkpoint_every": 1}

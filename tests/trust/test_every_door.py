@@ -186,7 +186,7 @@ PLACES = ["runs", "elsewhere"]
 DOORS_AND_PLACES = [(door, PLACES[(n + m) % 2]) for n, door in enumerate(DOORS) for m in (0, 1)]
 
 
-@pytest.mark.parametrize(("door", "where"), one_row_in(2, DOORS_AND_PLACES))
+@pytest.mark.parametrize(("door", "where"), one_row_in(4, DOORS_AND_PLACES))
 def test_nothing_runs_before_a_yes(
     home: Path, door: str, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

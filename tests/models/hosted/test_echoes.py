@@ -159,6 +159,7 @@ def answers(engine: Any, requests: list[Request]) -> tuple[list[Action], list[st
     return asyncio.run(go()), told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["openai", "anthropic"])
 def test_whatever_a_service_says_is_data_without_the_key(
     dialect: str, monkeypatch: pytest.MonkeyPatch

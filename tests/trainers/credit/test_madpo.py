@@ -208,6 +208,7 @@ def test_what_is_no_step_of_the_loss_is_refused(
         algorithm.check(recipe, recipe.trainer)
 
 
+@pytest.mark.slow
 def test_it_trains_and_goes_on_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
     rows = check_resume("madpo", tiny_words, tmp_path)
     first, *_, last = (row for row in rows if row.get("preferences/b/pairs", 0) > 0)

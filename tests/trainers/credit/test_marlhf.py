@@ -144,6 +144,7 @@ def test_episodes_of_unequal_length_are_refused(tmp_path: Path) -> None:
         MARLHF().check(recipe, recipe.trainer)
 
 
+@pytest.mark.slow
 def test_it_trains_and_goes_on_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
     algorithm = {"use": "marlhf", "options": {"warmup": 1, "rate": 0.05}}
     rows = check_resume(algorithm, tiny_words, tmp_path, group_size=6)

@@ -117,7 +117,7 @@ def recipe_of(name: str) -> Recipe:
 @pytest.mark.parametrize(
     ("base", "name"),
     [
-        *one_row_in(3, ((FEW, name) for name in TRAINERS)),
+        *one_row_in(10, ((FEW, name) for name in TRAINERS)),
         *(pytest.param(None, name, marks=pytest.mark.slow) for name in WITH_ALL_LAYERS),
     ],
     indirect=["base"],

@@ -78,6 +78,7 @@ def test_the_gradient_has_no_bias(game: Game, shape: Shape | None) -> None:
         assert found.errors(agent) < 3
 
 
+@pytest.mark.slow
 def test_state_survives_a_resume_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
     rows = check_resume("rae", tiny_words, tmp_path, group_size=1, tasks_per_step=3)
     assert all("credit/a/average" in row for row in rows)

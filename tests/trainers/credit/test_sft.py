@@ -99,6 +99,7 @@ def test_it_resumes_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
     assert any(row["sft/kept"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_the_team_solves_more_and_another_trainer_goes_on(tiny_words: Path, tmp_path: Path) -> None:
     warm = make_solvable(
         tiny_words, tmp_path, algorithm="sft", group_size=16, learning_rate=0.02, steps=12

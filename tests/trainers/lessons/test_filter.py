@@ -112,6 +112,7 @@ def test_episodes_of_other_tasks_are_told_from_episodes_that_failed(
     assert "all episodes failed" in refusal("b", failure=failure)
 
 
+@pytest.mark.slow
 def test_rates_of_an_earlier_run_take_the_place_of_playing(
     tiny_words: Path, tmp_path: Path
 ) -> None:
@@ -134,6 +135,7 @@ def test_rates_of_an_earlier_run_take_the_place_of_playing(
     assert told(tmp_path / "run") == (found, kept)
 
 
+@pytest.mark.slow
 def test_nothing_left_is_told_and_other_bounds_go_on(tiny_words: Path, tmp_path: Path) -> None:
     none = {**FILTER, "low": 0.99, "high": 1.0}
     with pytest.raises(TrainingError, match=r"none of 8 tasks has a rate from 0.99 to 1; they are"):
@@ -143,6 +145,7 @@ def test_nothing_left_is_told_and_other_bounds_go_on(tiny_words: Path, tmp_path:
     assert left_behind(tmp_path / "run") == left_behind(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"samples": 5}, {"by": "solved"}, None])
 def test_a_trained_team_is_not_measured(
     change: dict[str, Any] | None, tiny_words: Path, tmp_path: Path
