@@ -160,7 +160,7 @@ def _training_recipe(run: Path) -> Path:
     from collab.runs.about import check_holds_run
     from collab.runs.layout import TRAINING
 
-    check_holds_run(run)
+    check_holds_run(run, "collab train RECIPE")
     path = run / TRAINING
     if not path.is_file():
         raise RecordError(
