@@ -138,7 +138,7 @@ def _read_works(programs: list[str], agents: list[str], helper: str | None) -> l
     """Read programs, split at the function `helper`, or texts if it is None."""
     if bool(programs) == bool(agents):
         raise RecipeError(
-            "give programs, or the agents' artefacts: collab score ADDRESS PROGRAM.py"
+            "give programs, or the agents' artifacts: collab score ADDRESS PROGRAM.py"
             "   or   --agent aux=A.py --agent main=B.py"
         )
     if programs:
