@@ -154,7 +154,7 @@ class RecordError(CollabError):
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name most like `name`, or None if none is close."""
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.65)
     return matches[0] if matches else None
 
 

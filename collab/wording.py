@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _REASONS = (
     (r"^Value error, ", ""),
     (r"^Invalid JSON: ", "not JSON: "),
     (r"^Field required$", "required key is missing"),
+    (r"\ba valid dictionary( or instance of \w+)?$", "a mapping"),
     (r"^Input should be ", "must be "),
     (r"^\w+ should have (.*) after validation, not .*$", r"must have \1"),
     (r", unable to (parse|interpret) .*$", ""),
@@ -49,6 +51,13 @@ def plain_reason(message: str) -> str:
     for pattern, replacement in _REASONS:
         message = re.sub(pattern, replacement, message)
     return message
+
+
+def unread(path: object, error: OSError) -> str:
+    """Say why a file was not read, e.g. `a.yaml does not exist; check the path`."""
+    if isinstance(error, FileNotFoundError):
+        return f"{path} does not exist; check the path (current folder: {Path.cwd()})"
+    return f"{path}: cannot be read: {error.strerror}"
 
 
 def faults(error: ValidationError) -> list[str]:

@@ -187,7 +187,7 @@ def _own(
     for agent, (first, last) in made.spans.items():
         if agent not in artefacts or not 1 <= first <= last <= n_lines:
             raise AgentError(
-                f"{what} returned lines {first} to {last} for {agent!r:.40}; the joint artefact has"
+                f"{what} returned lines {first} to {last} for {agent!r:.40}; the joint artifact has"
                 f" {n_lines} lines, of {', '.join(artefacts)}"
             )
     return made

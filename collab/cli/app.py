@@ -177,7 +177,9 @@ def _usage_message(error: Any) -> str:
     reason = plain_reason(problem["msg"]).rstrip(".")
     if problem["type"] == "value_error":
         return f"{name}: {reason}"
-    return f"{name} {reason}, got {problem['input']!s:.80}"
+    value = problem["input"]
+    shown = repr(value) if problem["type"].endswith("_parsing") else str(value)
+    return f"{name} {reason}, got {shown:.80}"
 
 
 def _print_version(wanted: bool) -> None:

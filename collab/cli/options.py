@@ -88,7 +88,8 @@ PROBLEMS = option(
 MODEL = option(
     "--model, -m",
     "NAME",
-    "Model for agents that name none: alias, hub name, folder, ENGINE:NAME; see collab models.",
+    "Model for the team; agents with their own model keep it. Alias, hub name, folder or"
+    " ENGINE:NAME; see 'collab models'.",
 )
 SAMPLES = option("--samples, -n", "N", "Episodes per problem.", min=1)
 SEED = option("--seed", "N", "Random seed; the same seed gives the same tokens.", min=0)
@@ -105,10 +106,14 @@ SANDBOX = option(
 WORKERS = option(
     "--workers",
     "N",
-    "Programs to judge in parallel. Default: one per processor.",
+    "Number of programs to run in parallel. Default: one per processor.",
     min=1,
 )
-TRUST = flag("--trust", "Allow functions from elsewhere, until their files change.")
+TRUST = flag(
+    "--trust",
+    "Run functions that are neither yours nor part of collab. Approval lapses when their files"
+    " change.",
+)
 
 
 def consent(trust: bool) -> Consent:

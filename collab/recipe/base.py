@@ -40,9 +40,8 @@ class Spec(BaseModel):
                 default, instead = cls.removed[key]
                 if (value := data.pop(key)) != default:
                     raise ValueError(f"{key} {value!r} was removed; leave the key out{instead}")
-            for key in data:
-                if key not in cls.model_fields:
-                    raise _unknown_key(str(key), list(cls.model_fields), cls._sections())
+            if unknown := [str(key) for key in data if key not in cls.model_fields]:
+                raise _unknown_keys(unknown, list(cls.model_fields), cls._sections())
         return data
 
     @classmethod
@@ -78,14 +77,16 @@ def _near_path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
     return path_of(near, sections) if near else None
 
 
-def _unknown_key(
-    key: str, known: list[str], sections: dict[str, type[Spec]]
+def _unknown_keys(
+    keys: list[str], known: list[str], sections: dict[str, type[Spec]]
 ) -> PydanticCustomError:
-    close = path_of(key, sections) or nearest(key, known) or _near_path_of(key, sections)
-    remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
-    return PydanticCustomError(
-        "unknown_key", "unknown key '{key}'; {remedy}", {"key": key, "remedy": remedy}
-    )
+    """Make one error with a line per key, as a validator can raise only one."""
+    lines = []
+    for key in keys:
+        close = path_of(key, sections) or nearest(key, known) or _near_path_of(key, sections)
+        remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
+        lines.append(f"unknown key '{key}'; {remedy}")
+    return PydanticCustomError("unknown_key", "{lines}", {"lines": "\n".join(lines)})
 
 
 class Component(Spec):

@@ -15,6 +15,7 @@ from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
 from collab.errors import RecipeError
+from collab.wording import unread
 
 
 def parse(text: str) -> Any:
@@ -83,6 +84,7 @@ character."""
 MOST_BITS = 1024
 """Longest whole number, in bits; Python refuses to print longer ones."""
 
+_END = "but got '<stream end>'"
 _HALF = re.compile("[\ud800-\udfff]")
 ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors that YAML's own constructors raise for an invalid value, e.g. the date 2024-99-99."""
@@ -106,9 +108,10 @@ def read_mapping(path: Path) -> dict[str, Any]:
 def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise RecipeError(f"{path}: cannot be read: {reason}") from error
+    except OSError as error:
+        raise RecipeError(unread(path, error)) from error
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: cannot be read: not UTF-8 text") from error
 
 
 def parse_yaml(text: str, place: str) -> Any:
@@ -123,7 +126,8 @@ def parse_yaml(text: str, place: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise RecipeError(f"{place}{where}: {error.problem or error.context}") from error
+        problem = (error.problem or error.context or "").replace(_END, "but the text ends")
+        raise RecipeError(f"{place}{where}: {problem}") from error
     except yaml.YAMLError as error:
         raise RecipeError(f"{place}: {error}") from error
     except RecursionError:

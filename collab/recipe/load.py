@@ -29,6 +29,8 @@ from collab.wording import plain_reason
 S = TypeVar("S", bound=Spec)
 
 _MAX_EXTENDS = 8
+_NAMED = ("team", "task", "trainer", "model", "reward")
+"""Keys that take a name or a mapping."""
 
 
 def load_recipe(
@@ -188,9 +190,12 @@ def _explain(place: str, error: ValidationError) -> list[str]:
     for problem in error.errors():
         path = ".".join(str(key) for key in problem["loc"])
         message = plain_reason(problem["msg"])
+        if problem["type"] == "model_type" and path.rpartition(".")[2] in _NAMED:
+            message = "must be a name or a mapping"
         if problem["type"] not in ("unknown_key", "missing", "value_error"):
             message += f", got {problem['input']!r:.80}"
-        lines.append(f"{place}: {path + ': ' if path else ''}{message}")
+        messages = message.split("\n") if problem["type"] == "unknown_key" else [message]
+        lines += [f"{place}: {path + ': ' if path else ''}{text}" for text in messages]
     return list(dict.fromkeys(lines))
 
 
@@ -217,6 +222,8 @@ def _expand_recipe(data: dict[str, Any], files: Files) -> dict[str, Any]:
             team = expanded.get("team")
             like = str(team.get("suite", "code")) if isinstance(team, dict) else "code"
             value = _as_suite(value, like)
+            if _is_address(value, files):
+                continue  # the recipe refuses it, along with all other errors
         if value is not None:
             expanded[kind] = _expand(kind, value, files)
     if isinstance(expanded.get("model"), str):
@@ -239,6 +246,15 @@ def _is_suite(task: Any, name: str) -> bool:
     source = task.get("source")
     path = source.get("path") if isinstance(source, dict) else None
     return not isinstance(path, str) or Path(path).exists()
+
+
+def _is_address(task: Any, files: Files) -> bool:
+    """Return True for tasks of a suite, e.g. `humaneval/0-3`, where only a suite fits."""
+    suite = task.rpartition("/")[0] if isinstance(task, str) else ""
+    if not suite or Path(task).exists():
+        return False
+    known = dict(library.components("task", files.project))
+    return suite in known or member(suite) is not None or Path(suite).is_file()
 
 
 def _as_suite(task: Any, like: str) -> Any:

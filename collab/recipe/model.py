@@ -220,7 +220,7 @@ class PluginModel(Spec):
     @classmethod
     def _engine_is_known(cls, engine: str) -> str:
         if ":" not in engine and engine not in (registered := _registered()):
-            raise ValueError(str(UnknownName("model engine", engine, [*ENGINES, *registered])))
+            raise ValueError(str(_unknown_engine(engine, registered)))
         return engine
 
 
@@ -257,12 +257,15 @@ def parse_model(text: str) -> dict[str, Any]:
     if separator and engine not in ENGINES and not text.startswith(("/", "./", "../", "~")):
         registered = _registered()
         if engine not in registered:
-            remedy = f"(a function is written {{engine: '{text}'}})"
-            known = [*ENGINES, *registered]
-            raise UnknownName("model engine", engine, known, remedy=remedy)
+            raise _unknown_engine(engine, registered, f"; for a function, {{engine: '{text}'}}")
     elif engine not in ENGINES:
         return {"engine": "transformers", "name": text}
     return {"engine": engine, "name": name} if name else {"engine": engine}
+
+
+def _unknown_engine(engine: str, registered: list[str], function: str = "") -> UnknownName:
+    remedy = f"(for a server, write openai:URL#MODEL{function})"
+    return UnknownName("model engine", engine, [*ENGINES, *registered], remedy=remedy)
 
 
 def _registered() -> list[str]:

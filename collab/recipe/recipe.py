@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from collab.naming import LONGEST, Name, is_name
 from collab.recipe.base import Spec
@@ -69,6 +69,17 @@ class Recipe(Spec):
     @classmethod
     def _sections(cls) -> dict[str, type[Spec]]:
         return SECTIONS
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _task_is_a_suite(cls, task: Any) -> Any:
+        if isinstance(task, str):
+            suite, _, rows = task.rpartition("/")
+            raise ValueError(
+                f"names a suite, got the address '{task}'; write `task: {suite}` and"
+                f" `trainer.tasks: {rows}`"
+            )
+        return task
 
     @model_validator(mode="after")
     def _agents_are_named(self) -> Recipe:

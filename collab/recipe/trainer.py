@@ -377,7 +377,7 @@ class TrainerSpec(Spec):
             return self
         if self.algorithm.use != "sft":
             raise ValueError(
-                "training on recorded episodes maximises their likelihood, but algorithm"
+                "training on recorded episodes maximizes their likelihood, but algorithm"
                 f" '{self.algorithm.use}' needs episodes that the team plays now; set algorithm to"
                 " 'sft', or leave out episodes"
             )

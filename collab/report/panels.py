@@ -97,7 +97,7 @@ FAMILIES = (
     MetricFamily("Length of a response, tokens", TEAM, names.LENGTH),
     MetricFamily("Entropy, nats per token", TEAM, names.ENTROPY),
     MetricFamily("Truncated responses", TEAM, names.TRUNCATED, "share"),
-    MetricFamily("Responses without an artefact", TEAM, names.EMPTY, "share"),
+    MetricFamily("Responses without an artifact", TEAM, names.EMPTY, "share"),
     MetricFamily(
         "Share of the reward that an agent's own responses decide",
         TEAM,

@@ -101,20 +101,21 @@ class _About(TypedDict, total=False):
 _ABOUT = TypeAdapter(_About)
 
 
-LISTED = "`collab show` lists your runs, and `collab run TEAM` starts one"
-
-
-def check_holds_run(path: Path) -> None:
+def check_holds_run(path: Path, starts: str = "collab run TEAM") -> None:
     """Check that a path exists and, for a folder, that a run left files in it.
+
+    Args:
+        starts: the command that starts a run of the expected kind, for the message.
 
     Raises:
         RecordError: nothing is there, or the folder holds no run.
     """
+    listed = f"`collab show` lists your runs, and `{starts}` starts one"
     if not path.exists():
-        raise RecordError(f"{path} does not exist; {LISTED}")
+        raise RecordError(f"{path} does not exist; {listed}")
     if path.is_dir() and not any((path / mark).is_file() for mark in (*MARKS, METRICS)):
         raise RecordError(
-            f"{path} is not a run's folder: it has no {RUN} and no {EPISODES}; {LISTED}"
+            f"{path} is not a run's folder: it has no {RUN} and no {EPISODES}; {listed}"
         )
 
 

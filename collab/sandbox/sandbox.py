@@ -126,13 +126,13 @@ class _Work:
     def ask(self, supervisor: JailClient, job: Job) -> Result:
         with self._lock:
             if self._cancelled:
-                raise SandboxError("the trial was cancelled")
+                raise SandboxError("the trial was canceled")
             self._client = supervisor
         answer = supervisor.ask(job)
         with self._lock:
             self._client = None
             if self._cancelled:
-                raise SandboxError("the trial was cancelled")
+                raise SandboxError("the trial was canceled")
         return answer
 
     def cancel(self) -> None:

@@ -333,5 +333,5 @@ async def _watch(team: ServedTeam, question: TeamQuestion, problem: Problem, hea
             await hear(event)
             if isinstance(event, EpisodeFinished):
                 episode = event.episode
-    assert episode is not None, "an episode that is not cancelled ends"
+    assert episode is not None, "an episode that is not canceled ends"
     return episode

@@ -165,7 +165,7 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
         for key, value in _places(read_mapping(run / RECIPE), "")
     ]
     if licence is None:
-        notes.append("the card names no licence; give --licence, e.g. apache-2.0")
+        notes.append("the card names no license; give --licence, e.g. apache-2.0")
     return notes
 
 

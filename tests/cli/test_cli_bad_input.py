@@ -15,12 +15,15 @@ CASES = {
     "problem": (("run", "pair", "--task", "words/88"), "'88' is outside the suite 'words'"),
     "no task": (("run", "pair"), "no task given"),
     "two suites": ((*RUN, "--task", "humaneval/1"), "one suite"),
-    "data file": (("run", "pair", "--task", "no.jsonl/1"), "no.jsonl: cannot be read"),
+    "data file": (
+        ("run", "pair", "--task", "no.jsonl/1"),
+        "no.jsonl does not exist; check the path",
+    ),
     "table": (
         ("run", "pair", "--task", "data/no.csv/1"),
         "cannot read .csv; give the rows as JSON",
     ),
-    "recipe file": (("run", "no.yaml"), "no.yaml: cannot be read: No such file"),
+    "recipe file": (("run", "no.yaml"), "no.yaml does not exist; check the path (current"),
     "key": ((*RUN, "--set", "team.turnz=2"), "unknown key 'turnz'; did you mean 'turns'?"),
     "agent": ((*RUN, "--set", "agents.c.sampling.top_p=1"), "unknown agent 'c'; known: a, b"),
     "part": (
@@ -31,11 +34,16 @@ CASES = {
     "setting": ((*RUN, "--set", "team.turns"), "--set takes KEY=VALUE"),
     "model": ((*RUN, "--model", "smolm2-135m"), "did you mean 'smollm2-135m'?"),
     "engine": ((*RUN, "--model", "replai:runs/1"), "did you mean 'replay'?"),
+    "engine like no other": (
+        (*RUN, "--model", "ollama:llama"),
+        "unknown model engine 'ollama'; known: anthropic, echo, openai, replay, scripted,"
+        " transformers, vllm (for a server, write openai:URL#MODEL; ",
+    ),
     "agent's engine": ((*RUN, "--set", "agents.a.model=replai:x"), "did you mean 'replay'?"),
     "model folder": ((*RUN, "--model", "./nowhere"), "no such model folder: ./nowhere"),
     "key of a model": ((*RUN, "--model", "anthropic:claude"), "set ANTHROPIC_API_KEY"),
     "script": ((*RUN, "--model", "scripted:no.yaml"), "cannot read the script no.yaml"),
-    "replay": ((*RUN, "--model", "replay:no"), "no: cannot be read"),
+    "replay": ((*RUN, "--model", "replay:no"), "no does not exist; check the path"),
     "plugin": ((*RUN, "--model", "models.py:patent"), "did you mean"),
     "isolation": (
         (*RUN, "--sandbox", "saeled"),
@@ -45,7 +53,10 @@ CASES = {
     "option": ((*RUN, "--smaples", "2"), "--samples"),
     "command": (("rum", "pair"), "unknown command 'rum'; did you mean 'run'?"),
     "schema": (("schema", "tema"), "unknown schema 'tema'; did you mean 'team'?"),
-    "run to go on with": (("train", "--resume", "nowhere"), "nowhere does not exist"),
+    "run to go on with": (
+        ("train", "--resume", "nowhere"),
+        "nowhere does not exist; `collab show` lists your runs, and `collab train RECIPE` starts",
+    ),
     "reported run": (
         ("report", "nowhere"),
         "nowhere does not exist; `collab show` lists",
@@ -64,7 +75,7 @@ CASES = {
     "two to train": (("train", "pair", "--resume", "x"), "both a recipe and --resume are given"),
     "nothing to train": (("train",), "give a recipe to train, or --resume RUN to continue"),
     "no agents": ((*RUN, "--set", "team.agents={}"), "team.agents: must have at least 1 item"),
-    "type": ((*RUN, "--samples", "many"), "--samples must be an integer, got many"),
+    "type": ((*RUN, "--samples", "many"), "--samples must be an integer, got 'many'"),
     "kind": (("init", "--kind", "game"), "--kind: 'game' is not one of 'code', 'text',"),
     "backward range": (("run", "pair", "--task", "words/3-1"), "write the smaller row first: 1-3"),
     "team to show": (("teams", "pear"), "did you mean 'pair'?"),

@@ -57,7 +57,7 @@ def test_what_was_played_is_preferred_to_its_equals(collab: Any) -> None:
         (("--samples", "2"), "leave --samples out"),
         (("--set", "team.protocol=sequential"), "agents see each other's answers"),
         (("--set", "team.turns=2", "--set", "team.feedback=[self]"), "set team.turns=1"),
-        (("--best-of", "100"), "100^2 = 10000 joint artefacts"),
+        (("--best-of", "100"), "100^2 = 10000 joint artifacts"),
     ],
 )
 def test_it_is_refused_where_answers_cannot_be_joined_anew(

@@ -67,7 +67,7 @@ def test_an_unsafe_judge_is_shown(collab) -> None:
 
 BAD = {
     "no program": ((), "give programs"),
-    "missing": (("no.py",), "no.py: cannot be read: No such file"),
+    "missing": (("no.py",), "no.py does not exist; check the path"),
     "folder": ((".",), ".: cannot be read: Is a directory"),
     "binary": (("binary.py",), "binary.py: cannot be read: not UTF-8 text"),
     "no name": (("--agent", "aux.py"), "--agent takes NAME=FILE"),

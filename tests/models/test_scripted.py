@@ -158,7 +158,7 @@ def test_a_call_that_was_not_recorded_fails_alone(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_replayed(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="cannot be read"):
+    with pytest.raises(RecordError, match="does not exist; check the path"):
         ReplayModel(tmp_path)
     save(tmp_path, tail='{"id": 3}\n')
     with pytest.raises(RecordError, match="line 1"):

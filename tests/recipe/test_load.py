@@ -161,6 +161,9 @@ def test_unknown_team_names_the_nearest() -> None:
     ("text", "said"),
     [
         ("team: [coding\ntask: x", "line 2, column 5"),
+        ("team: [coding\n", "expected ',' or ']', but the text ends"),
+        ("team: coding\ntask: 7\n", "task: must be a name or a mapping, got 7"),
+        ("team: {agents: {a: 7}}\n", "team.agents.a: must be a mapping, got 7"),
         ("team: coding\nteam: coding\n", "line 2, column 1: the key 'team' occurs twice"),
         ("- a\n", "expected a mapping, got list"),
         ("team: nothere\n", "unknown team 'nothere'"),
@@ -176,11 +179,38 @@ def test_wrong_files_say_where(project: Path, text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "team: coding\ntask: humaneval/0-3\nseed: x\n",
+            [
+                "task: names a suite, got the address 'humaneval/0-3'; write `task: humaneval` and"
+                " `trainer.tasks: 0-3`",
+                "seed: must be an integer, got 'x'",
+            ],
+        ),
+        (
+            "team: coding\ntsak: x\ntraner: y\n",
+            [
+                "unknown key 'tsak'; did you mean 'task'?",
+                "unknown key 'traner'; did you mean 'trainer'?",
+            ],
+        ),
+    ],
+)
+def test_wrong_files_name_every_error(project: Path, text: str, said: list[str]) -> None:
+    (project / "recipe.yaml").write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe("recipe.yaml")
+    assert str(caught.value).splitlines() == [f"recipe.yaml: {line}" for line in said]
+
+
 def test_unreadable_files_say_why(project: Path) -> None:
     (project / "latin.yaml").write_bytes(b"team: \xe9\n")
     with pytest.raises(RecipeError, match="not UTF-8"):
         load_recipe("latin.yaml")
-    with pytest.raises(RecipeError, match="No such file"):
+    with pytest.raises(RecipeError, match=r"nothere\.yaml does not exist; check the path"):
         load_recipe("nothere.yaml")
 
 

@@ -114,7 +114,7 @@ def test_metrics_alone_are_shown(trained: Path) -> None:
     (trained / "episodes.jsonl").unlink()
     report = make_report(read_all([trained]))
     assert report.panels
-    assert any("episodes.jsonl: cannot be read" in note for note in report.notes)
+    assert any("episodes.jsonl does not exist" in note for note in report.notes)
 
 
 def test_one_bad_run_among_good_ones(played: Path, tmp_path: Path) -> None:

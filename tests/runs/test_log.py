@@ -119,5 +119,5 @@ def test_lines_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path) -> N
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="nothere: cannot be read: No such file"):
+    with pytest.raises(RecordError, match="nothere does not exist; check the path"):
         whole_lines(tmp_path / "nothere")

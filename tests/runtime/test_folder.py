@@ -56,7 +56,7 @@ def test_a_second_run_does_not_write_over_the_first(project: Path) -> None:
 def test_a_folder_that_is_none_is_named(project: Path) -> None:
     with pytest.raises(RecordError, match="is not a run's folder"):
         read_about(project)
-    with pytest.raises(RecordError, match="cannot be read"):
+    with pytest.raises(RecordError, match="does not exist; check the path"):
         list(read_episodes(project / "nothere"))
     (project / "file").write_text("")
     with pytest.raises(RecordError, match="cannot be written"):

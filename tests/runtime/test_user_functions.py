@@ -135,7 +135,7 @@ def test_a_join_may_give_a_text_whose_lines_are_found_again() -> None:
 def test_lines_that_a_joint_artefact_does_not_have_are_refused(tmp_path: Path) -> None:
     source = "from collab.agents import Joint\ndef far(a, p): return Joint('x', {'a': (1, 9)})\n"
     (tmp_path / "mine2.py").write_text(source)
-    with pytest.raises(AgentError, match="returned lines 1 to 9 for 'a'; the joint artefact has 1"):
+    with pytest.raises(AgentError, match="returned lines 1 to 9 for 'a'; the joint artifact has 1"):
         join_for("mine2.py:far")({"a": "x"}, PROBLEM)
 
 

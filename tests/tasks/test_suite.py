@@ -113,7 +113,7 @@ def test_broken_data(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_missing_file_and_package(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="cannot be read"):
+    with pytest.raises(TaskError, match="does not exist; check the path"):
         open_suite(load_task(str(tmp_path / "nothere.jsonl")))
     spec = load_task("humaneval", settings=["task.source.package=not-there"])
     with pytest.raises(TaskError, match="remedy: pip install not-there"):

@@ -86,10 +86,10 @@ def command(
 ) -> None:
     """Compare teams on the same problems, with intervals.
 
-    A run's folder counts as a team: its recipe runs again, with the trained
-    weights. Each team is compared with the first one, paired by problem. Speed
-    is measured with 32 episodes in parallel; to measure the latency of a single
-    user, add --set concurrency=1.
+    You can also pass a run's folder: its trained team is evaluated. Each team
+    is compared with the first one, paired by problem. Speed is measured with 32
+    episodes in parallel; to measure the latency of a single user, add --set
+    concurrency=1.
 
     With the same --out, the command continues where it stopped. It plays an
     episode again only if it failed, or if the recipe or the suite has changed.

@@ -33,7 +33,10 @@ MARKS = {"ok": ("ok", "green"), "failed": ("no", "bold red"), "not applicable": 
 def command(
     check: str | None = option("--check", "MODEL", "Run the conformance suite on this model."),
     adapter: list[str] | None = option(
-        "--adapter", "DIR", "With --check: a LoRA adapter for the model. Give two."
+        "--adapter",
+        "DIR",
+        "With --check: a LoRA adapter for the model. Repeat the option to check two adapters at"
+        " once.",
     ),
     settings: list[str] | None = option(
         "--set", "KEY=VALUE", "With --check: an option of the model. Repeatable."

@@ -12,7 +12,7 @@ def command(
     to: str = option("--to", "OWNER/NAME", "The repository on the hub.", default=...),
     *,
     licence: str | None = option(
-        "--licence, --license", "NAME", "Licence of the team, e.g. apache-2.0."
+        "--licence, --license", "NAME", "License of the team, e.g. apache-2.0."
     ),
     public: bool = flag("--public", "Make a new repository public. Default: private."),
     dry_run: bool = flag("--dry-run", "Upload nothing; write the files to a local folder."),

@@ -50,7 +50,8 @@ def command(
     best_of: int | None = option(
         "--best-of",
         "G",
-        "Play G samples, score all combinations of the agents' answers and keep the best.",
+        "Play G episodes per problem, score all combinations of the agents' answers and keep the"
+        " best.",
         min=2,
     ),
     seed: int | None = SEED,

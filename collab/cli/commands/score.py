@@ -25,6 +25,7 @@ from collab.cli.options import (
 from collab.cli.screen.page import Page, open_page
 from collab.errors import CollabError, RecipeError, TaskError
 from collab.syntax import parse
+from collab.wording import unread
 
 if TYPE_CHECKING:
     from collab.agents import Join
@@ -137,7 +138,7 @@ def _read_works(programs: list[str], agents: list[str], helper: str | None) -> l
     """Read programs, split at the function `helper`, or texts if it is None."""
     if bool(programs) == bool(agents):
         raise RecipeError(
-            "give programs, or the agents' artefacts: collab score ADDRESS PROGRAM.py"
+            "give programs, or the agents' artifacts: collab score ADDRESS PROGRAM.py"
             "   or   --agent aux=A.py --agent main=B.py"
         )
     if programs:
@@ -162,7 +163,7 @@ def _read(file: str) -> str:
         with Path(file).open(encoding="utf-8-sig") as stream:
             text = stream.read(_MAX_CHARACTERS + 1)
     except OSError as error:
-        raise RecipeError(f"{file}: cannot be read: {error.strerror}") from error
+        raise RecipeError(unread(file, error)) from error
     except UnicodeDecodeError:
         raise RecipeError(f"{file}: cannot be read: not UTF-8 text") from None
     except ValueError as error:  # a NUL in the name

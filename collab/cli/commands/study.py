@@ -31,9 +31,10 @@ def command(
 ) -> None:
     """Compare trainers at equal numbers of generated tokens.
 
-    Each combination of trainer, suite and seed is a training of its own, in its
+    Each combination of trainer, suite and seed is trained separately, in its
     own process and folder. The study compares held-out returns at equal numbers
-    of generated tokens: curves, tokens to a level, differences paired by seed.
+    of generated tokens. It shows curves, the tokens needed to reach a given
+    return, and differences paired by seed.
 
     Examples:
       collab study examples/studies/game.yaml --dry-run

@@ -91,10 +91,11 @@ def command(
       collab train recipe.yaml --gpus 4
       collab train --resume runs/first
       collab train recipe.yaml --dry-run --card h100
-      collab run runs/first --task humaneval/140        the trained team
+      collab run runs/first --task humaneval/140   # the trained team
 
-    Exit status: 0 done, 1 the training failed, 2 bad usage, 130 interrupted.
-    The last checkpoint is always kept; continue from it with --resume.
+    Exit status: 0 done, 1 the training failed, 2 bad usage or something is
+    missing (a key, a server, a package), 130 interrupted. The last checkpoint
+    is always kept; continue from it with --resume.
     """
     from json import dumps
 
@@ -160,7 +161,7 @@ def _training_recipe(run: Path) -> Path:
     from collab.runs.about import check_holds_run
     from collab.runs.layout import TRAINING
 
-    check_holds_run(run)
+    check_holds_run(run, "collab train RECIPE")
     path = run / TRAINING
     if not path.is_file():
         raise RecordError(

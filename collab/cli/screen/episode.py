@@ -115,7 +115,7 @@ def _lack(action: Action) -> str:
     text = action.text.strip()
     if action.tool_calls or before_calls(text) != text:
         return "a tool call and no answer"
-    return "no artefact in the response" if text else "empty"
+    return "no artifact in the response" if text else "empty"
 
 
 def _language(turn: Turn) -> str:

@@ -38,7 +38,7 @@ async def cancellation(bench: Bench) -> str:
     waiting.cancel()
     started = time.monotonic()
     in_time = not call.cancel() or (await asyncio.wait([call], timeout=PATIENCE))[0]
-    demand(bool(in_time), f"a cancelled call had not returned after {PATIENCE:g} s")
+    demand(bool(in_time), f"a canceled call had not returned after {PATIENCE:g} s")
     seconds = time.monotonic() - started
     await bench.ask(request_of(max_new_tokens=4))
     if not call.cancelled():

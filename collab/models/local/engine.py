@@ -157,7 +157,7 @@ class TransformersEngine:
     ) -> None:
         def progress(stage: str, done: int, total: int) -> None:
             if cancelled.is_set():
-                raise ModelError(f"model {self.name!r} was not loaded: the request was cancelled")
+                raise ModelError(f"model {self.name!r} was not loaded: the request was canceled")
             self._progress(stage, done, total)
 
         loaded, adapters = self._load(progress)

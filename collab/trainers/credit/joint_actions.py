@@ -53,7 +53,7 @@ class JointActions:
         if any(team != teams[0] for team in teams):
             raise TrainingError(
                 "responses can be recombined only if the same agents contribute to every joint"
-                f" artefact, but the protocol chose others in {self._problem.address}; set"
+                f" artifact, but the protocol chose others in {self._problem.address}; set"
                 " trainer.algorithm to 'marloo'"
             )
         return teams[0]

@@ -46,7 +46,7 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
         raise TrainingError(
             f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
             f" learning rate {update.rate:g}): the update is smaller than the parameters'"
-            " rounding, or the optimiser has other parameters; raise trainer.learning_rate"
+            " rounding, or the optimizer has other parameters; raise trainer.learning_rate"
         )
 
 

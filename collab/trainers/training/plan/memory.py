@@ -212,7 +212,7 @@ MEMORY = {
     "weights": "weights of the models",
     "prepacked": "weights packed for sampling",
     "adapters": "adapters",
-    "optimiser": "state of the optimiser",
+    "optimiser": "state of the optimizer",
     "gradients": "gradients",
     "activations": "activations of learning",
     "workspace": "the allocator's cache",
