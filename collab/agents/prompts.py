@@ -9,9 +9,9 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
 from jinja2 import Template as JinjaTemplate
 
-from collab.agents.bounded import BoundedEnvironment, Overrun, bounded
 from collab.agents.parsers import docstring, signature
 from collab.errors import AgentError, RecipeError, nearest
+from collab.trust.bounded import BoundedEnvironment, Overrun, bounded
 
 _NOTHING_SEEN = {
     "others": "only sequential and discussion teams see `others`: the agents that acted before",

@@ -13,6 +13,7 @@ from collab.models.controls import begins_with, chat_ids, text_ids
 from collab.models.tool_template import given_tools, special_ids, tool_template
 from collab.models.tool_text import fenced
 from collab.records import ToolCall
+from collab.trust.bounded import MOST, STEP, Overrun
 
 
 def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
@@ -35,7 +36,8 @@ def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
 def chat_prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
     """Return the tokens of a request's messages and of the answer's beginning in the chat template.
 
-    Raises ModelError if the model has no chat template, or the template refuses the messages.
+    Raises ModelError if the model has no chat template, or the template refuses the messages or
+    exceeds the cost of a rendering.
     """
     if not tokenizer.chat_template:
         raise ModelError(
@@ -52,6 +54,11 @@ def chat_prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
         )
     except TemplateError as error:
         raise ModelError(f"the chat template of {model!r} refuses the messages: {error}") from error
+    except Overrun as error:
+        raise ModelError(
+            f"the chat template of {model!r} handles more than {MOST:,} characters, where each step"
+            f" counts as {STEP}; use another model, or shorten the messages"
+        ) from error
 
 
 def check_context(prompt: int, new: int, context: int, model: str) -> None:

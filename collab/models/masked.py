@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from collab.models.chat_template import render
+
 Message = dict[str, Any]
 """A message for a chat template: `role` and `content`, and in a tool round `tool_calls` and
 `name`."""
@@ -37,14 +39,10 @@ class Chat:
 
         Raises:
             TemplateError: the template refuses the messages.
+            Overrun: the template exceeds the cost of a rendering.
         """
-        return tokenizer.apply_chat_template(
-            list(self.messages),
-            tools=list(self.tools) or None,
-            add_generation_prompt=True,
-            tokenize=tokenize,
-            return_dict=False,
-        )
+        text = render(tokenizer, self.messages, self.tools, begin_answer=True)
+        return tokenizer(text, add_special_tokens=False)["input_ids"] if tokenize else text
 
     def texts(self) -> Iterator[str]:
         """All texts that the template itself did not write."""

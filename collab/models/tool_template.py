@@ -13,12 +13,11 @@ from weakref import WeakKeyDictionary
 
 from jinja2 import TemplateError
 
+from collab.models.chat_template import Given, render
 from collab.models.masked import BLANK
 from collab.models.tool_text import UnreadableCall, before_calls, read_calls
 from collab.records import Message, ToolCall, ToolSpec
-
-Given = dict[str, Any]
-"""A message or a tool, in the form that a template takes."""
+from collab.trust.bounded import Overrun
 
 
 @dataclass(frozen=True)
@@ -173,12 +172,10 @@ def _written(question: str, answered: str, called: str) -> str:
 def _rendered(tokenizer: Any, template: ToolTemplate, messages: Sequence[Message]) -> str:
     """Render a chat only to see the template's format; empty if the template refuses."""
     try:
-        text: str = tokenizer.apply_chat_template(
-            template.messages(messages), tools=given_tools([PROBE]), tokenize=False
-        )
-    except (TemplateError, TypeError, ValueError, KeyError):
+        given = template.messages(messages)
+        return render(tokenizer, given, given_tools([PROBE]), begin_answer=False)
+    except (TemplateError, Overrun, TypeError, ValueError, KeyError):
         return ""
-    return text
 
 
 def _is_read_back(tokenizer: Any, template: ToolTemplate, written: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from importlib.machinery import PathFinder
@@ -25,7 +25,7 @@ from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import FilterSpec, TrainerSpec
 from collab.trust import Consent, Item, Question, settle
 from collab.trust.blocking import block, forget, is_own, is_unblocked, of_function, unblock
-from collab.trust.commands import content_of, files_of
+from collab.trust.commands import compiled_in, content_of, files_of, folders_of
 from collab.trust.sources import digest_of, sources_of, sources_of_module
 
 _OPENAI = "https://api.openai.com/v1"
@@ -138,11 +138,16 @@ def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Can
 
 
 def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candidate]:
-    """List MCP servers: commands with the Python files that they run, and addresses."""
+    """List MCP servers: commands with the files and folders that they name, and addresses."""
     for server in (part for part in specs_in(spec) if isinstance(part, MCPServer)):
-        item = _address_of(server) if isinstance(server.mcp, str) else _command_of(server)
+        is_foreign = _is_foreign(server, everything=everything)
         words = {server.mcp} if isinstance(server.mcp, str) else set(server.mcp)
-        yield item, _is_foreign(server, everything=everything), words <= typed
+        is_typed = words <= typed
+        if isinstance(server.mcp, str):
+            item = _address_of(server)
+        else:
+            item = _command_of(server, server.mcp, is_asked=is_foreign and not is_typed)
+        yield item, is_foreign, is_typed
 
 
 def _is_own_source(file: Path) -> bool:
@@ -163,11 +168,16 @@ def _address_of(server: MCPServer) -> Item:
     return Item("command", text, f"mcp {sent} {server.mcp}", lock=server.lock)
 
 
-def _command_of(server: MCPServer) -> Item:
+def _command_of(server: MCPServer, command: Sequence[str], *, is_asked: bool) -> Item:
     given = " ".join(server.environment)
-    text = f"run the command {shlex.join(server.mcp)}" + (f" with {given}" if given else "")
-    files = files_of(server.mcp)
-    content = content_of(server.mcp, server.environment, files)
+    text = f"run the command {shlex.join(command)}" + (f" with {given}" if given else "")
+    files, content = files_of(command), ""
+    if is_asked:
+        content = content_of(command, server.environment, files)
+        folders = folders_of(command)
+        compiled = compiled_in(folders)
+        text += f" and any file in {', '.join(map(str, folders))}" if folders else ""
+        text += f", {len(compiled)} of them compiled, e.g. {compiled[0]}" if compiled else ""
     contents = ((server.lock, content), *((str(path), digest) for path, digest in files.items()))
     return Item("command", f"{text} (mcp)", content, lock=server.lock, contents=contents)
 

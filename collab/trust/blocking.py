@@ -44,7 +44,8 @@ def forget(contents: Iterable[tuple[str, str]]) -> None:
 
 
 def _shown(name: str) -> str:
-    return name.removeprefix("mcp\0").partition("\0with")[0].replace("\0", " ")
+    command = name.removeprefix("mcp\0").partition("\0with")[0].replace("\0", " ")
+    return command if command == name else f"{command}, or a file in its folder,"
 
 
 def approved_digest(name: str) -> str | None:

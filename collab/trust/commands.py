@@ -1,4 +1,8 @@
-"""Commands of MCP servers: the files they name, and how they run once approved."""
+"""Commands of MCP servers: the files and folders they name, and how they start once approved.
+
+A server can load any file beside its own: modules, bytecode, scripts. So an approval covers the
+whole folder of each foreign file that a command names. It is checked right before each start.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +23,14 @@ from collab.trust.sources import digest_of, sources_of
 
 PYTHONS = ("python", "python3")
 """Words of a command that mean the Python that runs collab."""
+MOST_FILES, MOST_BYTES = 20_000, 500_000_000
+"""Limits of a folder that an approval covers."""
+COMPILED = {".pyc", ".pyo", ".so", ".pyd", ".dylib", ".dll", ".node", ".class", ".jar"}
+"""Suffixes of files that run and that nobody can read."""
 _BETWEEN = re.compile(r"[\s=:,;&|<>(){}`'\"]+")
+_ABOVE_PATTERN = re.compile(r"([^*?\[]*/)[^/]*[*?\[]")
+_MAIN = ("__main__.py", "__main__.pyc")
+"""Files that Python runs if a command names their folder."""
 
 
 def files_of(command: Sequence[str]) -> dict[Path, str]:
@@ -31,25 +42,59 @@ def files_of(command: Sequence[str]) -> dict[Path, str]:
     Raises:
         RecipeError: a file cannot be read.
     """
-    texts = [os.path.expanduser(os.path.expandvars(text)) for text in command[1:]]  # noqa: PTH111
-    words = {word for text in texts for word in (text, *_BETWEEN.split(text)) if word}
-    folders = [Path(word) for word in words if _is("is_dir", Path(word))]
-    named = [Path(word) for word in _program(command[0])]
-    named += [folder / word for folder in (Path(), *folders) for word in sorted(words)]
-    named += [path for folder in folders if _runs(folder) for path in sorted(folder.rglob("*"))]
-    return {path.resolve(): _digest(path) for path in named if _is("is_file", path)}
+    return {path.resolve(): _digest(path) for path in _files(command)}
+
+
+def folders_of(command: Sequence[str]) -> list[Path]:
+    """Return the foreign folders that a command may run files from, without those on the PATH.
+
+    They hold the files that it names, or match the start of a pattern, or are named themselves. A
+    folder above the current one counts only if it holds such a file.
+    """
+    words = _words(command)
+    starts = [found[1] for word in words if (found := _ABOVE_PATTERN.match(word))]
+    named = [path.resolve() for path in map(Path, [*words, *starts]) if _is("is_dir", path)]
+    folders = [path for path in named if path not in Path.cwd().resolve().parents]
+    for path in _files(command):
+        sources = sources_of(path) if path.suffix == ".py" else []
+        beside = [path.resolve(), *(source.path for source in sources)]
+        folders += [path.parent.resolve(), *(file.parent for file in beside)]
+    on_path = [Path(entry).resolve() for entry in os.environ.get("PATH", "").split(os.pathsep)]
+    foreign = [path for path in folders if path not in on_path and not is_own(path / "file")]
+    return list(dict.fromkeys(foreign))
+
+
+def compiled_in(folders: Iterable[Path]) -> list[Path]:
+    """Return the compiled files in some folders."""
+    return [path for folder in folders for path in _within(folder) if path.suffix in COMPILED]
 
 
 def content_of(command: Sequence[str], given: Sequence[str], files: Mapping[Path, str]) -> str:
-    """Identify a command with its `given` variables; files count by their digests."""
+    """Identify a command with its `given` variables; files and folders count by their digests.
+
+    Raises:
+        RecipeError: a folder is above the limits, or cannot be read.
+    """
     shown = [files.get(path.resolve(), str(path)) for path in map(Path, command)]
     within = [digest for digest in files.values() if digest not in shown]
-    return "\0".join(["mcp", *shown, " ".join(given), *within])
+    folders = map(_folder_digest, folders_of(command))
+    return "\0".join(["mcp", *shown, " ".join(given), *within, *folders])
 
 
-def _runs(folder: Path) -> bool:
-    """Return True if Python can run the folder as a program."""
-    return any(_is("is_file", folder / f"__main__.{suffix}") for suffix in ("py", "pyc"))
+def _words(command: Sequence[str]) -> list[str]:
+    """Return the words of a command after its program, and the pieces within them."""
+    texts = [os.path.expanduser(os.path.expandvars(text)) for text in command[1:]]  # noqa: PTH111
+    pieces = [piece for text in texts for piece in (text, *_BETWEEN.split(text)) if piece]
+    return list(dict.fromkeys(pieces))
+
+
+def _files(command: Sequence[str]) -> list[Path]:
+    words = _words(command)
+    folders = [Path(word) for word in words if _is("is_dir", Path(word))]
+    named = [Path(word) for word in _program(command[0])]
+    named += [folder / word for folder in (Path(), *folders) for word in words]
+    named += [folder / name for folder in folders for name in _MAIN]
+    return [path for path in named if _is("is_file", path)]
 
 
 def _program(word: str) -> list[str]:
@@ -79,35 +124,62 @@ def _digest(path: Path) -> str:
         raise RecipeError(f"{path} cannot be read: {error.strerror}") from error
 
 
+def _folder_digest(folder: Path) -> str:
+    """Return a digest of everything in a folder, links followed, independent of its location."""
+    digest, size = hashlib.blake2b(digest_size=16), 0
+    try:
+        for number, path in enumerate(_within(folder)):
+            link = path.readlink() if path.is_symlink() else ""
+            digest.update(os.fsencode(f"{path.relative_to(folder)}\0{link}\0"))
+            is_file = path.is_file()
+            size += path.stat().st_size if is_file else 0
+            if number >= MOST_FILES or size > MOST_BYTES:
+                raise RecipeError(
+                    f"{folder} has more than {MOST_FILES:,} files or {MOST_BYTES // 10**6:,} MB,"
+                    " too much to check before an MCP server starts; move the server's files to a"
+                    " smaller folder"
+                )
+            if is_file:
+                with path.open("rb") as stream:
+                    digest.update(hashlib.file_digest(stream, "blake2b").digest())
+            else:
+                digest.update(b"/" if path.is_dir() else b"")
+    except OSError as error:
+        raise RecipeError(f"{error.filename} cannot be read: {error.strerror}") from error
+    return digest.hexdigest()
+
+
+def _within(folder: Path) -> Iterator[Path]:
+    """Yield all paths below a folder; a folder that several links lead to is listed once."""
+    waiting, seen = [folder], set()
+    while waiting:
+        above = waiting.pop()
+        if above.resolve() not in seen:
+            seen.add(above.resolve())
+            for path in sorted(above.iterdir()):
+                yield path
+                if path.is_dir():
+                    waiting.append(path)
+
+
 @contextmanager
 def as_approved(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Yield a command and its environment variables; while entered, the approved files run.
+    """Yield a command and its environment variables, checked if the command is foreign.
 
-    The Python files of a foreign command import their local modules from copies of the approved
-    files, and nothing from the folders that contain them.
+    Python then reads and writes no bytecode beside the sources, but in a new, empty folder.
 
     Raises:
-        Untrusted: a file has changed since it was approved.
+        Untrusted: the command's files or folders have changed since they were approved.
     """
     lock = of_server(command, [*environment])
     words = [sys.executable if command[0] in PYTHONS else command[0], *command[1:]]
     if approved_digest(lock) is None:
         yield words, {**environment}
         return
-    files = files_of(command)
-    check(lock, content_of(command, [*environment], files))
     with TemporaryDirectory(prefix="collab-") as folder:
-        for path in files:
-            sources = sources_of(path) if path.suffix == ".py" else []
-            check(str(path), digest_of(sources) if sources else _digest(path))
-            for source in sources[1:]:
-                copy = Path(folder) / source.place
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_bytes(source.content)
         if words[0] == sys.executable:
-            words.insert(1, "-P")
-        given = filter(None, [folder, environment.get("PYTHONPATH")])
-        only = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(given)}
-        yield words, {**environment, **only}
+            words[1:1] = ["-X", f"pycache_prefix={folder}"]
+        check(lock, content_of(command, [*environment], files_of(command)))
+        yield words, {**environment, "PYTHONPYCACHEPREFIX": folder}

@@ -54,7 +54,10 @@ def write_wheel(folder: Path, model: AliasedModel, number: int, content: bytes) 
     return path
 
 
-def write_gguf(path: Path, kind: str = "llama") -> None:
+CHAT = "{% for m in messages %}{{ m.content }}{% endfor %}"
+
+
+def write_gguf(path: Path, kind: str = "llama", chat: str = CHAT) -> None:
     """A random model: a `llama`, or a `qwen2` with biases, a head and a padding token as well."""
     writer = GGUFWriter(str(path), kind)
     tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -79,7 +82,7 @@ def write_gguf(path: Path, kind: str = "llama") -> None:
     writer.add_pad_token_id(2 if kind == "llama" else 0)
     writer.add_unk_token_id(0)
     writer.add_add_bos_token(False)
-    writer.add_chat_template("{% for m in messages %}{{ m.content }}{% endfor %}")
+    writer.add_chat_template(chat)
     _add_tensors(writer, len(tokens), kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -2,22 +2,24 @@
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from support.rooms.trust import Attacker, recipe_with
 
-from collab.errors import CollabError, Untrusted
+from collab.errors import CollabError, RecipeError, ToolUnavailable, Untrusted
 from collab.recipe import load_recipe
 from collab.recipe.hosted import MCPServer
 from collab.tools import ToolServers
+from collab.trust import commands
 
 
-def served(attacker: Attacker, *words: str) -> MCPServer:
+def served(attacker: Attacker, *words: str, trust: bool = True) -> MCPServer:
     command = [word.replace("F", str(attacker.folder)) for word in words]
     agents = {"a": {"prompt": "p", "tools": [{"mcp": command}]}}
     attacker.write("recipe.yaml", recipe_with(agents=agents))
-    server = load_recipe(str(attacker.folder), trust=True).team.agents["a"].tools[0]
+    server = load_recipe(str(attacker.folder), trust=trust).team.agents["a"].tools[0]
     assert isinstance(server, MCPServer)
     return server
 
@@ -59,15 +61,130 @@ def test_a_command_runs_nothing_that_changed(attacker: Attacker, name: str) -> N
     assert not attacker.marker.exists()
 
 
-@pytest.mark.parametrize("beside", ["kit/deep.pyc", "kit/deep.abi3.so", "kit.abi3.so", "kit.pyc"])
-def test_a_server_finds_no_compiled_module(attacker: Attacker, beside: str) -> None:
+PYTHON = f"python3.{sys.version_info.minor}"
+STARTS = [
+    ["python", "F/server.py"],
+    ["env", "python3", "-E", "F/server.py"],
+    [PYTHON, "-E", "F/server.py"],
+    ["sh", "-c", "python3 -E F/server.py"],
+    ["sh", "-c", "cd F && python3 -E server.py"],
+    ["env", "-i", "python3", "F/server.py"],
+]
+"""Starts of one server; Python drops PYTHON* variables in all but the first."""
+
+
+@pytest.fixture
+def this_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every name of Python in a command lead to this one, whose bytecode is planted."""
+    (tmp_path / "bin").mkdir()
+    for name in ("python3", PYTHON):
+        (tmp_path / "bin" / name).symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+
+def refuses(server: MCPServer) -> None:
+    with pytest.raises(Untrusted, match="or a file in its folder, has changed since you approved"):
+        asyncio.run(ToolServers().tools(server))
+
+
+@pytest.mark.usefixtures("this_python")
+@pytest.mark.parametrize("planted", ["bytecode", "sibling", "kit/deep.abi3.so", "kit.pyc"])
+@pytest.mark.parametrize("command", STARTS, ids=" ".join)
+def test_nothing_new_in_a_servers_folder_runs(
+    attacker: Attacker, command: list[str], planted: str
+) -> None:
+    attacker.write("helper.py")
     attacker.write("kit/__init__.py")
-    attacker.write("server.py", f"import kit.deep\n{attacker.mark}")
-    server = served(attacker, "python", "F/server.py")
-    attacker.compiled(beside)
-    with pytest.raises(CollabError, match=r"No module named 'kit\.deep'"):
+    attacker.write(
+        "server.py",
+        "import helper\nfor name in ('sibling', 'kit.deep'):\n"
+        "    try:\n        __import__(name)\n    except ImportError: ...\n",
+    )
+    server = served(attacker, *command)
+    with pytest.raises(ToolUnavailable):  # it runs, and is no server
         asyncio.run(ToolServers().tools(server))
     assert not attacker.marker.exists()
+    server = served(attacker, *command)
+    if planted == "sibling":
+        attacker.write("sibling.py", attacker.mark)
+    else:
+        name = "helper.py" if planted == "bytecode" else planted
+        attacker.compiled(name, "cache" if planted == "bytecode" else "")
+    refuses(server)
+    assert not attacker.marker.exists()
+
+
+LOADS = {
+    "a sourced script": (["sh", "F/server.sh"], "server.sh", ". F/lib.sh", "lib.sh"),
+    "a pattern": (["sh", "-c", "for f in F/d/*; do . $f; done"], "d/a.sh", "true", "d/b.sh"),
+    "a pattern below": (["sh", "-c", "cd F; . ./d/*.sh"], "a.sh", "true", "d/b.sh"),
+    "run_path": (
+        ["env", "python3", "F/server.py"],
+        "server.py",
+        "import runpy, os\nif os.path.exists('F/late.py'): runpy.run_path('F/late.py')",
+        "late.py",
+    ),
+    "a linked folder": (["sh", "F/server.sh"], "server.sh", ". F/linked/lib.sh", "../kit/lib.sh"),
+    "a path of modules": (["env", "PYTHONPATH=F", "python3", "-m", "late"], "a.py", "", "late.py"),
+}
+
+
+@pytest.mark.usefixtures("this_python")
+@pytest.mark.parametrize("name", LOADS)
+def test_nothing_new_that_a_command_loads_runs(attacker: Attacker, name: str) -> None:
+    command, file, text, late = LOADS[name]
+    attacker.write(file, text.replace("F", str(attacker.folder)) + "\n")
+    attacker.write("d/x.sh", "true\n")
+    (attacker.folder / "../kit").mkdir()
+    (attacker.folder / "linked").symlink_to("../kit")
+    server = served(attacker, *command)
+    is_python = late.endswith(".py")
+    attacker.write(late, attacker.mark if is_python else f"touch {attacker.marker}\n")
+    refuses(server)
+    assert not attacker.marker.exists()
+
+
+def test_a_server_starts_while_its_folder_stays_as_it_was(attacker: Attacker) -> None:
+    attacker.write("helper.py", attacker.mark)
+    attacker.write("server.py", "import helper\n")
+    server = served(attacker, "python", "F/server.py")
+    for _ in range(2):
+        with pytest.raises(ToolUnavailable):
+            asyncio.run(ToolServers().tools(server))
+    assert attacker.marker.exists()
+    load_recipe(str(attacker.folder))
+    (attacker.folder / "helper.py").rename(attacker.folder / "other.py")
+    refuses(server)
+    with pytest.raises(Untrusted, match=f"and any file in {attacker.folder} "):
+        load_recipe(str(attacker.folder))
+
+
+def test_compiled_files_are_named(attacker: Attacker) -> None:
+    attacker.write("server.py", "import helper\n")
+    attacker.compiled("helper.pyc")
+    with pytest.raises(Untrusted, match=r", 1 of them compiled, e\.g\. .*/helper\.pyc \(mcp\)"):
+        served(attacker, "python", "F/server.py", trust=False)
+
+
+@pytest.mark.parametrize("limit", ["MOST_FILES", "MOST_BYTES"])
+def test_a_folder_above_the_limits_is_refused(
+    attacker: Attacker, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    for n in range(3):
+        attacker.write(f"d/{n}.py", "one = 1\n")
+    monkeypatch.setattr(commands, limit, 2)
+    with pytest.raises(RecipeError, match=r"has more than .*; move the server's files"):
+        served(attacker, "sh", "F/d/0.py")
+
+
+def test_the_users_own_folders_are_not_limited(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "MOST_FILES", 0)
+    (project / "server.py").write_text("")
+    tool = "{mcp: [env, TMPDIR=/tmp, python, server.py]}"
+    (project / "own.yaml").write_text(f"agents:\n  a: {{prompt: p, tools: [{tool}]}}\n")
+    load_recipe("own.yaml")
 
 
 def test_a_program_by_a_relative_path_is_asked_about(attacker: Attacker, project: Path) -> None:

@@ -211,11 +211,13 @@ def test_a_program_of_the_machine_is_not_asked_about(project: Path, program: str
 
 
 @pytest.mark.parametrize("option", ["-u", "-E"])
-def test_a_server_imports_what_was_agreed_to(folder: Path, marker: Path, option: str) -> None:
+def test_a_server_imports_no_bytecode_from_before_the_yes(
+    folder: Path, marker: Path, option: str
+) -> None:
     (folder / "helper.py").write_text("")
     (folder / "server.py").write_text("import helper\n")
-    server = served(folder, "python", option, str(folder / "server.py"))
     plant(folder / "helper.py", marker)
+    server = served(folder, "python", option, str(folder / "server.py"))
     with pytest.raises(ToolUnavailable):  # it ends at once
         start(server)
     assert not marker.exists()

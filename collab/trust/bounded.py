@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, Sized, ValuesView
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Sequence,
+    Sized,
+    ValuesView,
+)
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import update_wrapper
@@ -84,9 +93,23 @@ def weight_of(value: Any) -> int:
     return total
 
 
+class OneShot(Iterator[Any]):
+    """Computed values that act as a generator: always true, without a length, iterated once."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self.values = deque(values)
+
+    def __next__(self) -> Any:
+        if not self.values:
+            raise StopIteration
+        return self.values.popleft()
+
+
 def _held_in(value: Any) -> Sequence[Any]:
     if isinstance(value, Namespace):
         value = value._Namespace__attrs
+    elif isinstance(value, OneShot):
+        value = value.values
     if isinstance(value, dict):
         return [*value.keys(), *value.values()]
     if isinstance(value, list | tuple):
@@ -175,13 +198,25 @@ _COSTS: dict[str, Callable[..., int]] = {
 """Cost of filters and methods by name, on top of reading their arguments."""
 
 
-def charge_call(name: str, values: Sequence[Any]) -> None:
+def cost_of_json(value: Any, *options: Any) -> int:
+    """Cost of `json.dumps`; options may hold an indent and separators."""
+    return 5 * weight_of(value) * (1 + sum(map(_breadth, options)))
+
+
+def _breadth(option: Any) -> int:
+    if isinstance(option, list | tuple):
+        return sum(map(_breadth, option))
+    return len(option) if isinstance(option, _TEXTS) else abs(option or 0)
+
+
+def charge_call(name: str, values: Sequence[Any], cost: Callable[..., int] | None = None) -> None:
+    """Charge a call for its arguments, and for what a function of that `name` does with them."""
     total = STEP
     for value in values:
         total += STEP + len(value) if type(value) is str else weight_of(value)
     charge(total)
-    if name in _COSTS:
-        charge(_COSTS[name](*values))
+    if cost := cost or _COSTS.get(name):
+        charge(cost(*values))
 
 
 def cost_of_operator(operator: str, left: Any, right: Any) -> int:
@@ -217,18 +252,23 @@ def _tick(context: Context, characters: int) -> bool:  # noqa: ARG001  # else it
     return True
 
 
-def _charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter or test that is charged; one that would be computed later is computed at once."""
+def _charged(
+    name: str,
+    function: Callable[..., Any],
+    kind: Callable[[Iterator[Any]], Any],
+    cost: Callable[..., int] | None = None,
+) -> Callable[..., Any]:
+    """A filter or test that is charged; an iterator is computed at once, and returned as `kind`."""
     skipped = 0 if _PassArg.from_obj(function) is None else 1
 
     def charged(*args: Any, **options: Any) -> Any:
         values = (*args[skipped:], *options.values()) if skipped or options else args
-        charge_call(name, values)
+        charge_call(name, values, cost)
         if name == "format":
             charge(cost_of_format(str(values[0]), *values[1:]))
         result = function(*args, **options)
         lazy = type(result) is not str and isinstance(result, Iterator)
-        return [*_counted(result)] if lazy else result
+        return kind(_counted(result)) if lazy else result
 
     return update_wrapper(charged, function)
 
@@ -253,18 +293,26 @@ class _ChargingEscape(_Charging, SandboxedEscapeFormatter):
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, with a charge for every costly operation; see `bounded`."""
+    """Jinja's sandbox, with a charge for every costly operation; see `bounded`.
+
+    Filters that Jinja computes lazily return lists, or with `one_shot` iterators as in Jinja.
+    """
 
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
     intercepted_unops = frozenset(ImmutableSandboxedEnvironment.default_unop_table)
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, one_shot: bool = False, **options: Any) -> None:
         super().__init__(finalize=weighed, **options)
         del self.globals["lipsum"]
+        self._kind: Callable[[Iterator[Any]], Any] = OneShot if one_shot else list
         tables: list[dict[str, Any]] = [self.filters, self.tests]
         for table in tables:
-            table |= {name: _charged(name, table[name]) for name in {*table} - _FREE}
+            table |= {name: _charged(name, table[name], self._kind) for name in {*table} - _FREE}
         self.filters |= {_WEIGHED: weighed, _TICK: _tick}
+
+    def add_filter(self, name: str, function: Callable[..., Any], cost: Callable[..., int]) -> None:
+        """Add a filter whose calls have a `cost`, besides reading their arguments."""
+        self.filters[name] = _charged(name, function, self._kind, cost)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree: nodes.Template = _Marking().visit(super()._parse(source, name, filename))
