@@ -36,7 +36,7 @@ def only_owned(artefacts: Mapping[str, str], roles: Roles, problem: Problem) -> 
 
 
 def without(source: str, names: Collection[str]) -> str:
-    """Rename the definitions of `names` in the source; lines keep their numbers.
+    """Rename the definitions of `names` in the source without changing line numbers.
 
     Every binding of a name in the module is renamed, also in a branch or by `global`, and each
     function, class and import of that name within a function. Methods, parameters and other local
@@ -61,7 +61,8 @@ def without(source: str, names: Collection[str]) -> str:
 
 
 def _defines(scope: Scope, name: str) -> bool:
-    """True if the scope binds `name` for the module, or as a local function, class or import."""
+    """Return True if the scope binds `name` for the module, or as a local function, class or
+    import."""
     if name not in scope.bound:
         return False
     if scope.resolve(name) == Variable(0, name):
@@ -177,7 +178,11 @@ def make_joint(join: Join, artefacts: Mapping[str, str], problem: Problem) -> Jo
 def _own(
     what: str, join: Callable[..., object], artefacts: Mapping[str, str], problem: Problem
 ) -> Joint:
-    """Make a `Joint` from a user's join; raises AgentError unless it returns text or one."""
+    """Make a `Joint` from the result of a user's join.
+
+    Raises:
+        AgentError: the result is neither text nor a `Joint`.
+    """
     made = call(what, AgentError, join, dict(artefacts), problem)
     if isinstance(made, str):
         return joint_with_lines(made, artefacts)
@@ -227,7 +232,7 @@ def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
 
 
 def join_owned(roles: Roles, artefacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Join as `python` does, but take a helper's function from that helper only.
+    """Join like `python`, but take a helper's function from that helper only.
 
     Other agents' definitions of its name are renamed in the program.
     """

@@ -102,7 +102,11 @@ def parser_for(name: str) -> Parser:
 
 
 def _own(what: str, parser: Parser, response: str) -> str:
-    """Return the artefact of a user's parser; raises AgentError unless it is text."""
+    """Return the artefact of a user's parser.
+
+    Raises:
+        AgentError: the artefact is not text.
+    """
     artefact = call(what, AgentError, parser, response)
     if not isinstance(artefact, str):
         raise AgentError(f"{what} returned {type(artefact).__name__}; a parser returns text")
@@ -156,8 +160,8 @@ def _fenced_blocks(response: str) -> list[str]:
 
 
 def _without_cut_off_end(code: str) -> str:
-    """Return `code` if it parses; else without its last statement, if that defines something; or
-    ""."""
+    """Return `code` if it parses, or else the part before its last statement. Return "" if that
+    part does not parse or defines nothing."""
     if parses(code):
         return code
     lines = code.split("\n")
@@ -245,7 +249,7 @@ def signature(prompt: str) -> str:
 
 
 def docstring(prompt: str) -> str:
-    """Return the docstring of the prompt's last function, dedented; "" if it has none."""
+    """Return the docstring of the prompt's last function, dedented, or "" if it has none."""
     text = _docstring_of(prompt)
     return "" if text is None else cleandoc(str(text.value))
 
