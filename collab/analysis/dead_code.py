@@ -30,7 +30,7 @@ def prune(tree: ast.Module) -> ast.Module:
 
 
 def truth(expression: ast.expr) -> bool | None:
-    """Return the truth of an expression made of literals only; None if unknown.
+    """Return the truth of an expression made of literals only, or None if it is unknown.
 
     The identity of two objects (`is`) is unknown, and so is the result of a call, since a program
     may rebind any name, even `set`.
