@@ -17,7 +17,7 @@ WALLS = 0.22
 
 
 class GridPlan(Environment):
-    """The scout sees the map and the walker in it, the walker only adjacent walls; both are paid.
+    """The scout sees the map with the walker, and the walker only adjacent walls. Both are paid.
 
     The walker's action is the letters U, D, L and R, of which the first `stride` count, joined or
     separated; any other text is a blocked move. The scout's text changes nothing in the grid, and
@@ -151,6 +151,6 @@ def beside(cell: Cell, letter: str) -> Cell:
 
 
 def read(text: str, most: int) -> list[str]:
-    """Return the first moves in a text; none if it holds anything else."""
+    """Return the first moves in a text, or none if it holds anything else."""
     letters = "".join(text[:200].upper().replace(",", " ").rstrip(". \n").split())
     return list(letters[:most]) if set(letters) <= set(MOVES) else []

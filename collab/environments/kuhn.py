@@ -85,7 +85,7 @@ class Kuhn(Environment):
 
     @staticmethod
     def read(text: str, history: str) -> str | None:
-        """Return the move in a text, given the history; None if it is not legal."""
+        """Return the move in a text, given the history, or None if it is not legal."""
         matched = _MOVE.fullmatch(text[:100].strip().rstrip(".!").lower())
         return matched[1] if matched and matched[1] in LEGAL[history] else None
 
