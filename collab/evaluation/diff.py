@@ -70,7 +70,7 @@ class RunDiff(Record):
 
 
 def diff(first: Path, second: Path) -> list[RunDiff]:
-    """The differences between two runs or trainings, or between two evaluations by team.
+    """Return the differences between two runs or trainings, or between two evaluations by team.
 
     Raises:
         RecordError: a folder that cannot be read, or evaluations that have no team in common.
@@ -129,7 +129,7 @@ def _shared(side: PlayedRun, other: PlayedRun, name: str) -> list[float]:
 
 
 def side_of(played: PlayedRun) -> Side:
-    """A run's metrics with intervals."""
+    """Return a run's metrics with intervals."""
     most = played.largest_return or 0.0
     before = played.before or {}
     return Side(
@@ -178,7 +178,7 @@ class PlayedRun:
 
 
 def read_played(folder: Path) -> PlayedRun:
-    """The values of a run or of a training.
+    """Return the values of a run or of a training.
 
     Raises:
         RecordError: there is nothing to read.
@@ -225,7 +225,7 @@ _MANY = 200
 
 
 def differing(first: Path, second: Path) -> list[tuple[str, str | None, str | None]]:
-    """Each key with different values in the two folders, and both values as text."""
+    """Return each key with different values in the two folders, and both values as text."""
     one, other = (dict(_settings(folder)) for folder in (first, second))
     return [
         (key, one.get(key), other.get(key))
@@ -235,7 +235,7 @@ def differing(first: Path, second: Path) -> list[tuple[str, str | None, str | No
 
 
 def _settings(folder: Path) -> Iterator[tuple[str, str]]:
-    """Settings of the recipe, digests of its functions and rows, and versions."""
+    """Yield settings of the recipe, digests of its functions and rows, and versions."""
     file = next((f for n in (TRAINING, RECIPE) if (f := folder / n).is_file()), None)
     if file is not None:
         for key, value in flat(read_mapping(file)).items():

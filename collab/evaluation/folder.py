@@ -35,7 +35,11 @@ class EvaluationFolder:
     """An evaluation's folder, open for writing by one process at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Raises RecordError for a folder that holds something else, or is being written."""
+        """Prepare the folder for writing.
+
+        Raises:
+            RecordError: the folder holds something else, or another process writes it.
+        """
         self.path = path
         self._taken = {path / name for name in (EVAL, LOCK, REPORT)}
         with writing(path):
@@ -46,7 +50,7 @@ class EvaluationFolder:
         self._lock = Lock(path)
 
     def place_of(self, label: str, identity: str) -> Path:
-        """The folder of a team: its own of an earlier call, or a free one."""
+        """Return the folder of a team: its own of an earlier call, or a free one."""
         path, number = self.path / label, 1
         while path in self._taken or _other(path, identity):
             number += 1
@@ -84,7 +88,8 @@ def recorded(path: Path) -> dict[Key, Episode]:
 
 
 def _other(path: Path, identity: str) -> bool:
-    """True for another team's folder, or for one with episodes but without `run.json`."""
+    """Return True for another team's folder, or for a folder with episodes but without
+    `run.json`."""
     if not (path / RUN).exists():
         return (path / EPISODES).exists()
     return bool(read_about(path).get("identity") != identity)
@@ -106,7 +111,7 @@ class EvaluationRecord:
     """Files that cannot be read, and the status of an unfinished evaluation."""
 
     def counts(self, episode: Episode) -> bool:
-        """True if the numbers include this episode, or if there are no numbers."""
+        """Return True if the numbers include this episode, or if there are no numbers."""
         results = self.results
         if results is None:
             return True
@@ -119,12 +124,12 @@ class EvaluationRecord:
 
 
 def is_evaluation(folder: Path) -> bool:
-    """True for the folder of an evaluation, even a broken one."""
+    """Return True for the folder of an evaluation, even a broken one."""
     return (folder / EVAL).is_file()
 
 
 def read_results(folder: Path) -> Results:
-    """The data of `eval.json`.
+    """Return the data of `eval.json`.
 
     Raises:
         RecordError: the folder is not an evaluation's, or the file is broken.

@@ -148,7 +148,7 @@ class Results(Record):
     differences: tuple[Difference, ...]
 
     def __repr__(self) -> str:
-        """The tables that `collab eval` prints, and the notes on them."""
+        """Return the tables that `collab eval` prints, and the notes on them."""
         tables = ["\n".join(table.as_lines()) for table in sections(self)]
         notes = "\n".join(f"note: {note}" for note in self.notes)
         return "\n\n".join(filter(None, [*tables, notes]))
@@ -157,12 +157,12 @@ class Results(Record):
         return repr(self)
 
     def _repr_html_(self) -> str:
-        """The same for notebooks."""
+        """Return the tables and notes as HTML for notebooks."""
         tables = "".join(table.as_html() for table in sections(self))
         return tables + "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A data frame with a row per team and metric: `mean`, `low`, `high` and `tasks`.
+        """Return a data frame with a row per team and metric: `mean`, `low`, `high` and `tasks`.
 
         Raises:
             CollabError: pandas is not installed.
@@ -212,7 +212,7 @@ EvaluationEvent = EvaluationStarted | TeamStarted | Event | TeamFinished | Evalu
 
 
 def headline(results: Results) -> str:
-    """The suite, its size, the models and the seed."""
+    """Return the suite, its size, the models and the seed."""
     models = dict.fromkeys(model for team in results.teams for model in team.models.values())
     problems = counted(len(results.tasks), "problem")
     samples = counted(results.samples, "sample")
@@ -296,7 +296,7 @@ def estimate_cell(name: str, value: Estimate | None, largest: float | None = Non
 
 
 def change_cell(name: str, value: Estimate | None, largest: float | None = None) -> TableCell:
-    """A difference with its interval, and a sign if the interval leaves out 0."""
+    """Return a difference with its interval, and a sign if the interval leaves out 0."""
     return _cell(name, value, largest, change=True)
 
 
@@ -346,6 +346,6 @@ def _row(title: str, texts: Sequence[str | None]) -> TableRow:
 
 
 def _tokens(team: TeamResult, name: str) -> str | None:
-    """New tokens per episode."""
+    """Return new tokens per episode."""
     agent = team.agents.get(name)
     return f"{agent['new_tokens'] / team.episodes:.1f}" if agent else None

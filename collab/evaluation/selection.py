@@ -66,7 +66,7 @@ async def selected(
     ks: Sequence[int],
     how: Selection,
 ) -> Values:
-    """The metrics `selected@k`, `recombined@k` and `tokens.of_k` of each problem.
+    """Return the metrics `selected@k`, `recombined@k` and `tokens.of_k` of each problem.
 
     Args:
         groups: the episodes, by problem.
@@ -121,7 +121,7 @@ def _blocks(
 
 
 def _paid(episodes: Sequence[Episode], budget: int) -> Sequence[Episode]:
-    """The first episodes that fit in `budget` new tokens."""
+    """Return the first episodes that fit in `budget` new tokens."""
     spent = 0
     for number, episode in enumerate(episodes):
         spent += _tokens(episode)
@@ -155,7 +155,8 @@ class Chooser:
     async def of_blocks(
         self, problem: Problem, blocks: Sequence[Sequence[Episode]], recombine: bool
     ) -> dict[str, float]:
-        """The mean over the blocks of each metric, by its pattern for the number of tries."""
+        """Return the mean over the blocks of each metric, by its pattern for the number of
+        tries."""
         played = [self._played(block) for block in blocks]
         means = {
             _SELECTED: mean([await self._choose(problem, programs) for programs in played]),
@@ -170,7 +171,7 @@ class Chooser:
         return [episode.turns[-1].joint for episode in block]
 
     def _recombined(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
-        """The programs of all combinations of parts, those that were played among them."""
+        """Return the programs of all combinations of parts, those that were played among them."""
         parts = [_parts(episode, problem) for episode in block]
         agents = list(parts[0])
         if any(list(each) != agents for each in parts):  # a single agent's program did not parse
@@ -228,7 +229,8 @@ def _check(lines: Sequence[str]) -> str:
 
 
 def _look(verdict: Verdict, n_asserts: int, n_calls: int) -> Look:
-    """The checks of `_check`: line 2 is the first assert, and the further inputs come last."""
+    """Return the checks of `_check`: line 2 is the first assert, and the further inputs come
+    last."""
     by_line = {check.line: check for check in verdict.checks}
     shown = [by_line.get(2 + n) for n in range(n_asserts)]
     further = [by_line.get(2 + n_asserts + n) for n in range(n_calls)]
@@ -242,7 +244,8 @@ def _look(verdict: Verdict, n_asserts: int, n_calls: int) -> Look:
 
 
 def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
-    """The parts to recombine: the agents' artefacts, or the two halves of a single agent's."""
+    """Return the parts to recombine: the agents' artefacts, or the two halves of a single
+    agent's."""
     turn = episode.turns[-1]
     agents = turn.artefacts if turn.joined is None else turn.joined
     artefacts = {agent: turn.artefacts[agent] for agent in agents}
@@ -275,7 +278,7 @@ MOST_INPUTS = 12
 
 
 def shown_asserts(public: Mapping[str, Any]) -> list[str]:
-    """The tests that the prompt shows: its asserts, and its examples as asserts."""
+    """Return the tests that the prompt shows: its asserts, and its examples as asserts."""
     prompt, entry_point = str(public.get("prompt", "")), str(public.get("entry_point", ""))
     lines = [line.strip() for line in docstring(prompt).splitlines()]
     asserts = [line for line in lines if line.startswith("assert ") and parses(line)]
@@ -288,7 +291,7 @@ def shown_asserts(public: Mapping[str, Any]) -> list[str]:
 
 
 def further_calls(public: Mapping[str, Any]) -> list[str]:
-    """Calls like those that the prompt shows, each with one argument changed.
+    """Return calls like those that the prompt shows, each with one argument changed.
 
     No answer is known for them: programs are compared by what they return.
     """
@@ -318,7 +321,7 @@ def _changed(arguments: list[Any]) -> Iterator[list[Any]]:
 
 
 def _like(value: Any) -> list[Any]:
-    """Other values of the same type."""
+    """Return other values of the same type."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int | float):

@@ -119,7 +119,7 @@ def find_teams(
 
 
 def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
-    """The k of pass@k: those wanted, or the usual ones that so many samples allow.
+    """Return the k of pass@k: those requested, or the usual ones that the number of samples allows.
 
     Raises:
         RecipeError: a k below 1, or larger than the number of samples.
@@ -140,7 +140,7 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
 
 
 def _labels(names: Sequence[Named]) -> list[str]:
-    """A short name for each team, from its name, file or folder."""
+    """Return a short name for each team, from its name, file or folder."""
     texts = [str(name) for name in names if isinstance(name, str | PathLike)]
     if len(set(texts)) < len(texts):
         twice = next(name for name in texts if texts.count(name) > 1)
@@ -192,7 +192,7 @@ def _greedy(recipe: Recipe) -> Recipe:
 
 
 def _rows_settled(recipe: Recipe, question: Question, trust: Consent) -> Question:
-    """The question that is left after approval of the suite's rows."""
+    """Return the question that remains after approval of the suite's rows."""
     rows = about_rows(recipe.task, question) if recipe.task else NOTHING
     if rows.open:
         settle(question, trust)
@@ -371,7 +371,7 @@ _LARGE = 2**28
 
 
 def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
-    """The digest of a recipe, the files that it names, and its suite's rows."""
+    """Return the digest of a recipe, the files that it names, and its suite's rows."""
     settings = recipe.model_dump(mode="json")
     for part, keys in _SAY_NOTHING.items():
         for key in keys:
@@ -381,7 +381,7 @@ def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
 
 
 def named_files(value: Any) -> Any:
-    """The settings, with digests in place of files and folders."""
+    """Return the settings, with digests in place of files and folders."""
     if isinstance(value, dict):
         return {key: named_files(item) for key, item in value.items()}
     if isinstance(value, list):
