@@ -179,7 +179,12 @@ class Execution:
         self._spec, self._sandbox = spec, sandbox
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError for a problem that is not about code, SandboxError from the run."""
+        """Give feedback from a run of the joint program.
+
+        Raises:
+            FeedbackError: the problem is not about code.
+            SandboxError: the run fails.
+        """
         from collab.sandbox import Trial
 
         entry_point = outcome.entry_point(self.name)

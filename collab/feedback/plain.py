@@ -87,7 +87,11 @@ class Solved:
     name = "solved"
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError if the reward does not say when the task is solved."""
+        """Say whether the task is solved.
+
+        Raises:
+            FeedbackError: the reward does not say when the task is solved.
+        """
         if outcome.solved is None:
             raise FeedbackError(
                 f"feedback 'solved': the reward does not say whether {outcome.problem.address} is"
@@ -117,7 +121,11 @@ class Plugin:
         check_call(what, self._function, ("outcome",), self._options)
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError unless the result is text, a `Feedback` or a mapping to these."""
+        """Call the user's function.
+
+        Raises:
+            FeedbackError: the result is not text, a `Feedback` or a mapping to these.
+        """
         returned = await in_thread(self._function, outcome, **self._options)
         if isinstance(returned, str | Feedback):
             returned = dict.fromkeys(outcome.agents, returned)

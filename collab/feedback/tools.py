@@ -51,7 +51,7 @@ class Analyser:
     command: tuple[str, ...]
 
     def read(self, output: str) -> Iterator[tuple[str, Finding]]:
-        """Parses the remarks, each with its file."""
+        """Parse the remarks, each with its file."""
         if self.name == "ruff":
             yield from (_ruff(item) for item in json.loads(output))
         elif self.name == "mypy":
