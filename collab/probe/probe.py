@@ -359,7 +359,7 @@ REVIVED = 0.2
 
 
 def advice_on(probe: TeamProbe) -> Iterator[str]:
-    """All suggestions, or a sentence that there are none."""
+    """Yield all suggestions, or a sentence that there are none."""
     advices = [*_on_tasks(probe), *_dead_groups(probe), *_on_agents(probe), *_on_credit(probe)]
     yield from advices or ["no problem found: this team can be trained with these settings"]
     yield from _of_games(probe)
