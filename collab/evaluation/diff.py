@@ -29,7 +29,7 @@ from collab.trainers.training.folder import flat
 
 
 class DifferingSetting(Record):
-    """A key with different values; None if one side lacks the key."""
+    """A key with different values. A value is None if its side lacks the key."""
 
     key: str
     first: str | None
@@ -53,7 +53,7 @@ class Side(Record):
     metrics: dict[str, Estimate]
     largest_return: float | None
     before: dict[str, Estimate] = {}
-    """Held-out metrics before a training; `metrics` are those after it."""
+    """Held-out metrics before a training. `metrics` are the metrics after it."""
     gain: dict[str, Estimate] = {}
     """Held-out metrics after less before, paired by problem."""
 
@@ -79,7 +79,7 @@ def diff(first: Path, second: Path) -> list[RunDiff]:
 
 
 def _pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
-    """Return the folders to compare; for evaluations of several teams, those of the same name."""
+    """Return the folders to compare, by name if both are evaluations of several teams."""
     sides = [_teams(folder) for folder in (first, second)]
     if len(sides[0]) == len(sides[1]) == 1:
         return [(next(iter(sides[0].values())), next(iter(sides[1].values())))]
@@ -165,7 +165,7 @@ def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class PlayedRun:
-    """A run's values by metric and problem; for a training, the held-out values at its end."""
+    """A run's values by metric and problem. A training has the held-out values at its end."""
 
     folder: Path
     team: str

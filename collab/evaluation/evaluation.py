@@ -46,7 +46,7 @@ from collab.wording import counted
 
 
 class EvaluationRun:
-    """Plays the missing episodes; has the results so far at any moment.
+    """Plays the missing episodes, and has the results so far at any moment.
 
     Raises:
         RecordError: on construction: `out` holds something else, cannot be read, or is being
@@ -75,10 +75,10 @@ class EvaluationRun:
         self._runs = [TeamRun(team, self._folder_of(team), trust) for team in teams]
 
     def check(self) -> list[str]:
-        """Rehearse each team with missing episodes, after approval; returns warnings.
+        """Rehearse each team with missing episodes, after approval, and return warnings.
 
         Raises:
-            Untrusted: nobody approved; nothing has run.
+            Untrusted: nobody approved, and nothing has run.
             RecipeError: a team cannot be played, e.g. its prompt needs a field that no row has.
         """
         with ExitStack() as on_refusal:
@@ -294,18 +294,26 @@ class TeamRun:
             self.models = dict(self._session.model_names())
 
     async def load(self) -> None:
-        """Load the models, if episodes are missing; raises as `Session.load`."""
+        """Load the models, if episodes are missing.
+
+        Raises:
+            ModelUnavailable, ModelError: a model cannot be loaded, or an adapter does not fit.
+        """
         if self._session:
             await self._session.load()
 
     def begin(self) -> None:
-        """Begin the record; raises RecordError if that fails."""
+        """Begin the record.
+
+        Raises:
+            RecordError: the record cannot be written.
+        """
         if self.path:
             self._about = self._new_about(self.path)
             self._record = RunFolder(self.path, self.team.recipe, self._about)
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
-        """Play the missing episodes; close it as for `Session.play`."""
+        """Play the missing episodes. Close the generator as for `Session.play`."""
         if self._session is None:
             return
         played = self._session.play(self.missing, seed=self.team.recipe.seed, progress=progress)
@@ -316,7 +324,7 @@ class TeamRun:
                 yield event
 
     async def select(self, ks: Sequence[int], how: Selection) -> None:
-        """Choose programs of k samples by the tests in the prompts; `result` has the metrics."""
+        """Choose programs of k samples by the tests in the prompts. `result` has the metrics."""
         recipe, problems = self.team.recipe, self.team.problems
         self._selected = await selected(recipe, problems, self._groups(), ks, how)
 

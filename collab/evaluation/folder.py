@@ -63,7 +63,7 @@ class EvaluationFolder:
             write_atomically(self.path / EVAL, results.model_dump_json(indent=2))
 
     def close(self) -> None:
-        """Release the lock; an empty folder is removed."""
+        """Release the lock, and remove the folder if it is empty."""
         self._lock.release()
 
 
@@ -77,7 +77,7 @@ def chosen(
 
 
 def recorded(path: Path) -> dict[Key, Episode]:
-    """The episodes that finished; others, and truncated lines, are removed from the file."""
+    """Return the finished episodes, and remove other episodes and truncated lines from the file."""
     if not path.exists():
         return {}
     episodes, complaints = read_whole_lines(path, Episode)
@@ -104,7 +104,7 @@ class EvaluationRecord:
     """The readable part of an evaluation's folder."""
 
     results: Results | None
-    """The data of `eval.json`; None if it is broken."""
+    """The data of `eval.json`, or None if it is broken."""
     teams: dict[str, str]
     """The label of each team, by its folder within the evaluation's."""
     complaints: list[str]
@@ -119,7 +119,7 @@ class EvaluationRecord:
 
     @property
     def has_numbers(self) -> bool:
-        """True if the evaluation has numbers; a killed one has none."""
+        """True if the evaluation has numbers. A killed evaluation has none."""
         return self.results is not None and self.results.status != "running"
 
 
@@ -146,7 +146,7 @@ def read_results(folder: Path) -> Results:
 
 
 def open_evaluation(folder: Path) -> EvaluationRecord:
-    """An evaluation and its teams; without a readable `eval.json`, each folder is a team."""
+    """Open an evaluation and its teams. Without a readable `eval.json`, each folder is a team."""
     try:
         results = read_results(folder)
     except RecordError as error:

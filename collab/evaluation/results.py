@@ -44,7 +44,7 @@ class Estimate(Record):
     low: float
     high: float
     tasks: int
-    """Tasks with a value; fewer than were evaluated if episodes failed."""
+    """Tasks with a value. Failed episodes reduce their number."""
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -68,7 +68,7 @@ class TeamResult(Record):
     label: FolderName
     """The team's name in the tables."""
     folder: FolderName | None
-    """Name of the team's folder within the evaluation's; None without a record."""
+    """Name of the team's folder within the evaluation's folder, or None if there is no record."""
     team: str
     protocol: str
     turns: int
@@ -99,7 +99,7 @@ class TeamResult(Record):
 
     @property
     def total_failure(self) -> str | None:
-        """The count and the first failure of a team that finished no episode; else None."""
+        """The count and the first failure of a team that finished no episode, or else None."""
         if self.failure is None or self.failed < self.episodes:
             return None
         failed = f"every episode of {self.label} failed ({self.failed} of {self.episodes})"
@@ -107,7 +107,7 @@ class TeamResult(Record):
 
     @property
     def largest_return(self) -> float | None:
-        """Turns x maximum, or a game's largest return; None if nothing was scored."""
+        """Turns x maximum, or a game's largest return, or None if nothing was scored."""
         if self.most is not None:
             return self.most
         return None if self.maximum is None else self.turns * self.maximum
@@ -247,7 +247,8 @@ Metrics = Mapping[str, Estimate]
 def metric_rows(
     shown: Sequence[str], columns: Sequence[tuple[Metrics, float | None]]
 ) -> Iterator[TableRow]:
-    """A row per metric; a column holds the metrics of a team or run, and its largest return."""
+    """Return a row per metric. A column holds the metrics of a team or run, and its largest
+    return."""
     for name in shown:
         cells = [estimate_cell(name, metrics.get(name), most) for metrics, most in columns]
         if any(name in metrics for metrics, _ in columns):
@@ -260,7 +261,7 @@ def metric_rows(
 def metric_names(
     metrics: Sequence[Metrics], ks: Sequence[int] = (), levels: Mapping[str, Sequence[str]] = {}
 ) -> list[str]:
-    """The metrics in the order of the table; equal ones appear once."""
+    """Return the metrics in the order of the table, each of them once."""
     known = list(dict.fromkeys(name for each in metrics for name in each))
     best = dict.fromkeys(filter(None, map(names.what_is_best_in, known)))
     shown = [names.named(names.PASS_AT, k) for k in ks]
@@ -291,7 +292,7 @@ def title_of(name: str) -> str:
 
 
 def estimate_cell(name: str, value: Estimate | None, largest: float | None = None) -> TableCell:
-    """A mean with its interval in brackets; `largest` is the largest return."""
+    """Return a mean with its interval in brackets. `largest` is the largest return."""
     return _cell(name, value, largest, change=False)
 
 

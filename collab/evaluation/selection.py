@@ -135,7 +135,7 @@ def _tokens(episode: Episode) -> int:
 
 
 class Chooser:
-    """Chooses programs; each is run once, however many blocks it is in."""
+    """Chooses programs, and runs each only once if several blocks share it."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._join = join_for(recipe.team.join, recipe.team.roles)
@@ -187,7 +187,8 @@ class Chooser:
         return programs
 
     async def _choose(self, problem: Problem, programs: Sequence[str]) -> float:
-        """The chance that the chosen program is solved; 0 if no program could be joined."""
+        """Return the chance that the chosen program is solved, or 0 if no program could be
+        joined."""
         if not programs:
             return 0.0
         looks = await asyncio.gather(*(self._look(problem, text) for text in programs))
@@ -256,7 +257,7 @@ def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
 
 
 def _halves(program: str, entry_point: str) -> dict[str, str]:
-    """Return a program's function `entry_point`, and the rest of it; {} if it defines no such
+    """Return a program's function `entry_point` and the rest of it, or {} if it does not define the
     function."""
     try:
         function = functions(parse(program)).get(entry_point)

@@ -24,7 +24,7 @@ class TableCell:
     pair: str = ""
     """The numbers of two episodes to compare, e.g. `3/17`."""
     whisker: tuple[float, ...] = ()
-    """Lower limit, mean and upper limit in percent of the scale; empty if they are not drawn."""
+    """Lower limit, mean and upper limit in percent of the scale, or () if they are not drawn."""
 
     @property
     def tone(self) -> str:
@@ -32,7 +32,7 @@ class TableCell:
 
 
 TableRow = Sequence[TableCell]
-"""The cells of a row; the first one holds its title."""
+"""Cells of a row, with its title first."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def estimate(
     change: bool = False,
     most: float | None = None,
 ) -> TableCell:
-    """A mean with its interval; a `change` has a sign, and a colour if the sign is certain.
+    """Return a mean with its interval. A `change` has a sign, and a color if the sign is certain.
 
     `most` is the largest value, up to which a page draws the interval.
     """

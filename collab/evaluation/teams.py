@@ -48,7 +48,7 @@ class EvaluatedTeam:
     notes: tuple[str, ...] = ()
     """Notes that the reader of its numbers should know."""
     question: Question = NOTHING
-    """The question before it plays; its record can be read without approval."""
+    """The question to answer before the team plays. Its record can be read without approval."""
 
     @property
     def suite(self) -> TaskSpec:
@@ -264,7 +264,8 @@ Read = tuple[Recipe, Question]
 def with_reward_of(
     chosen: str, by_name: Mapping[str, Read], read: Sequence[Read], trust: Consent
 ) -> list[Read]:
-    """Every recipe with the reward of the team `chosen`; functions from elsewhere need a yes now.
+    """Return every recipe with the reward of the team `chosen`. Functions from elsewhere need
+    approval now.
 
     Raises:
         RecipeError: no team has that name, or the team has no reward.
@@ -281,7 +282,7 @@ def with_reward_of(
 
 
 def why_rewards_differ(one: TaskSpec, other: TaskSpec) -> str:
-    """The reason in words; it names files of functions that have changed."""
+    """Return the reason in words. It names files of functions that have changed."""
     rewards = [suite.reward for suite in (one, other) if suite.reward]
     files = [[text.partition(":")[0] for _, _, text in named_in(reward)] for reward in rewards]
     changed = [
@@ -361,7 +362,7 @@ _SAY_NOTHING = {
     "task": {"description", "source", "splits"},
     "sandbox": {"workers"},
 }
-"""Keys of a recipe that change no episode; a suite counts by its rows."""
+"""Keys of a recipe that change no episode. A suite counts by its rows."""
 
 _FOLDERS = (ADAPTER_CONFIG, "config.json", EPISODES)
 """Files by which a folder is known as an adapter, a model or a recorded run."""

@@ -22,7 +22,7 @@ from collab.runtime.summary import by_agent
 from collab.stats import mean
 
 Best = Mapping[str, Callable[[Score], float | None]]
-"""Values of a score by name; the best of several tries counts."""
+"""Values of a score by name. The best of several tries counts."""
 
 Values = dict[str, dict[str, float]]
 """Values by metric, then by task."""
@@ -31,7 +31,8 @@ Values = dict[str, dict[str, float]]
 def task_values(
     groups: Mapping[str, Sequence[Episode]], ks: Sequence[int], reward: RewardSpec | None = None
 ) -> Values:
-    """The metrics of each task that has a finished episode; `groups` are the episodes by task.
+    """Return the metrics of each task that has a finished episode. `groups` are the episodes by
+    task.
 
     A metric for k tries needs k finished episodes. `reward` declares further values to compare by
     their best.
@@ -159,7 +160,8 @@ def difference(first: TeamResult, base: Values, other: TeamResult, values: Value
 
 
 def paired(base: Values, values: Values, most: float) -> dict[str, Estimate]:
-    """`values` less `base` by metric, paired by task; `most` is the largest return of either."""
+    """Return `values` less `base` by metric, paired by task. `most` is the largest return of
+    either."""
     metrics = {}
     for name in (name for name in values if name in base):
         shared = [task for task in values[name] if task in base[name]]
@@ -211,7 +213,7 @@ def _seconds_under_way(episodes: Iterable[Episode]) -> float:
 
 
 def estimate_of(name: str, values: Sequence[float], most: float) -> Estimate:
-    """The mean of a metric over tasks; `most` is the largest return that there could be."""
+    """Return the mean of a metric over tasks. `most` is the largest possible return."""
     return estimated(values, _most(name, most))
 
 
