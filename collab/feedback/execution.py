@@ -37,8 +37,7 @@ class Example:
 
 
 def examples_of(prompt: str, entry_point: str) -> list[Example]:
-    """Return the examples in a prompt, in order, each once; values that are not literals are
-    skipped.
+    """Return the distinct examples in a prompt, in order. Skip values that are not literals.
 
     Supported are `>>> f(1)` with the value on the next lines, and `f(1)` followed by the value
     after an arrow, an equals sign, or `returns`.
@@ -152,7 +151,7 @@ def _literal_prefix(text: str) -> str | None:
 
 
 def _literal(text: str) -> str | None:
-    """Parse `text` as a Python literal; None for a value in plain brackets, which may be a
+    """Parse `text` as a Python literal. Return None for a value in plain brackets, which may be a
     tuple."""
     text = _WORDS.get(text.strip(), text.strip())
     try:

@@ -67,7 +67,7 @@ MAX_EDIT = 500
 MAX_ARTEFACT = 20_000
 """Characters of one artefact that the expert reads."""
 MARK = 32
-"""Hexadecimal digits of the mark of data; 128 bits cannot be guessed."""
+"""Hexadecimal digits of the mark of data, enough (128 bits) to prevent guessing."""
 
 ROLE = """\
 You are an expert who advises a team of agents. You are shown their task and what each of them

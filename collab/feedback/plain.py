@@ -25,7 +25,7 @@ class Outcome:
     artefacts: Mapping[str, str]
     joint: Joint
     solved: bool | None
-    """True if all hidden tests pass; None for tasks without tests."""
+    """True if all hidden tests pass, or None for tasks without tests."""
     turn: int
     sample: int = 0
     roles: Roles = NOBODY
@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def function(self) -> str:
-        """Function that a code problem asks for; empty for a program that reads and prints, a
+        """Function that a code problem asks for, or "" for a program that reads and prints, a
         method or a class."""
         name = str(self.problem.public["entry_point"])
         return name if name.isidentifier() and name != MAIN else ""

@@ -33,7 +33,7 @@ class Source(Protocol):
     name: str
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Return feedback per agent; agents without feedback are left out."""
+        """Return feedback per agent, and omit agents without feedback."""
         ...
 
     async def aclose(self) -> None: ...
@@ -95,7 +95,7 @@ def check_sources(specs: Sequence[FeedbackSpec], problem: Problem) -> None:
 async def gather(
     sources: Sequence[Source], specs: Sequence[FeedbackSpec], outcome: Outcome
 ) -> tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]:
-    """Query all sources; return the feedback per agent in the sources' order, and the failures.
+    """Query all sources, and return the feedback per agent in the sources' order, and the failures.
 
     Raises:
         CollabError: the first failure of a required source, of its own type.
