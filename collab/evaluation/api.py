@@ -49,7 +49,8 @@ def evaluate(
 
     Args:
         teams: names, files or folders of runs, as `collab.load` takes them, or `collab.Team`.
-        task: a suite or an address, e.g. `humaneval/0-19`, several, or a list of rows; or None for the recipes' own.
+        task: a suite or an address, e.g. `humaneval/0-19`, several, a list of rows, or None for the
+            recipes' own.
         rewards: functions that replace the task's reward, e.g. `[right, (short, 0.5)]`.
         hidden: fields of the task that no agent sees; replace its own.
         reward_from: the team whose reward scores all, if their rewards differ.
