@@ -16,7 +16,7 @@ from collab.records import ToolCall
 
 
 def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
-    """Return the request's tokens as the model sees them; message text never becomes control
+    """Return the request's tokens as the model sees them. Message text never becomes control
     tokens.
 
     Raises ModelError if the request has no tokens.

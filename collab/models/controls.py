@@ -66,7 +66,7 @@ _KNOWN: WeakKeyDictionary[Any, Controls] = WeakKeyDictionary()
 
 
 def text_ids(tokenizer: Any, text: str) -> list[int]:
-    """Return the tokens of plain text; none is a control token, whatever the text spells.
+    """Return the tokens of plain text, without control tokens even if the text spells one.
 
     Raises:
         ModelError: this kind of tokenizer gives control tokens all the same.
@@ -91,8 +91,7 @@ def begins_with(tokenizer: Any) -> list[int]:
 def chat_ids(
     tokenizer: Any, messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()
 ) -> list[int]:
-    """Return the tokens of a chat and of the answer's beginning; `tools` are passed to the
-    template.
+    """Return the tokens of a chat and of the answer's beginning. The template receives `tools`.
 
     Raises:
         TemplateError: the template refuses the messages.

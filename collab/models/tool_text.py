@@ -44,7 +44,7 @@ class UnreadableCall(ValueError):
 
 
 def read_calls(text: str, tools: Collection[str] = ()) -> tuple[ToolCall, ...]:
-    """Return the calls in a response, in order; thoughts before them are ignored.
+    """Return the calls in a response, in order, and ignore thoughts before them.
 
     Args:
         tools: names of the agent's tools; a bare object is a call of one of these.

@@ -82,7 +82,7 @@ class LoadedModel:
     """A causal language model in memory, with its tokenizer."""
 
     module: Any
-    """The causal language model; a PeftModel around it once there is an adapter."""
+    """The causal language model, within a PeftModel once there is an adapter."""
     tokenizer: Any
     device: torch.device
     context: int
@@ -180,7 +180,7 @@ def _stop_ids(module: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def _pad_id(tokenizer: Any) -> int:
-    """Return a padding token; any token will do, since padding is masked."""
+    """Return a padding token. Any token will do, because padding is masked."""
     pad = tokenizer.pad_token_id
     return int(tokenizer.eos_token_id or 0) if pad is None else int(pad)
 

@@ -1,4 +1,4 @@
-"""LoRA adapters in one base model, by PEFT; a batch may use several."""
+"""LoRA adapters in one base model, by PEFT. A batch may use several of them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Adapters:
             ) from error
 
     def _insert(self, name: str, folder: Path) -> None:
-        """Load `folder` in addition to the other adapters; every tensor must find its target."""
+        """Load `folder` in addition to the other adapters. Every tensor must find its target."""
         from peft import PeftConfig, get_peft_model
 
         from collab.models.weights import quiet_transformers

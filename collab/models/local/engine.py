@@ -43,7 +43,11 @@ class TransformersEngine:
     def __init__(
         self, spec: TransformersModel, *, progress: store.StoreProgress = store.quiet
     ) -> None:
-        """Raises UnknownName or ModelUnavailable for a bad name; downloads nothing yet."""
+        """Check the name without downloading anything.
+
+        Raises:
+            UnknownName, ModelUnavailable: the name is invalid.
+        """
         store.check_name(spec.name, spec.revision)
         self.spec = spec
         self.name = spec.name
@@ -56,13 +60,13 @@ class TransformersEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Capabilities of the engine; its context is known once the model is loaded."""
+        """Capabilities of the engine. Its context is known once the model is loaded."""
         context = self._loaded.context if self._loaded else None
         return Capabilities(tokens=True, seeds=True, adapters=True, continues=True, context=context)
 
     @property
     def module(self) -> Any:
-        """The language model; loads it if necessary."""
+        """The language model, loaded if necessary."""
         return self.load().module
 
     @module.setter
@@ -71,11 +75,11 @@ class TransformersEngine:
 
     @property
     def tokenizer(self) -> Any:
-        """The model's tokenizer; loads the model if necessary."""
+        """The model's tokenizer. This loads the model if necessary."""
         return self.load().tokenizer
 
     def load(self) -> LoadedModel:
-        """Download and load the model, once; blocks until done.
+        """Download and load the model once, and block until done.
 
         Raises ModelUnavailable for a model that cannot be downloaded or loaded, ModelTimeout for a
         stalled download, ModelError for one that does not fit into memory.
@@ -111,7 +115,7 @@ class TransformersEngine:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` in one batch; cancellation takes effect before the next layer."""
+        """Answer `requests` in one batch. Cancellation takes effect before the next layer."""
         actions: dict[int, Action] = {}
         await self.answer_each(requests, actions.__setitem__, progress)
         return [actions[index] for index in range(len(requests))]
@@ -119,7 +123,7 @@ class TransformersEngine:
     async def answer_each(
         self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
     ) -> None:
-        """Generate as `generate` does, but pass each action to `answered` when its row ends."""
+        """Generate like `generate`, but pass each action to `answered` when its row ends."""
         loop = asyncio.get_running_loop()
         cancelled = Event()
 
@@ -175,7 +179,7 @@ class TransformersEngine:
         generation.answer(requests, answered, started)
 
     async def aclose(self) -> None:
-        """Release the memory; calls that have not begun raise ModelUnavailable."""
+        """Release the memory. Calls that have not begun raise ModelUnavailable."""
         self._is_closed = True
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
         self._loaded = self._adapters = None

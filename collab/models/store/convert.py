@@ -98,7 +98,7 @@ def _write_weights(reader: Any, gguf: Path, model: Any, file: Path) -> None:
 
 
 def _header(parameters: dict[str, Any]) -> bytes:
-    """The header of a safetensors file: the position of each tensor."""
+    """Return the header of a safetensors file: the position of each tensor."""
     entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, parameter in parameters.items():

@@ -58,7 +58,7 @@ def _install(model: AliasedModel, progress: StoreProgress) -> None:
 
 @contextmanager
 def _locked(model: AliasedModel, progress: StoreProgress) -> Iterator[None]:
-    """Hold the model's lock; the system releases the lock of a killed process."""
+    """Hold the model's lock. The system releases the lock of a killed process."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(model.folder.parent / f"{model.alias}.lock")
@@ -88,7 +88,7 @@ def _check_room(model: AliasedModel) -> None:
 
 
 def _fetch(model: AliasedModel, progress: StoreProgress) -> Path:
-    """Return the model's GGUF file, checked; existing parts are not downloaded again."""
+    """Return the model's GGUF file, checked, without downloading existing parts again."""
     gguf = model.scratch / "model.gguf"
     if not gguf.exists() or gguf.stat().st_size < model.size:
         _download(

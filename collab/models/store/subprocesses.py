@@ -22,7 +22,8 @@ def run_watched(
     idle_seconds: float,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run `command` to its end, calling `tick` repeatedly; an exception in it ends the command.
+    """Run `command` to its end, and call `tick` repeatedly. An exception in `tick` ends the
+    command.
 
     The command's standard input is an empty pipe that breaks when this process dies. `tick` returns
     a number that grows as the program progresses. Raises ModelTimeout if it does not grow for

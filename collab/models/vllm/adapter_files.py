@@ -39,7 +39,11 @@ def is_adapter(folder: Path) -> bool:
 
 
 def served_rank(rank: int) -> int:
-    """Return vLLM's reserved rank for an adapter of `rank`; raises RecipeError beyond the last."""
+    """Return vLLM's reserved rank for an adapter of `rank`.
+
+    Raises:
+        RecipeError: `rank` is above the last reserved rank.
+    """
     fitting = [size for size in RANKS if size >= rank]
     if not fitting:
         raise RecipeError(

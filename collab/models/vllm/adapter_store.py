@@ -34,7 +34,7 @@ class Version:
     """One state of an adapter."""
 
     name: str
-    """Unique name of the version, e.g. `aux@12-3f9a2c`; no other version of any process has it."""
+    """Unique name of the version among all processes, e.g. `aux@12-3f9a2c`."""
     number: int
     """Number of the version, counted over all adapters in a store, from 1."""
     folder: Path
@@ -42,7 +42,7 @@ class Version:
 
 
 class AdapterStore:
-    """Holds the adapter versions that engines may use; deleted when the store is closed.
+    """Holds the adapter versions that engines may use, and deletes them when it is closed.
 
     Without a `parent` they are kept in memory if the system allows it.
     """

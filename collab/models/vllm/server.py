@@ -49,7 +49,7 @@ class ServerConnection:
         *,
         accept: tuple[int, ...] = (),
     ) -> Response:
-        """Get `path`, or post `body` to it; the statuses in `accept` are answers too."""
+        """Get `path`, or post `body` to it. The statuses in `accept` are answers too."""
         method = "GET" if body is None else "POST"
         async with self._reached():
             response = await self._client.request(method, self.url + path, json=body)
@@ -59,7 +59,7 @@ class ServerConnection:
 
     @asynccontextmanager
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Response]:
-        """Post `body`; the answer arrives piece by piece, and its status is not checked."""
+        """Post `body`. The answer arrives piece by piece, and its status is not checked."""
         async with (
             self._reached(),
             self._client.stream("POST", self.url + path, json=body) as response,
@@ -151,13 +151,12 @@ ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeEr
 
 
 class Server:
-    """A vLLM server; call `meet` before its first request. `in_flight` counts requests."""
+    """A vLLM server. Call `meet` before its first request. `in_flight` counts requests."""
 
     def __init__(
         self, url: str, client: AsyncClient, seconds: float, key: str, lag: float = 0.0
     ) -> None:
-        """Wrap a connection; `lag` is how many seconds an adapter on a disk may stay invisible to
-        the server."""
+        """Wrap a connection. A server may not see an adapter on a disk for `lag` seconds."""
         self.url = url
         self._lag = lag
         self.in_flight = 0
@@ -196,7 +195,7 @@ class Server:
             self.in_flight -= 1
 
     async def load_page(self) -> str:
-        """Return the server's load in Prometheus's text format; empty if it publishes none."""
+        """Return the server's load in Prometheus's text format, or "" if it publishes none."""
         async with self._http.bounded(PROBE_SECONDS):
             response = await self._http.ask("/metrics", accept=(401, 403, 404))
         return response.text if response.is_success else ""

@@ -1,4 +1,4 @@
-"""The extension of vLLM's workers; it runs in their processes."""
+"""The extension of vLLM's workers, which runs in their processes."""
 
 from __future__ import annotations
 
