@@ -47,7 +47,7 @@ class Spec(BaseModel):
 
     @classmethod
     def _sections(cls) -> dict[str, type[Spec]]:
-        """Sections below this part whose keys users often write here by mistake, by section
+        """Return sections below this part whose keys users often write here by mistake, by section
         name."""
         return {}
 
