@@ -30,8 +30,7 @@ class Verdicts:
         self._waiting = _Stopwatch()
 
     async def on(self, key: Hashable, trial: MakeTrial) -> Verdict:
-        """Return the verdict of a trial, requested once per `key`; may be awaited in any event
-        loop."""
+        """Return the verdict of a trial, requested once per `key`. Any event loop may await it."""
         work = self._once(key, trial)
         if asyncio.get_running_loop() is self._loop:
             return await work
@@ -39,7 +38,7 @@ class Verdicts:
         return await asyncio.wrap_future(elsewhere)
 
     def known(self, key: Hashable) -> Verdict | None:
-        """Return the verdict of an earlier `on` call for `key`; None before that."""
+        """Return the verdict of an earlier `on` call for `key`, or None before that."""
         task = self._tasks.get(key)
         return task.result() if task is not None and task.done() else None
 
@@ -104,9 +103,9 @@ class Part:
     applies: bool = True
     """False if the part does not apply here. It then does not count towards the maximum either."""
     passes: bool | None = None
-    """True if scoring continues after this gate; None: if the value is above 0."""
+    """True if scoring continues after this gate. None: if the value is above 0."""
     solved: bool | None = None
-    """True if the task is solved; None: a part marked `solves` counts a value of 1 as solved."""
+    """True if the task is solved. None: a part marked `solves` counts a value of 1 as solved."""
 
 
 class RewardContext:
@@ -122,8 +121,8 @@ class RewardContext:
         trial_of: TrialOf,
         roles: Roles | None = None,
     ) -> None:
-        """Without `roles`, every agent contributes, and `main` or the last agent has the entry
-        role."""
+        """Make the context. Without `roles`, every agent contributes, and `main` or the last agent
+        has the entry role."""
         self.problem = problem
         self.roles = roles or roles_of(tuple(artefacts))
         self.artefacts = dict(artefacts)
@@ -145,7 +144,7 @@ class RewardContext:
         return {agent: self.artefacts[agent] for agent in self.agents}
 
     def field(self, name: str) -> str:
-        """A field of the problem, public or hidden, as text.
+        """Return a field of the problem, public or hidden, as text.
 
         Raises:
             RewardError: the problem has no such field.
@@ -191,5 +190,5 @@ class RewardContext:
         return await self.verdicts.on((text, treatment, run, subject), trial)
 
     def known_verdict(self) -> Verdict | None:
-        """Return the verdict on the joint artefact if a part has requested it; else None."""
+        """Return the verdict on the joint artefact if a part has requested it, or else None."""
         return self.verdicts.known((self.joint.text, None, 0, None))

@@ -19,7 +19,7 @@ def length(
     maximum: int = 256,
     margin: int = 0,
 ) -> tuple[float, str]:
-    """The artefact is between `minimum` and `maximum` units long; a word has a letter or a digit.
+    """The artefact is between `minimum` and `maximum` units long. A word has a letter or a digit.
 
     Args:
         agent: the agent whose artefact is scored; "" for the joint artefact.

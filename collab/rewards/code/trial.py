@@ -58,8 +58,9 @@ class Subject:
 def trial_of(
     context: RewardContext, program: str, treatment: Treatment | None, subject: Hashable
 ) -> Trial:
-    """Make the trial of a program against the hidden test of a `Subject`; None means the problem's
-    own.
+    """Make the trial of a program against the hidden test of a `Subject`.
+
+    The default subject is the problem's own function and test.
 
     Raises:
         RewardError: the problem lacks a field that `subject` names.

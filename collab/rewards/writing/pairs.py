@@ -92,7 +92,7 @@ def _pattern(category: str) -> re.Pattern[str]:
 
 
 REPEATS = 4
-"""Most occurrences per word in a text, on average; English prose of 256 words has two."""
+"""Most occurrences per word in a text, on average. English prose of 256 words has two."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
@@ -178,7 +178,7 @@ def transitions(
 
 
 def shared_words(context: RewardContext, enough: float) -> Part:
-    """The Jaccard similarity of the texts' content words; full value from `enough` on."""
+    """The Jaccard similarity of the texts' content words, with full value from `enough` on."""
     pair = _pair(context)
     similarity = jaccard(pair.first, pair.second)
     reason = f"{similarity:.3f} of the content words are in both; wanted {enough:g}"
@@ -200,7 +200,7 @@ def faithfulness(context: RewardContext, source: str = "prompt") -> Part:
 
 @dataclass(frozen=True)
 class _Ramp:
-    """A ramp: 1 between the best values, down to 0 at the outer ones; None leaves a side open."""
+    """A ramp: 1 between the best values, down to 0 at the outer ones. None leaves a side open."""
 
     least: float
     best_from: float
