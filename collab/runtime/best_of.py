@@ -52,8 +52,8 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
 async def best_of(
     recipe: Recipe, problems: Sequence[Problem], episodes: Sequence[Episode]
 ) -> list[BestOf]:
-    """Return the best combination for each problem with an episode without a failure; no model is
-    asked.
+    """Return the best combination for each problem with at least one episode without a failure. No
+    model is asked.
 
     Among equal combinations, one that was played wins, or else the first.
     """

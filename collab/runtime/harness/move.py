@@ -45,7 +45,7 @@ class Move:
         ask: Generate,
         tools: Mapping[str, Tool] | None = None,
     ) -> None:
-        """Start a move; `history` precedes it, `observed` begins it."""
+        """Start a move. `history` precedes it, and `observed` begins it."""
         self.agent = agent
         self.tools: Mapping[str, Tool] = tools or {}
         """Tools that the agent may call, by name."""
@@ -68,7 +68,7 @@ class Move:
         return before_calls(action.text) if is_call else action.text
 
     def unreadable(self, action: Action) -> str:
-        """Describe the fault in a tool call of the response; empty if there is none."""
+        """Describe the fault in a tool call of the response, or return "" if there is none."""
         if self.tools and not action.tool_calls:
             try:
                 read_calls(action.text, self.tools)
