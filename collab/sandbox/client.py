@@ -40,7 +40,7 @@ def bare_environment() -> dict[str, str]:
 
 
 class JailClient:
-    """A running supervisor. Calls block; use it from one thread at a time, except for `end`."""
+    """A running supervisor. Calls block, so use it from one thread at a time, except for `end`."""
 
     def __init__(self, isolation: str) -> None:
         try:
@@ -83,7 +83,7 @@ class JailClient:
         return answer
 
     def stop(self) -> None:
-        """Ask the supervisor to end itself and all its processes; `end` waits for it."""
+        """Ask the supervisor to end itself and all its processes. `end` waits for it."""
         with suppress(ProcessLookupError):
             self._process.terminate()
 

@@ -24,7 +24,8 @@ Result = dict[str, Any]
 
 
 class Executor:
-    """Runs at most `workers` jobs at the same time, each in its own process; 0: one per processor.
+    """Runs at most `workers` jobs at the same time, each in its own process. Default: one per
+    processor.
 
     It may serve several event loops in turn, and restarts after `close`.
     """
@@ -56,7 +57,7 @@ class Executor:
         return ending.result()
 
     def close(self) -> None:
-        """End every process; running jobs raise SandboxError."""
+        """End every process. Running jobs raise SandboxError."""
         with self._lock:
             threads, self._threads = self._threads, None
             supervisors = [*self._idle, *self._busy]
@@ -143,7 +144,7 @@ class _Work:
 
 
 async def _ended(waiting: Future[Result], ending: asyncio.Future[Result]) -> None:
-    """Wait for the thread of a cancelled job, which ends as soon as its supervisor does."""
+    """Wait for the thread of a canceled job, which ends together with its supervisor."""
     if not waiting.cancel():
         await asyncio.wait([ending])
         if not ending.cancelled():
@@ -194,7 +195,7 @@ class Sandbox:
         return self._verdict(await self._own_executor().run(self._job(trial)))
 
     def close(self) -> None:
-        """End every process of the sandbox; running trials raise SandboxError."""
+        """End every process of the sandbox. Running trials raise SandboxError."""
         self._own_executor().close()
 
     async def aclose(self) -> None:

@@ -50,7 +50,7 @@ class Treatment(Record):
     values: Values
     seed: int = 0
     lines: tuple[int, int] | None = None
-    """First and last line, from 1, of the function's definition; None: anywhere.
+    """First and last line, from 1, of the function's definition, or None for any place.
 
     Another function of the same name keeps its own values.
     """
@@ -89,7 +89,7 @@ class Check(Record):
     got: str | None = None
     error: str | None = None
     answer: str | None = None
-    """Digest of the program's answers for this check; None without an answer."""
+    """Digest of the program's answers for this check, or None if there is no answer."""
 
 
 class Verdict(Record):

@@ -25,9 +25,9 @@ LONGEST_RANGE = 1_000_000
 LONGEST_INT = 1 << 17
 """Largest integer in bits, some 39,000 digits. A test may raise a value to a power, or print it."""
 LARGEST_DECIMAL = 10_000
-"""Most digits of a decimal number, before and after its point; adding two takes so many."""
+"""Most digits of a decimal number, before and after its point. Adding two numbers takes so many."""
 MOST_COLLIDING = 64
-"""Most items of one set or dict that share a hash; honest values (-1 and -2, powers of 2) rarely
+"""Most items of one set or dict that share a hash. Honest values (-1 and -2, powers of 2) rarely
 do."""
 TYPES: dict[str, type] = {
     kind.__name__: kind
@@ -38,7 +38,7 @@ DICTS: tuple[type, ...] = (dict, Counter, OrderedDict, defaultdict)
 
 
 class Foreign(Exception):
-    """A value of a type that is not transferred; its argument is the type's name."""
+    """A value of a type that is not transferred. Its argument is the type's name."""
 
 
 class TooDeep(Exception):
@@ -69,7 +69,12 @@ def encode(value: object, depth: int) -> Any:
 
 
 def decode(tree: Any, depth: int, *, bounded: bool = True) -> Any:
-    """Decode a tree to exact built-in types. Raises Undecodable; if bounded, OverLimit."""
+    """Decode a tree to exact built-in types.
+
+    Raises:
+        Undecodable: the tree is not a valid encoding.
+        OverLimit: the value exceeds the bounds, if there are any.
+    """
     return _Decoder(bounded).value(tree, depth)
 
 

@@ -24,7 +24,7 @@ LINUX = sys.platform == "linux"
 
 
 class Jail:
-    """Processes behind the layers of `names`; without any, the jail is unsafe.
+    """Processes behind the layers of `names`. Without any layer, the jail is unsafe.
 
     Those in `shared`, which belong together, are applied by `enter`, for all processes at once.
     """
@@ -88,7 +88,7 @@ class Jail:
             os._exit(0)
 
     def end(self, pid: int) -> int:
-        """Kill the process and all its children; returns its wait status."""
+        """Kill the process and all its children, and return its wait status."""
         if not self._namespaces:
             _kill_group(pid)
         os.kill(pid, signal.SIGKILL)

@@ -167,7 +167,7 @@ class _Values:
         self._last: bool | None = None
 
     def begin(self) -> None:
-        """Begin an answer; memory freed since the program was loaded is allocated again."""
+        """Begin an answer, and allocate again the memory freed since the program was loaded."""
         if self._moves:
             self._ballast += _ballast()
             self._moves = False

@@ -46,7 +46,7 @@ def warm_up() -> None:
 
 
 def run_trial() -> dict[str, Any]:
-    """Run one trial; returns its verdict."""
+    """Run one trial and return its verdict."""
     result = TrialResult()
     calls, answers, reports = os.pipe(), os.pipe(), os.pipe()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 HEADER = struct.Struct(">I")
 _READ_BYTES = 1 << 13
-"""Bytes requested at once; most frames arrive with a single call."""
+"""Bytes requested at once. Most frames arrive with a single call."""
 _MOST_READ_BYTES = 1 << 20
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 

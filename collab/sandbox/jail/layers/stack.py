@@ -61,7 +61,7 @@ class Setting:
     mapped: int
     """Bytes of address space that the interpreter itself has mapped."""
     writable: bool = True
-    """True if there is a private folder to write to; else there is no file at all."""
+    """True if there is a private folder to write to. Otherwise, there is no file at all."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Layer:
     needs: frozenset[str] = frozenset()
     """Layers without which this one cannot be applied."""
     prepare: Callable[[], object] = lambda: None
-    """Prepares the state that all processes share; it is kept for later forks."""
+    """Prepares the state that all processes share, and keeps it for later forks."""
 
 
 def _nothing(_: Setting) -> None:
@@ -81,7 +81,7 @@ def _nothing(_: Setting) -> None:
 
 
 def drop_uid() -> None:
-    """Become an unprivileged user permanently if root; an ordinary user already is one."""
+    """Become an unprivileged user permanently if root. An ordinary user already is unprivileged."""
     if os.getuid() != 0 or _root_in_name_only():
         return
     os.setgroups([])
@@ -237,7 +237,7 @@ def seal(setting: Setting) -> None:
 
 @contextmanager
 def granted(name: str) -> Iterator[None]:
-    """While entered, turn the system's refusal into LayerUnavailable."""
+    """Context manager that turns the system's refusal into LayerUnavailable."""
     try:
         yield
     except (OSError, ValueError) as error:
