@@ -110,7 +110,7 @@ DONE = "data: [DONE]\n\n"
 
 
 def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
-    """Format one event; line breaks in it are escaped, including Unicode's."""
+    """Format one event, with line breaks in it escaped, including Unicode's."""
     name = f"event: {kind}\n" if kind else ""
     return f"{name}data: {json.dumps(data, separators=(',', ':'))}\n\n"
 
@@ -161,7 +161,7 @@ class Trimmed:
         self.sent = ""
 
     def add(self, text: str) -> str:
-        """Return the text to send now; trailing white space waits until more text follows."""
+        """Return the text to send now. Trailing white space waits until more text follows."""
         whole = self._kept + text
         if not self.sent:
             whole = whole.lstrip()
@@ -175,12 +175,13 @@ class Trimmed:
         return "" if self.differs(whole) else whole[len(self.sent) :]
 
     def differs(self, whole: str) -> bool:
-        """True if the sent text is not the beginning of the whole, so that nothing can follow."""
+        """Return True if the sent text is not the beginning of the whole, so that nothing can
+        follow."""
         return not whole.startswith(self.sent)
 
 
 class TeamReply:
-    """Parts that `ChatReply` and `ResponseReply` share; a stream is texts of server-sent events.
+    """Parts that `ChatReply` and `ResponseReply` share. A stream is texts of server-sent events.
 
     `all_of_it` adds the object `collab` with each agent's response.
     """
@@ -198,7 +199,7 @@ class TeamReply:
             self._warnings.append(_warned(words.agent))
 
     def _rest(self, episode: Episode) -> str:
-        """Return the unsent part of the joint answer; warns once if the sent text differs."""
+        """Return the unsent part of the joint answer, and warn once if the sent text differs."""
         joint = episode.turns[-1].joint
         if self._answer.differs(joint) and not self._warnings:
             self._warnings.append(_warned("the answer"))
