@@ -39,7 +39,7 @@ def adapted(form: Component) -> Callable[[str, Row], Row]:
 
     Raises:
         RecipeError: there is no such format, or it does not take these options. The returned
-            function raises TaskError for a malformed row, and Unfit for one that cannot be run
+            function raises TaskError for a malformed row, and Unfit for a row that cannot be run
             here.
     """
     function = bind("format", form.use, form.options, BUILT_IN, "row")

@@ -27,7 +27,7 @@ def split_sum(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[s
 
 
 def _level(one: int, other: int) -> int:
-    """Return the level of a sum; 0 to skip it: numbers below 10, or two round ones."""
+    """Return the level of a sum, or 0 to skip numbers below 10 and pairs of round numbers."""
     small, large = sorted((one, other))
     if small < 10:
         return 1 if large >= 10 and large % 10 == 0 else 0
