@@ -26,7 +26,7 @@ class Tool:
     run: Callable[[Mapping[str, Any]], Awaitable[str]]
 
     async def answer(self, arguments: Mapping[str, Any], *, seconds: float) -> str:
-        """Call the tool within `seconds`; its errors are answers too.
+        """Call the tool within `seconds`. Its errors are answers too.
 
         Raises:
             CollabError: an internal failure, such as an unavailable sandbox.
