@@ -1,4 +1,5 @@
-"""Checks that several rules share: one reward, no opponents; and of the weights they give."""
+"""Checks that several rules share: that there is one reward and no opponents, and that weights are
+valid."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 INITIAL_STD = 0.02
-"""Standard deviation of the initial weights; biases begin at 0."""
+"""Standard deviation of the initial weights. Biases begin at 0."""
 
 
 class Head:
@@ -44,13 +44,13 @@ class Head:
         return values
 
     def fit(self, features: Tensor, targets: Sequence[float], steps: int = 1) -> float:
-        """Take steps towards the targets by squared error; returns the error before the first
+        """Take steps towards the targets by squared error, and return the error before the first
         step."""
         wanted = torch.tensor(targets, dtype=torch.float32)
         return self.descend(lambda: functional.mse_loss(self(features), wanted), steps)
 
     def descend(self, loss: Callable[[], Tensor], steps: int = 1) -> float:
-        """Take steps down `loss`, a scalar; returns its first value."""
+        """Take steps down `loss`, a scalar, and return its first value."""
         return descend([self.optimiser], loss, steps)
 
     def state(self) -> dict[str, Any]:
@@ -59,7 +59,11 @@ class Head:
         return copy.deepcopy(parts)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from an earlier `state`; raises RuntimeError if the shapes differ."""
+        """Continue from an earlier `state`.
+
+        Raises:
+            RuntimeError: the shapes differ.
+        """
         self.network.load_state_dict(state["network"])
         self.optimiser.load_state_dict(state["optimiser"])
 
@@ -77,7 +81,7 @@ def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
 
 
 def descend(optimisers: Sequence[Optimizer], loss: Callable[[], Tensor], steps: int = 1) -> float:
-    """Take steps down `loss`, a scalar, with several optimisers; returns its first value."""
+    """Take steps down `loss`, a scalar, with several optimizers, and return its first value."""
     first = 0.0
     for step in range(steps):
         for optimiser in optimisers:

@@ -75,7 +75,7 @@ class JointActions:
         ]
 
     async def _score(self, artefacts: Mapping[str, str]) -> Score | None:
-        """Return the score of these artefacts, computed once; None if scoring failed."""
+        """Return the score of these artefacts, computed once, or None if scoring failed."""
         key = tuple(artefacts.items())
         if key not in self._scores:
             self._scores[key] = asyncio.ensure_future(self._ask(artefacts))

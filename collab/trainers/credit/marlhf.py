@@ -93,7 +93,8 @@ def joint_text(group: Group, answers: Mapping[str, str]) -> str:
 
 
 class MARLHF(Algorithm):
-    """A_i = leave-one-out of rho(task, joint answer), which is learned from pairs.
+    """Credit by a learned reward: A_i = leave-one-out of rho(task, joint answer), learned from
+    pairs.
 
     Christiano et al., arXiv 1706.03741, for a team, as CoMLRL's MARLHF, with new samples each step.
     rho is a head on the base model of the first agent, adapters off. It learns from pairs of a

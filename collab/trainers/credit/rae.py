@@ -18,7 +18,9 @@ Seat = tuple[str, str, int]
 
 
 class Rae(Algorithm):
-    """A_t^(g) = R_i,t^(g) - b_i,t, then b_i,t <- decay b_i,t + (1 - decay) R_i,t^(g).
+    """Credit by a moving average: A_t^(g) = R_i,t^(g) - b_i,t.
+
+    Then b_i,t <- decay b_i,t + (1 - decay) R_i,t^(g).
 
     Role-conditioned advantage estimation, SPIRAL (Liu et al., arXiv 2506.24119): an average per
     game and role, here also per turn, because returns of later turns are smaller. The baseline is

@@ -19,7 +19,9 @@ Potential = Mapping[str, float]
 
 
 class Shaped(Algorithm):
-    """A_t = the weight of another rule, for the rewards r_t + gamma Phi(h_t+1) - Phi(h_t).
+    """Credit with process rewards: A_t = the weight of another rule, for shaped rewards.
+
+    The shaped rewards are r_t + gamma Phi(h_t+1) - Phi(h_t).
 
     Potential-based shaping (Ng, Harada and Russell 1999). Phi is 0 before the first turn and after
     the last one. An agent that revises is therefore rewarded for its improvement, not for its
@@ -81,7 +83,7 @@ class Shaped(Algorithm):
 
 
 def shaped(group: Group, weight: float = 1.0) -> Group:
-    """Return the group with shaped rewards; returns lose the potential of the history before
+    """Return the group with shaped rewards. Returns lose the potential of the history before
     them."""
     after = {node: _potential(group, node, weight) for node in group.rewards}
     before = {child: after[node] for node, nodes in group.children.items() for child in nodes}

@@ -40,8 +40,7 @@ class TorchLearner:
         seed: int = 0,
         ranks: Ranks = ALONE,
     ) -> None:
-        """Make the optimisers; `seed` is the run's, from which a random order of updates is
-        drawn."""
+        """Make the optimizers. `seed` is the run's, and gives the random order of updates."""
         self.policies, self.spec, self.total_steps = policies, spec, total_steps
         self._seed, self._ranks = seed, ranks
         self.optimisers = {
@@ -112,7 +111,7 @@ class TorchLearner:
     def _learn_or_skip(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
     ) -> None:
-        """Learn; if a loss or gradient is not finite, restore the policy."""
+        """Learn, and restore the policy if a loss or gradient is not finite."""
         try:
             self._learn(policy, samples, update, cancelled)
         except NotFinite as error:

@@ -15,7 +15,7 @@ from collab.trainers.learner.transfer import tensor_on
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of some responses, concatenated; each field is [tokens]."""
+    """The tokens of some responses, concatenated, with fields of shape [tokens]."""
 
     logprobs: Tensor
     """Policy's log pi, with gradient."""
@@ -40,7 +40,7 @@ class Tokens:
 
 
 Gain = tuple[Tensor, Tensor]
-"""Each token's part of the objective, and whether its gradient was clipped; both [tokens]."""
+"""Each token's part of the objective, and whether its gradient was clipped, both [tokens]."""
 
 
 def reinforce(tokens: Tokens, _: TrainerSpec) -> Gain:
@@ -101,7 +101,7 @@ OBJECTIVES: Mapping[str, Callable[[Tokens, TrainerSpec], Gain]] = {
 
 @dataclass(frozen=True)
 class Correction:
-    """The factor of each token's loss; each field is [tokens]."""
+    """The factor of each token's loss, with fields of shape [tokens]."""
 
     factor: Tensor
     ratio: Tensor
@@ -137,7 +137,7 @@ def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> Correction
 
 @dataclass(frozen=True)
 class TokenLoss:
-    """The loss of some tokens and its statistics; each [tokens], without gradient."""
+    """The loss of some tokens and its statistics, each [tokens], without gradient."""
 
     total: Tensor
     """Loss, a scalar that carries the gradient."""

@@ -12,7 +12,7 @@ from torch import Tensor
 def tensor_on(
     values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """The tensor of `values`, nested sequences of numbers, on `device`."""
+    """Return the tensor of `values`, nested sequences of numbers, on `device`."""
     return to_device(torch.tensor(values, dtype=dtype), device)
 
 

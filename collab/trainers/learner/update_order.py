@@ -64,7 +64,7 @@ class CompoundRatios:
         self._logs: dict[Joint, float] = {}
 
     def weighed(self, samples: Sequence[Sample]) -> list[Sample]:
-        """Return the samples with M A instead of A; unchanged if no policy was updated earlier."""
+        """Return the samples with M A instead of A, unchanged if no policy was updated earlier."""
         if not self._logs:
             return list(samples)
         return [_times(sample, self._of(sample)) for sample in samples]

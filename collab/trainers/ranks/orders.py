@@ -107,7 +107,11 @@ class LeadingLearner(TorchLearner):
     _ranks: TorchRanks
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
-        """Learn on every rank; raises the failure of any rank."""
+        """Learn on every rank.
+
+        Raises:
+            TrainingError, OutOfMemory, StepCancelled: a rank cannot finish the step.
+        """
         order = self._ranks.hand_over(Learn(samples, step))
         return learn_together(super().learn, self.policies, self._ranks, order, cancelled)
 
@@ -127,7 +131,7 @@ TakeStep = Callable[[Sequence[Sample], int, Event], Update]
 def learn_together(
     learn: TakeStep, policies: Policies, ranks: TorchRanks, order: Learn, cancelled: Event
 ) -> Update:
-    """Take a step, as every rank does; a failure on one rank is raised on all.
+    """Take a step together with every other rank. A failure on one rank is raised on all.
 
     A failure between two agreements is reported at the next one.
     """

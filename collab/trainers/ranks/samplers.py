@@ -18,7 +18,7 @@ from collab.trainers.ranks.group import TorchRanks
 
 
 def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRanks) -> Recipe:
-    """Return the recipe with a server on each rank for its vLLM models; called by every rank.
+    """Return the recipe with a server on each rank for its vLLM models. Every rank calls this.
 
     The servers are stopped when `ranks` are closed. Their output is in `logs/` of `folder`.
 

@@ -184,7 +184,7 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
-    """Play every phase without models; returns the dry run of the phase with the most turns.
+    """Play every phase without models, and return the dry run of the phase with the most turns.
 
     Raises:
         RecipeError: from `dry_run`.

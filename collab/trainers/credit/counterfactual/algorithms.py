@@ -21,8 +21,9 @@ FEW = 3
 
 
 class Cross(Counterfactual):
-    """A_i^(g) = Q_i^g - mean over g' != g of Q_i^g', with Q_i^g the mean over teammates' samples h
-    of R(y_i^g, y_-i^h). Ours.
+    """Credit by the mean over teammates' samples: A_i^(g) = Q_i^g - mean over g' != g of Q_i^g'.
+
+    Q_i^g is the mean over teammates' samples h of R(y_i^g, y_-i^h). The rule is ours.
 
     A response's credit is its mean reward with any of the teammates' samples. This removes the
     noise of the teammates' samples, which MAGRPO passes on to every agent. The gradient is
@@ -48,7 +49,7 @@ class Cross(Counterfactual):
 
 
 class Coma(Counterfactual):
-    """A_i^(g) = R(y^g) - mean over g' != g of R(y_i^g', y_-i^g).
+    """Credit by COMA's baseline: A_i^(g) = R(y^g) - mean over g' != g of R(y_i^g', y_-i^g).
 
     Foerster et al., arXiv 1705.08926. The expectation over the agent's own actions is taken over
     its other samples, and the judge scores them instead of a critic. It is unbiased if no answer of
@@ -70,7 +71,8 @@ class Coma(Counterfactual):
 
 
 class Shapley(Counterfactual):
-    """A_i^(g) = phi_i(y^g) minus the mean of phi_i over the agent's other responses in its place.
+    """Credit by Shapley values: A_i^(g) = phi_i(y^g) minus the mean of phi_i over the agent's other
+    responses in its place.
 
     phi_i is the Shapley value (1953) of agent i: let the agents join one after the other, in every
     order; phi_i is the mean of what i adds to v(S) when it joins, S being those before it. v(S) is
@@ -120,7 +122,7 @@ def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
 
 
 class Removal(Counterfactual):
-    """A_i^(g) = R(y^g) - R(y^g without i's answer), the difference reward.
+    """Credit by the difference reward: A_i^(g) = R(y^g) - R(y^g without i's answer).
 
     Wolpert and Tumer 2001. It is unbiased if no answer of the turn depends on the agent's; other
     agents get leave-one-out. It is mainly a diagnosis: `credit/AGENT/contribution` is its mean and
@@ -170,7 +172,8 @@ class Removal(Counterfactual):
         return now + leave_one_out(later), float(np.nanstd(rewards))
 
     async def _without(self, group: Group, nodes: Sequence[Node], agent: str) -> Vector:
-        """Return the reward of each joint action with the agent's answer empty; NaN if unknown."""
+        """Return the reward of each joint action with the agent's answer empty, or NaN if
+        unknown."""
         turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
         rewards = []
         for node, turn in zip(nodes, turns, strict=True):

@@ -30,7 +30,7 @@ class Table:
     responses."""
 
     cells: Cells
-    """Rewards [G, columns]; NaN if a joint action was not scored, or could not be."""
+    """Rewards [G, columns], or NaN if a joint action was not scored, or could not be."""
     columns: tuple[int, ...]
     """Column of each sample that holds the teammates' responses of the same joint action."""
 
@@ -98,7 +98,7 @@ def row_effects(values: Cells, scored: NDArray[np.bool_]) -> tuple[Vector, NDArr
 
 
 def leave_one_out(values: Vector) -> Vector:
-    """Return each value minus the mean of the others; 0 for a single value."""
+    """Return each value minus the mean of the others, or 0 for a single value."""
     size = len(values)
     weights: Vector = (values - values.mean()) * (size / max(size - 1, 1))
     return weights
