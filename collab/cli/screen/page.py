@@ -31,14 +31,14 @@ RIGHT = ">"
 """Begin of the title of a column that is aligned to the right."""
 
 Piece = str | tuple[str, str]
-"""A text, or a text and its style; plain pages leave styles out."""
+"""A text, or a text and its style. Plain pages omit styles."""
 
 SIDE_BY_SIDE = 110
 """A terminal of this many columns shows two blocks next to each other."""
 
 
 Columns = Sequence[str]
-"""Titles of a table's columns; `>title` is aligned to the right and does not wrap."""
+"""Titles of a table's columns. `>title` is aligned to the right and does not wrap."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Block:
     title: str
     text: str
     language: str = "python"
-    """The language for highlighting; `text` for none."""
+    """The language for highlighting, or `text` for none."""
 
 
 class Page(Protocol):
@@ -64,7 +64,7 @@ class Page(Protocol):
 
 
 def open_page() -> PlainPage | TerminalPage:
-    """A terminal page if stdout is a terminal, else a plain one."""
+    """Return a terminal page if stdout is a terminal, else a plain one."""
     if not sys.stdout.isatty():
         return PlainPage(sys.stdout)
     from rich.console import Console
@@ -77,7 +77,7 @@ def open_page() -> PlainPage | TerminalPage:
 def show_components(
     kind: Kind, columns: Sequence[str], row: Callable[[Path], Sequence[Piece]], *remarks: str
 ) -> None:
-    """A row for each component of a kind, as `row` makes it from the component's file."""
+    """Show a row for each component of a kind. `row` makes it from the component's file."""
     from collab.recipe.library import components
 
     page = open_page()
@@ -94,7 +94,7 @@ def show_components(
 
 
 def plain(pieces: Sequence[Piece]) -> str:
-    """The text of the pieces, without styles."""
+    """Return the text of the pieces, without styles."""
     return clean("".join(piece if isinstance(piece, str) else piece[0] for piece in pieces))
 
 
@@ -131,7 +131,7 @@ class TerminalPage:
         console.push_render_hook(cast("RenderHook", CleanHook()))
 
     def live(self, render: Callable[[], RenderableType], **options: Any) -> Live:
-        """A part below the page that `render` draws again and again, not yet started."""
+        """Return a part below the page that `render` draws again and again, not yet started."""
         from rich.live import Live
 
         return Live(console=self.console, get_renderable=lambda: Cleaned(render()), **options)
@@ -165,7 +165,8 @@ class TerminalPage:
         self.console.print(grid)
 
     def table(self, columns: Columns, rows: Sequence[Sequence[Piece]]) -> None:
-        """Cells that have no room continue on the next line; nothing is left out."""
+        """Show a table. Cells without enough space continue on the next line, and nothing is
+        omitted."""
         from rich import box
         from rich.table import Table
         from rich.text import Text
