@@ -49,7 +49,7 @@ def is_of_python(name: str) -> bool:
 
 
 def plain_name(function: Callable[..., Any]) -> str:
-    """Return a function's name as one plain word; e.g. `lambda` for a lambda."""
+    """Return a function's name as one plain word, e.g. `lambda` for a lambda."""
     while isinstance(function, partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
@@ -73,7 +73,7 @@ def _name_in_package(function: Callable[..., Any]) -> str:
 
 
 def _module_of(function: Callable[..., Any]) -> str:
-    """Return the module that holds a function under its own name; "" for none, or for the main
+    """Return the module that holds a function under its own name, or "" for none or for the main
     module."""
     module = getattr(function, "__module__", None) or ""
     held = getattr(sys.modules.get(module), plain_name(function), None)

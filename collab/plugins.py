@@ -75,7 +75,12 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
 
 
 def check_free(kind: str, reference: str) -> None:
-    """Raise RecipeError or Untrusted for a function that may not be loaded, as `load` does."""
+    """Check a function before it is loaded.
+
+    Raises:
+        RecipeError: the function may not be loaded.
+        Untrusted: it comes from elsewhere and is not approved.
+    """
     check_module(kind, reference)
     if is_blocked(of_function(reference)):
         raise Untrusted(
@@ -85,8 +90,11 @@ def check_free(kind: str, reference: str) -> None:
 
 
 def check_module_free(kind: str, reference: str) -> None:
-    """Check a module that another package imports, as `check_free` does; then import it from its
-    source alone."""
+    """Check a module that another package imports, and import it from its source alone.
+
+    Raises:
+        RecipeError, Untrusted: the function may not be loaded.
+    """
     check_free(kind, reference)
     keep_to_its_source(reference.rpartition(":")[0])
 
@@ -139,7 +147,7 @@ def bind(
     *,
     is_async: bool = False,
 ) -> Callable[..., Any]:
-    """Return the function of that kind and name with its options; it takes one argument, `takes`.
+    """Return the function of that kind and name with its options. It takes one argument, `takes`.
 
     Raises:
         RecipeError: there is no such function, it does not take these options, or it must be async
@@ -186,7 +194,11 @@ def call(what: str, boundary: type[CollabError], function: Callable[..., Any], *
 
 
 def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a function; raises RecipeError if Python does not know it."""
+    """Return the signature of a function.
+
+    Raises:
+        RecipeError: Python does not know it.
+    """
     try:
         return inspect.signature(function)
     except (ValueError, TypeError):
@@ -200,7 +212,7 @@ def check_options(
 
     Raises:
         RecipeError: the function does not take an option (the message suggests the nearest name),
-            an option has another type, or one is missing.
+            an option has another type, or an option is missing.
     """
     parameters = list(signature_of(what, function).parameters.values())[1:]
     takes = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
