@@ -20,7 +20,7 @@ from collab.syntax import parse
 
 
 def returns_value(tree: ast.Module, name: str) -> bool | None:
-    """True if the module-level function `name` returns or yields a value of its own.
+    """Return True if the module-level function `name` returns or yields a value of its own.
 
     A `return` of a function nested in it, a bare `return`, `return None` and dead code do not
     count. The result is None if there is no such function. `tree` loses its dead code.
