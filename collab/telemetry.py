@@ -34,8 +34,8 @@ _client: ContextVar[Attributes | None] = ContextVar("asked", default=None)
 def set_up() -> str | None:
     """Send this process's spans to the collector that its environment names, if any.
 
-    A process that already has a provider of spans keeps it. Returns a message for the user if spans
-    cannot be sent. Without a collector, OpenTelemetry is not imported.
+    A process that already has a provider of spans keeps it. The result is a message for the user if
+    spans cannot be sent. Without a collector, OpenTelemetry is not imported.
     """
     named = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
     if named is None or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":

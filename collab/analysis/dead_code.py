@@ -67,8 +67,12 @@ def _compare(expression: ast.Compare) -> bool | None:
 
 
 def _literal(expression: ast.expr) -> Any:
-    """Return the value of a literal. Raises ValueError for anything else, and the literals' own
-    errors."""
+    """Return the value of a literal.
+
+    Raises:
+        ValueError: `node` is not a literal.
+        Exception: the literal's own error.
+    """
     if any(isinstance(node, ast.Call) for node in ast.walk(expression)):
         raise ValueError("a call is no literal")
     return ast.literal_eval(expression)

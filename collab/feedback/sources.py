@@ -82,7 +82,7 @@ def check_sources(specs: Sequence[FeedbackSpec], problem: Problem) -> None:
     Sources that are not `required` pass, since an episode continues without them.
 
     Raises:
-        RecipeError: a source that reads programs, for a problem that asks for none.
+        RecipeError: a source reads programs, and a problem does not ask for any.
     """
     for spec in specs:
         try:

@@ -110,8 +110,9 @@ class OpensEarly(Protocol):
     async def open_early(self, adapter: str | None = None) -> None:
         """Load the weights, or start or reach the process that holds them, and load an adapter.
 
-        Raises ModelUnavailable or ModelTimeout if the model cannot be reached, ModelError for an
-        adapter that does not fit.
+        Raises:
+            ModelUnavailable, ModelTimeout: the model cannot be reached.
+            ModelError: an adapter does not fit.
         """
 
 

@@ -17,8 +17,8 @@ HIDDEN = "[key]"
 def read_key(variable: str) -> str:
     """Read the key in an environment variable, "" if it is unset.
 
-    Raises ModelUnavailable for a value that no HTTP header can hold: its refusal would quote the
-    key.
+    Raises:
+        ModelUnavailable: no HTTP header can hold the value. Its refusal would quote the key.
     """
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):

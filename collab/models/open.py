@@ -26,8 +26,10 @@ from collab.recipe.model import (
 def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Model:
     """Return the engine that `spec` describes, ready for requests. Weights are loaded at first use.
 
-    Raises RecipeError, ModelUnavailable or RecordError if it cannot work, before any work.
     `progress` is called for downloads and conversions, on the thread that does them.
+
+    Raises:
+        RecipeError, ModelUnavailable, RecordError: it cannot work. This is raised before any work.
     """
     match spec:
         case TransformersModel():

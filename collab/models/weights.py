@@ -96,8 +96,9 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
     """Load the model in `folder`, on the device and in the dtype of `spec`, which names it in
     messages.
 
-    Raises ModelUnavailable if the device is missing or the folder holds no complete model,
-    ModelError if it does not fit into memory.
+    Raises:
+        ModelUnavailable: the device is missing, or the folder holds no complete model.
+        ModelError: the model does not fit into memory.
     """
     target = pick_device(spec.device)
     if spec.load_in == "4bit":

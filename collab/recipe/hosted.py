@@ -16,7 +16,8 @@ from collab.trust.blocking import of_server
 def address(url: str, name: str, form: str, key: str) -> str:
     """Check and return the address of a service, for an option called `name`.
 
-    Raises ValueError if it does not have the `form`, or if it holds a secret, e.g. `key`.
+    Raises:
+        ValueError: it does not have the `form`, or holds a secret, e.g. `key`.
     """
     try:
         parts = urlsplit(url)

@@ -347,7 +347,7 @@ def _scalar(value: Any, key: str) -> Any:
     """Return a text, number, boolean or None as YAML has it.
 
     Raises:
-        RecipeError: it is none of them.
+        RecipeError: the value is of another type.
     """
     if getattr(value, "shape", None) == ():  # of numpy or torch
         value = value.item()

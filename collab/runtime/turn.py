@@ -166,7 +166,7 @@ class Turn:
         """Return the contributors whose answers make the joint artefact.
 
         Raises:
-            AgentError: there is none.
+            AgentError: no agent has answered.
         """
         counts = self.chosen or tuple(self.artefacts)
         writers = tuple(contributors)

@@ -67,7 +67,11 @@ class JailClient:
         return self._process.poll() is None
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run one trial. Raises SandboxError if the supervisor has ended."""
+        """Run one trial.
+
+        Raises:
+            SandboxError: the supervisor has ended.
+        """
         assert self._process.stdin is not None
         try:
             wire.send(self._process.stdin.fileno(), request)

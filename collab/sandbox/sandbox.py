@@ -188,9 +188,11 @@ class Sandbox:
     async def check(self, trial: Trial) -> Verdict:
         """Run one trial.
 
-        Raises SandboxUnavailable if the program cannot be isolated, and SandboxError for other
-        failures of the sandbox, such as a test that does not parse. A program's own behaviour is
-        never an error but a verdict.
+        A program's own behavior is never an error but a verdict.
+
+        Raises:
+            SandboxUnavailable: the program cannot be isolated.
+            SandboxError: the sandbox fails in another way, e.g. because a test does not parse.
         """
         return self._verdict(await self._own_executor().run(self._job(trial)))
 

@@ -214,7 +214,7 @@ class Service:
         """Return the team of that name.
 
         Raises:
-            Refused: there is none, or none is open.
+            Refused: there is no such team, or the server is not ready.
         """
         self.check_ready()
         if name not in self.teams:

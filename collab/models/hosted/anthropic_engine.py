@@ -83,7 +83,9 @@ async def read_answer(
 ) -> None:
     """Send `body` and read the answer to its end.
 
-    Raises ModelRefused when Claude declines, Transient when the stream ends too early.
+    Raises:
+        ModelRefused: Claude declines.
+        Transient: the stream ends too early.
     """
     stream = await client.messages.create(**body, stream=True)
     async with stream:

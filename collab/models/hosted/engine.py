@@ -221,7 +221,9 @@ class HostedEngine(ABC):
     async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         """Make one attempt, and add the received data to `reply`.
 
-        Raises ModelError, or Transient if another attempt may succeed.
+        Raises:
+            ModelError: there is no answer.
+            Transient: another attempt may succeed.
         """
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:

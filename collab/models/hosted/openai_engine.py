@@ -148,7 +148,9 @@ async def read_answer(
 ) -> None:
     """Send `body` and read the answer to its end. `key` is hidden wherever the server echoes it.
 
-    Raises Rejection for an error status or event, ModelRefused when the model declines.
+    Raises:
+        Rejection: there is an error status or event.
+        ModelRefused: the model declines.
     """
     async with client.stream("POST", "chat/completions", json=body) as response:
         if not response.is_success:

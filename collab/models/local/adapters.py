@@ -50,7 +50,8 @@ class Adapters:
     def name_of(self, adapter: str) -> str:
         """Return the name of a loaded adapter, or of a folder, which is loaded on first use.
 
-        Raises ModelError if it is neither, or does not fit the model.
+        Raises:
+            ModelError: it is neither a name nor a folder, or does not fit the model.
         """
         if adapter in self.names:
             return adapter

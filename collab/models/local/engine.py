@@ -81,15 +81,18 @@ class TransformersEngine:
     def load(self) -> LoadedModel:
         """Download and load the model once, and block until done.
 
-        Raises ModelUnavailable for a model that cannot be downloaded or loaded, ModelTimeout for a
-        stalled download, ModelError for one that does not fit into memory.
+        Raises:
+            ModelUnavailable: the model cannot be downloaded or loaded.
+            ModelTimeout: the download stalls.
+            ModelError: the model does not fit into memory.
         """
         return self._load(self._progress)[0]
 
     def load_adapter(self, adapter: str) -> str:
         """Load an adapter's folder, once, and return its name in `module`.
 
-        Raises ModelError if it is not an adapter's folder, or does not fit the model.
+        Raises:
+            ModelError: it is not an adapter's folder, or does not fit the model.
         """
         return self._load(self._progress)[1].name_of(adapter)
 

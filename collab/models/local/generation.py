@@ -142,7 +142,8 @@ class Decoder:
     def choose(self, logits: Tensor) -> Tensor:
         """Choose the next token of each row, [rows], from [rows, vocabulary].
 
-        Raises FloatingPointError for a row whose logits are not numbers.
+        Raises:
+            FloatingPointError: a row has logits that are not numbers.
         """
         self.check()
         tokens, logprobs = draw(logits, self._settings, self._step)

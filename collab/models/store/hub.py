@@ -21,8 +21,11 @@ LOOKUP_SECONDS = 5.0
 def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
     """Return the folder of a hub model in the hub's own cache, updated if possible.
 
-    If the hub cannot be reached, a completely cached model is used. Raises ModelUnavailable if
-    there is no such model or revision, if access is denied, or if it is not completely available.
+    If the hub cannot be reached, a completely cached model is used.
+
+    Raises:
+        ModelUnavailable: there is no such model or revision, access is denied, or the model is not
+            completely available.
     """
     from huggingface_hub import snapshot_download
 
@@ -48,7 +51,8 @@ def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
 def fetch_file(path: str, folder: Path, progress: StoreProgress) -> Path:
     """Return the file OWNER/NAME/FILE of the hub, in `folder`, and resume a broken download.
 
-    Raises ModelUnavailable if the hub cannot be reached soon, or does not have it.
+    Raises:
+        ModelUnavailable: the hub cannot be reached soon, or does not have the file.
     """
     from huggingface_hub import HfApi, hf_hub_download
 

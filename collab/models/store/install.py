@@ -26,8 +26,10 @@ IDLE_SECONDS = 900.0
 def install(model: AliasedModel, progress: StoreProgress = quiet) -> Path:
     """Return the model's folder, downloaded and converted on first use.
 
-    Raises ModelUnavailable if it cannot be downloaded, is not the expected file, or does not fit on
-    the disk; ModelTimeout if the download stalls.
+    Raises:
+        ModelUnavailable: the model cannot be downloaded, is not the expected file, or does not fit
+            on the disk.
+        ModelTimeout: the download stalls.
     """
     if model.cached and not model.scratch.is_dir():
         return model.folder

@@ -26,8 +26,11 @@ def run_watched(
     command.
 
     The command's standard input is an empty pipe that breaks when this process dies. `tick` returns
-    a number that grows as the program progresses. Raises ModelTimeout if it does not grow for
-    `idle_seconds`, ModelUnavailable with the program's last words if it fails.
+    a number that grows as the program progresses.
+
+    Raises:
+        ModelTimeout: the number does not grow for `idle_seconds`.
+        ModelUnavailable: the program fails. The message has its last words.
     """
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(

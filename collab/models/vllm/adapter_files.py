@@ -56,8 +56,9 @@ def served_rank(rank: int) -> int:
 def check_servable(folder: Path) -> int:
     """Return the rank of an adapter that vLLM can serve.
 
-    Raises RecipeError for one that it would refuse, or serve only in part; ModelError for files
-    that cannot be read.
+    Raises:
+        RecipeError: vLLM would refuse the adapter, or serve only a part of it.
+        ModelError: the files cannot be read.
     """
     from safetensors import SafetensorError
 

@@ -57,8 +57,9 @@ class AdapterStore:
     def add(self, name: str, write: Write) -> Version:
         """Add a new version of adapter `name`, written by `write`.
 
-        Raises RecipeError for an adapter that vLLM cannot serve, ModelError if it cannot be
-        written.
+        Raises:
+            RecipeError: vLLM cannot serve the adapter.
+            ModelError: it cannot be written.
         """
         self._count += 1
         unique = f"{name}@{self._count}-{self._token}"
@@ -77,7 +78,9 @@ class AdapterStore:
     def adopt(self, folder: Path) -> Version:
         """Copy the adapter in `folder`, which may change or vanish afterwards.
 
-        Raises ModelError if there is none, RecipeError for one that vLLM cannot serve.
+        Raises:
+            ModelError: there is no adapter.
+            RecipeError: vLLM cannot serve it.
         """
         if not is_adapter(folder):
             raise ModelError(

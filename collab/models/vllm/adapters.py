@@ -76,7 +76,8 @@ class ServedAdapters:
     async def find(self, adapter: str) -> VersionInUse:
         """Return the version that answers for a name or a folder.
 
-        Raises ModelError for a name that was not published and is no adapter's folder.
+        Raises:
+            ModelError: the name was not published, and is not an adapter's folder.
         """
         if adapter in self._published:
             return self._published[adapter]

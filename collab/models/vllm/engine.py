@@ -214,8 +214,8 @@ class VLLMEngine:
     async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
         """Serve the adapters that `adapters` write, under their names, from the next request on.
 
-        `version` is recorded in their actions, e.g. the number of training steps. Returns when
-        every replica holds them, and all requests to the earlier versions are answered.
+        `version` is recorded in their actions, e.g. the number of training steps. The call returns
+        when every replica holds them and all requests to the earlier versions are answered.
         """
         await self._thread.run(self._publish(adapters, version))
 

@@ -33,8 +33,10 @@ class ServerLost(Exception):
 class ServerConnection:
     """Sends requests to one server, and raises an error for an answer that is not a result.
 
-    Raises ServerLost if the request may work once the server is back, ModelUnavailable for a server
-    that was started with unsuitable options, ModelRefused for a request that it does not accept.
+    Raises:
+        ServerLost: the request may work once the server is back.
+        ModelUnavailable: the server was started with unsuitable options.
+        ModelRefused: the server does not accept the request.
     """
 
     def __init__(self, url: str, client: AsyncClient, key: str) -> None:
@@ -170,7 +172,9 @@ class Server:
     async def meet(self) -> None:
         """Learn which model the server has, and check that it can be used.
 
-        Raises ServerLost while it is not there, ModelUnavailable if it cannot be used.
+        Raises:
+            ServerLost: the server is not there.
+            ModelUnavailable: it cannot be used.
         """
         self._loaded.clear()
         async with self._http.bounded(PROBE_SECONDS):
@@ -183,8 +187,11 @@ class Server:
             await self._check_logprobs()
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        """Return the response. Raises ServerLost if the server must be met again before another
-        try."""
+        """Return the response.
+
+        Raises:
+            ServerLost: the server must be met again before another try.
+        """
         self.in_flight += 1
         try:
             async with self._http.bounded(self._seconds):

@@ -29,7 +29,7 @@ def schemes(
     """Return the cooperation schemes of the joint program, the chosen one first. Options: see
     `calls`.
 
-    Returns None if the team lacks one of the two agents, or the problem asks for no function.
+    The result is None if the team lacks one of the two agents, or the problem asks for no function.
     """
     fields = {**context.problem.public, **context.problem.hidden}
     if not {agent, helper} <= {*context.artefacts} or "entry_point" not in fields:

@@ -74,7 +74,11 @@ class CountedTest:
 
 
 def instrument(test: str, entry_point: str, prelude: str = "") -> CountedTest:
-    """Return `test` with counted asserts. Raises BadTest."""
+    """Return `test` with counted asserts.
+
+    Raises:
+        BadTest: `test` cannot be run as a test.
+    """
     try:
         tree = ast.parse(test, "test.py")
         return _instrument(test, tree, entry_point, prelude)

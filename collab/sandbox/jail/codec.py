@@ -54,7 +54,12 @@ class OverLimit(Undecodable):
 
 
 def encode(value: object, depth: int) -> Any:
-    """Encode `value` as a tree, at most `depth` containers deep. Raises Foreign or TooDeep."""
+    """Encode `value` as a tree, at most `depth` containers deep.
+
+    Raises:
+        Foreign: a value has another type.
+        TooDeep: the containers are nested deeper.
+    """
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value

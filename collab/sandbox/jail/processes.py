@@ -37,10 +37,10 @@ class Jail:
         self._mapped = 0
 
     def enter(self) -> None:
-        """Apply the shared layers to this process. It may continue as its own child. Raises
-        LayerUnavailable.
+        """Apply the shared layers to this process, which may continue as its own child.
 
-        Raises LayerUnavailable.
+        Raises:
+            LayerUnavailable: the system refuses a layer.
         """
         if "uid" in self._names:
             with granted("uid"):
@@ -65,7 +65,10 @@ class Jail:
     def spawn(self, limits: Limits, body: Callable[[Callable[[], None]], None]) -> int:
         """Fork a process that runs `body`, which calls its argument to seal itself.
 
-        Returns the process id. Raises LayerUnavailable.
+        The result is the process id.
+
+        Raises:
+            LayerUnavailable: the system refuses a layer.
         """
         if self._own_namespaces:
             with granted("namespaces"):

@@ -77,7 +77,12 @@ class RemoteFunction:
         self.answers = Answers()
 
     def ask(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> Any:
-        """Make one call. Raises the program's exception, or CandidateError."""
+        """Make one call.
+
+        Raises:
+            CandidateError: the program gives no valid answer.
+            Exception: the program's own exception.
+        """
         if not self.asked:
             self.asked = True
             self._tell({"asked": True})

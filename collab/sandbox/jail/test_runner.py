@@ -143,8 +143,11 @@ def _counts(case: Case) -> list[int | None]:
 def _loaded(
     case: Case, test: CountedTest, asked: object, candidate_of: Callable[[dict[str, Any]], object]
 ) -> Callable[[], Any]:
-    """Return the test's `check` of a candidate, in a separate namespace. Raises the test's
-    exceptions."""
+    """Return the test's `check` of a candidate, in a separate namespace.
+
+    Raises:
+        Exception: the test's own exception.
+    """
     space: dict[str, Any] = {"__name__": "test", REFEREE: asked}
     exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
     if case.is_class:

@@ -63,8 +63,11 @@ def treated(
     """Return the code of `program` with the values of `function` changed, and its treatment.
 
     `lines` are the first and the last, from 1, of the function's definition, if it is limited.
-    `moved` gives the program's objects other addresses than in another run. Raises NoHelper, and
-    the errors of `compile`.
+    `moved` gives the program's objects other addresses than in another run.
+
+    Raises:
+        NoHelper: `program` does not define the function.
+        Exception: the error of `compile`.
     """
     change = _Values(values, seed, moved)
     mark = os.urandom(16)

@@ -51,7 +51,8 @@ class RewardModel:
     async def learn(self, pairs: Sequence[tuple[str, str]]) -> tuple[float, float]:
         """Take steps down -log sigmoid(r(better) - r(worse)).
 
-        Returns the loss, in nats, and the share of pairs in the right order, before the steps.
+        The results are the loss, in nats, and the share of pairs in the right order, before the
+        steps.
         """
         from torch.nn.functional import logsigmoid
 

@@ -333,7 +333,7 @@ def _whole_model(
 async def publish(policies: Policies) -> bool:
     """Let separate samplers act by the current parameters, if they do not yet.
 
-    Returns whether anything was done.
+    The result is True if anything was done.
     """
     samplers = samplers_of(policies) if policies.moved else {}
     if samplers and torch.cuda.is_available():

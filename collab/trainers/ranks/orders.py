@@ -74,7 +74,7 @@ def begin(
 ) -> Recipe:
     """Have the other ranks, if there are any, open what they need.
 
-    Returns the recipe by which models are opened: with a vLLM server on each rank.
+    The result is the recipe by which models are opened, with a vLLM server on each rank.
     """
     if not isinstance(ranks, TorchRanks):
         return recipe
@@ -169,8 +169,9 @@ def device_of(policies: Policies) -> str:
 def follow() -> None:
     """Take part in a training until its first rank ends it.
 
-    Raises the failure of any rank before the training began, and RankLost if another rank is not
-    there.
+    Raises:
+        RankLost: another rank is not there.
+        CollabError: a rank failed before the training began.
     """
     for number in ending_signals():
         signal.signal(number, signal.SIG_DFL)  # nothing is left to be done: rank 0 records

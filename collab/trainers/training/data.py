@@ -114,7 +114,7 @@ def recorded_episodes(name: str, key: str) -> list[Episode]:
     `key` is the setting that names it, for messages.
 
     Raises:
-        RecordError: there are none, or not all of them can be read.
+        RecordError: there are no episodes, or not all of them can be read.
     """
     path = Path(name)
     file = path / EPISODES if path.is_dir() else path
@@ -135,7 +135,7 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
     """Read the episodes of `trainer.episodes` to learn from, by task, and only those of `tasks`.
 
     Raises:
-        RecordError: they cannot be read, or none is left.
+        RecordError: the episodes cannot be read, or none remains.
         RecipeError: a trained agent has no response in them.
         TrainingError: they do not say whether the task is solved.
     """

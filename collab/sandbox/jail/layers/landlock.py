@@ -19,7 +19,11 @@ _SCOPE_ABI, _SCOPE = 6, 0b11
 
 @cache
 def abi() -> int:
-    """Return the kernel's Landlock version. Raises OSError if there is none."""
+    """Return the kernel's Landlock version.
+
+    Raises:
+        OSError: the kernel has no Landlock.
+    """
     return linux.syscall(
         "landlock_create_ruleset", linux.LANDLOCK_CREATE_RULESET, 0, 0, _VERSION_FLAG
     )

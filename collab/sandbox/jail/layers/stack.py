@@ -220,7 +220,11 @@ BY_NAME = {layer.name: layer for layer in LAYERS}
 
 
 def prepare(names: frozenset[str]) -> None:
-    """Prepare the layers of `names`. Raises LayerUnavailable."""
+    """Prepare the layers of `names`.
+
+    Raises:
+        LayerUnavailable: the system refuses a layer.
+    """
     for layer in LAYERS:
         if layer.name in names:
             with granted(layer.name):
@@ -228,7 +232,11 @@ def prepare(names: frozenset[str]) -> None:
 
 
 def seal(setting: Setting) -> None:
-    """Apply the chosen layers to this process. Raises LayerUnavailable."""
+    """Apply the chosen layers to this process.
+
+    Raises:
+        LayerUnavailable: the system refuses a layer.
+    """
     for layer in LAYERS:
         if layer.name in setting.names:
             with granted(layer.name):

@@ -81,8 +81,9 @@ def row_effects(values: Cells, scored: NDArray[np.bool_]) -> tuple[Vector, NDArr
         values: [rows, columns].
         scored: of the same shape.
 
-    Returns the rows' effects, with mean 0 within each set of rows connected by common columns,
-    directly or through other rows; and the size of each row's set. Both are [rows].
+    The first result is the rows' effects, with mean 0 within each set of rows connected by common
+    columns, directly or through other rows. The second is the size of each row's set. Both are
+    [rows].
     """
     if scored.all():
         means = values.mean(1)
