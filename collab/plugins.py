@@ -280,7 +280,7 @@ async def in_thread(function: Callable[..., Any], *args: Any, **options: Any) ->
     """Call `function` in its own daemon thread, and return its result.
 
     An async function runs there in its own event loop, so that even one that blocks can be
-    abandoned. If the caller is cancelled, the thread continues, and ends with the program at the
+    abandoned. If the caller is canceled, the thread continues, and ends with the program at the
     latest. `SystemExit` and `KeyboardInterrupt` in the function arrive as `RuntimeError`.
     """
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Parsers: extract the artefact from a response."""
+"""Parsers: extract the artifact from a response."""
 
 from __future__ import annotations
 
@@ -102,10 +102,10 @@ def parser_for(name: str) -> Parser:
 
 
 def _own(what: str, parser: Parser, response: str) -> str:
-    """Return the artefact of a user's parser.
+    """Return the artifact of a user's parser.
 
     Raises:
-        AgentError: the artefact is not text.
+        AgentError: the artifact is not text.
     """
     artefact = call(what, AgentError, parser, response)
     if not isinstance(artefact, str):

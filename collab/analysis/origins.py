@@ -123,7 +123,7 @@ _CALL = -2
 
 
 class TooMuchWork(Exception):
-    """The program takes more than `MAX_STEPS` steps to analyse."""
+    """The program takes more than `MAX_STEPS` steps to analyze."""
 
 
 class Program(Flow):

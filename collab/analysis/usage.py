@@ -158,7 +158,7 @@ def _changed_in_place(scope: Scope) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class HelperUse:
-    """The use of another agent's helper by an artefact's entry point."""
+    """The use of another agent's helper by an artifact's entry point."""
 
     lines: tuple[int, ...] = ()
     """Lines of the calls that can run."""

@@ -43,7 +43,7 @@ class Selection:
     """Options for choosing one program from several samples."""
 
     recombine: bool = False
-    """Choose from all combinations of the samples' parts as well: agents' artefacts, or, for a
+    """Choose from all combinations of the samples' parts as well: agents' artifacts, or, for a
     single agent, the function asked for and all beside it."""
     budget: int | None = None
     """New tokens per problem, for a further choice among the first samples that fit in."""
@@ -245,7 +245,7 @@ def _look(verdict: Verdict, n_asserts: int, n_calls: int) -> Look:
 
 
 def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
-    """Return the parts to recombine: the agents' artefacts, or the two halves of a single
+    """Return the parts to recombine: the agents' artifacts, or the two halves of a single
     agent's."""
     turn = episode.turns[-1]
     agents = turn.artefacts if turn.joined is None else turn.joined

@@ -113,7 +113,7 @@ def _use(source: str, name: str, helper: str, blank: int) -> Finding:
 
 
 def blank_lines(artefact: str) -> int:
-    """Count the blank lines at an artefact's start, which a join removes."""
+    """Count the blank lines at an artifact's start, which a join removes."""
     return len(artefact) - len(artefact.lstrip("\n"))
 
 
@@ -256,7 +256,7 @@ def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
 
 
 def _own_line(outcome: Outcome, line: int) -> tuple[str, int] | None:
-    """Return the author of a line of the joint program, and the line in the author's artefact."""
+    """Return the author of a line of the joint program, and the line in the author's artifact."""
     place = outcome.joint.locate(line)
     if place is None:
         return None

@@ -45,7 +45,7 @@ def files_of(text: str) -> tuple[File, ...]:
 
 @dataclass(frozen=True)
 class Analyser:
-    """An analyser's command line, and the parser of its output."""
+    """An analyzer's command line, and the parser of its output."""
 
     name: str
     command: tuple[str, ...]
@@ -63,7 +63,7 @@ class Analyser:
 
 
 def find_tool(name: str) -> Analyser:
-    """Return an analyser that is installed here.
+    """Return an analyzer that is installed here.
 
     Raises:
         FeedbackUnavailable: it is not; the message has the remedy.

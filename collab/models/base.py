@@ -61,7 +61,7 @@ class Model(Protocol):
 
     `generate` returns one action per request, in order. If a request cannot be answered, its action
     has a `failure`. An error that affects all requests raises `ModelError`. When the call is
-    cancelled, the engine stops within two seconds.
+    canceled, the engine stops within two seconds.
     """
 
     @property

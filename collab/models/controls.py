@@ -1,6 +1,6 @@
 """Ensures that only the chat template produces control tokens: message text stays text.
 
-A tokenizer recognises control tokens, such as `<|im_end|>`, wherever they are spelled. So a chat is
+A tokenizer recognizes control tokens, such as `<|im_end|>`, wherever they are spelled. So a chat is
 read a second time with its messages left blank. If that gives the same control tokens, the tokens
 of `apply_chat_template` are used. Otherwise a message spells some, alone or together with its
 surroundings. The chat is then rendered with that message masked, the template's control tokens are
@@ -57,7 +57,7 @@ class Twin:
         self._true = {self._tokenizer.token_to_id(token["content"]): token["id"] for token in added}
 
     def encode(self, text: str) -> list[int]:
-        """Tokenise `text`, with the ids of the original tokenizer."""
+        """Tokenize `text`, with the ids of the original tokenizer."""
         ids = self._tokenizer.encode(text, add_special_tokens=False).ids
         return [self._true.get(i, i) for i in ids]
 

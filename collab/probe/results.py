@@ -25,7 +25,7 @@ class AgentProbe(Record):
     truncated: Estimate
     """Share of the responses that reached the limit."""
     empty: Estimate
-    """Share of the turns in which the parser found no artefact."""
+    """Share of the turns in which the parser found no artifact."""
 
 
 class Crossed(Record):
@@ -71,7 +71,7 @@ class Best(Record):
     whole_games: bool = False
     """Compare returns of whole games, not rewards of the first turn."""
     combinations: int | None
-    """Number of joint artefacts from G answers of each agent, G^n, or None if these may not be
+    """Number of joint artifacts from G answers of each agent, G^n, or None if these may not be
     recombined."""
     reward: Estimate
     """Reward of the best of G."""
@@ -108,7 +108,7 @@ class TeamProbe(Record):
     agents: dict[str, AgentProbe]
     crossed: Crossed | None = None
     """Results of scoring combinations, or None without groups or if one agent makes the joint
-    artefact alone."""
+    artifact alone."""
     game: GameProbe | None = None
     """Results of a game, or None if the suite is not an environment."""
     best: Best | None = None

@@ -62,7 +62,7 @@ class SolvedFeedback(FeedbackBase):
 
 
 class ExpertFeedback(FeedbackBase):
-    """A stronger model reads the task and the joint artefact and proposes edits for each agent."""
+    """A stronger model reads the task and the joint artifact and proposes edits for each agent."""
 
     source: Literal["expert"] = "expert"
     model: ModelSpec = AnthropicModel()

@@ -28,7 +28,7 @@ class Roles:
     """Agents grouped by role, each group in the team's order."""
 
     contributors: tuple[str, ...]
-    """Agents that write the answer. The join receives their artefacts."""
+    """Agents that write the answer. The join receives their artifacts."""
     entry: str
     """The agent that writes a code problem's entry point."""
     helpers: tuple[str, ...]
@@ -124,7 +124,7 @@ class AgentSpec(Spec):
     templates: dict[str, str] = {}
     """Further observations by name, for protocols that use them, e.g. `rebut` in a debate."""
     harness: Named = Component(use="respond")
-    """The agent's behaviour during its move. `respond` generates one response. `tools` lets the
+    """The agent's behavior during its move. `respond` generates one response. `tools` lets the
     agent call tools until it answers, with the default limits `{use: tools, options: {calls: 8,
     seconds: 30, characters: 4000}}`. `file.py:function` is your own."""
     tools: tuple[ToolName, ...] = ()
@@ -132,10 +132,10 @@ class AgentSpec(Spec):
     `file.py:function` is your own function, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` names an
     MCP server with all of its tools. With tools, `harness` is `tools` by default."""
     parser: str = "text"
-    """Turns a response into an artefact: `text`, `python`, `program`, `files` or
+    """Turns a response into an artifact: `text`, `python`, `program`, `files` or
     `module:function`."""
     contributes: bool | None = None
-    """True if the agent's artefact is part of the team's answer. Agents that only plan or review do
+    """True if the agent's artifact is part of the team's answer. Agents that only plan or review do
     not contribute, but are still trained. Default: true, except for agents with the parser `text`
     if the join makes a program from other agents' code."""
     model: ModelSpec | None = None
@@ -198,7 +198,7 @@ class TeamSpec(Spec):
     feedback: tuple[FeedbackSpec, ...] = ()
     """Sources of feedback to the agents between turns."""
     join: str = "text"
-    """Makes the joint artefact: `text`, `python`, `python-owned` (a helper's function is taken from
+    """Makes the joint artifact: `text`, `python`, `python-owned` (a helper's function is taken from
     that helper only), `files`, `class` or `module:function`."""
     entry: str | None = None
     """The agent that writes the entry point of a code problem. All other agents that write code are

@@ -88,7 +88,7 @@ class PhaseSpec(Spec):
     """A phase of training with its own turns and feedback."""
 
     steps: int = Field(ge=1)
-    """Optimiser steps in the phase."""
+    """Optimizer steps in the phase."""
     turns: int = Field(ge=1)
     """H, the turns of an episode during the phase."""
     feedback: tuple[FeedbackSpec, ...] | None = None
@@ -171,7 +171,7 @@ class TrainerSpec(Spec):
     tasks: str | None = None
     """Training tasks: a split of the suite, or rows. Default: the split `train`, else all rows."""
     tasks_per_step: int = Field(default=1, ge=1)
-    """Groups per optimiser step."""
+    """Groups per optimizer step."""
     epochs: int = Field(default=1, ge=1)
     """Passes over the tasks, each in a new order."""
     steps: int | None = Field(default=None, ge=1)

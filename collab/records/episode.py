@@ -78,14 +78,14 @@ def failure_of(error: CollabError) -> Failure:
 
 
 class Finding(Record):
-    """One remark on an artefact, in the shape that every feedback tool shares."""
+    """One remark on an artifact, in the shape that every feedback tool shares."""
 
     source: str
     code: str
     severity: Literal["error", "warning", "info"]
     message: str
     line: int | None = None
-    """Line, from 1, in the agent's own artefact, or in `file`."""
+    """Line, from 1, in the agent's own artifact, or in `file`."""
     file: str | None = None
     """File of the line, for a program of several files."""
     column: int | None = None
@@ -191,11 +191,11 @@ class Turn(Record):
     index: int
     decisions: tuple[Decision, ...]
     artefacts: dict[str, str] = {}
-    """Artefact that each agent's parser took from its last response of the turn."""
+    """Artifact that each agent's parser took from its last response of the turn."""
     joined: tuple[str, ...] | None = None
-    """Agents whose artefacts make the joint one, or None in records that join all of them."""
+    """Agents whose artifacts make the joint one, or None in records that join all of them."""
     joint: str = ""
-    """The joint artefact, e.g. the joined program."""
+    """The joint artifact, e.g. the joined program."""
     score: Score | None = None
     feedback: dict[str, tuple[Feedback, ...]] = {}
     failures: tuple[Failure, ...] = ()
@@ -235,7 +235,7 @@ class Scheme(Record):
     name: str
     """One of `collab.analysis.SCHEMES`."""
     lines: tuple[int, ...]
-    """Lines of the joint artefact that prove it, 1-based."""
+    """Lines of the joint artifact that prove it, 1-based."""
     why: str
 
 

@@ -157,7 +157,7 @@ def mark_equal(panel: Panel, *, merge: bool) -> Panel:
     """Dash or merge equal curves, and name them in the panel's note.
 
     Args:
-        merge: draw them as one, under both names; else the later one is dashed, so that the colours
+        merge: draw them as one, under both names; else the later one is dashed, so that the colors
             of both are seen.
     """
     if panel.stacked:

@@ -327,7 +327,7 @@ def _cut_note(texts: Texts) -> str:
 
 
 def _language(run: Run) -> str | None:
-    """Return the language of the joint artefacts, or None for plain text."""
+    """Return the language of the joint artifacts, or None for plain text."""
     languages = (language_of(e.score) for e in run.episodes if e.score is not None)
     return next((language for language in languages if language), None)
 

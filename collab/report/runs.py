@@ -296,7 +296,7 @@ class Cohort:
 
 
 def cohorts_of(runs: Sequence[Run]) -> list[Cohort]:
-    """Return the runs grouped by recipe, labelled by the settings that differ."""
+    """Return the runs grouped by recipe, labeled by the settings that differ."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(_fingerprint(run), []).append(run)

@@ -1,4 +1,4 @@
-"""The argument of reward parts: the problem, the artefacts, the verdict on the joint artefact."""
+"""The argument of reward parts: the problem, the artifacts, the verdict on the joint artifact."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Stopwatch:
 T = TypeVar("T")
 
 TrialOf = Callable[["RewardContext", str, "Treatment | None", Hashable], "Trial"]
-"""Makes the sandbox's trial of an artefact of a problem."""
+"""Makes the sandbox's trial of an artifact of a problem."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class RewardContext:
         self.problem = problem
         self.roles = roles or roles_of(tuple(artefacts))
         self.artefacts = dict(artefacts)
-        """Artefacts by agent, in the team's order, including agents that do not write the
+        """Artifacts by agent, in the team's order, including agents that do not write the
         answer."""
         self.joint = joint
         self.verdicts = verdicts
@@ -140,7 +140,7 @@ class RewardContext:
 
     @property
     def contributions(self) -> dict[str, str]:
-        """The artefacts that were joined, by agent."""
+        """The artifacts that were joined, by agent."""
         return {agent: self.artefacts[agent] for agent in self.agents}
 
     def field(self, name: str) -> str:
@@ -172,10 +172,10 @@ class RewardContext:
         run: int = 0,
         subject: Hashable = None,
     ) -> Verdict:
-        """Return the sandbox's verdict on the joint artefact, requested at most once.
+        """Return the sandbox's verdict on the joint artifact, requested at most once.
 
         Args:
-            artefact: judged instead of the joint artefact.
+            artefact: judged instead of the joint artifact.
             treatment: replaces the values that one of its functions returns.
             run: another number forces a separate run.
             subject: the part of the problem to judge, as the reward's family names it; None: the
@@ -190,5 +190,5 @@ class RewardContext:
         return await self.verdicts.on((text, treatment, run, subject), trial)
 
     def known_verdict(self) -> Verdict | None:
-        """Return the verdict on the joint artefact if a part has requested it, or else None."""
+        """Return the verdict on the joint artifact if a part has requested it, or else None."""
         return self.verdicts.known((self.joint.text, None, 0, None))

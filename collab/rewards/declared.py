@@ -78,7 +78,7 @@ def measures_of(score: Score) -> list[str]:
 
 
 def language_of(score: Score) -> str | None:
-    """Return the language of the joint artefact, e.g. `python`, or None for plain text."""
+    """Return the language of the joint artifact, e.g. `python`, or None for plain text."""
     languages = (family.language_of(score) for family in FAMILIES)
     return next((language for language in languages if language), None)
 

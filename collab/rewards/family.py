@@ -60,7 +60,7 @@ class Family:
     title_of: Callable[[Mapping[str, Any]], str | None] = lambda _: None
     """Returns a line of a problem's public fields that identifies it, if there is one."""
     language_of: Callable[[Score], str | None] = lambda _: None
-    """Returns the language of the joint artefact of a score, if known."""
+    """Returns the language of the joint artifact of a score, if known."""
 
 
 def level_shares(score: Score) -> dict[str, float]:

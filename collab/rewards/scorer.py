@@ -39,7 +39,7 @@ class Scorer:
     async def score(
         self, problem: Problem, joint: Joint, artefacts: Mapping[str, str], agents: Sequence[str]
     ) -> Score:
-        """Return the joint reward of `joint`, the joined artefacts of `agents`.
+        """Return the joint reward of `joint`, the joined artifacts of `agents`.
 
         `agents` are in the team's order. `artefacts` also holds those of other agents, for parts
         that use them.

@@ -99,7 +99,7 @@ class BestOf(Record):
     made_of: dict[str, int]
     """Sample of each agent's answer."""
     played: bool
-    """True if these answers belong to one sample. Otherwise, the joint artefact was never
+    """True if these answers belong to one sample. Otherwise, the joint artifact was never
     played."""
     artefacts: dict[str, str]
     joint: str

@@ -74,7 +74,7 @@ class Game:
             await self.step(turn.artefacts)
 
     async def step(self, artefacts: Mapping[str, str]) -> tuple[Score, str]:
-        """Take a step with the agents' artefacts, and return the turn's score and the state as
+        """Take a step with the agents' artifacts, and return the turn's score and the state as
         text.
 
         Raises:

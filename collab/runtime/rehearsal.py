@@ -32,7 +32,7 @@ class Rehearsed:
 
     rounds: tuple[Round, ...]
     joined: tuple[str, ...]
-    """Agents whose answers made the joint artefact."""
+    """Agents whose answers made the joint artifact."""
     is_chosen: bool
     """True if the protocol chose them. In another turn it may choose other agents."""
     asks_feedback: bool

@@ -31,7 +31,7 @@ class _Wait:
 
     def wants(self, position: int) -> bool:
         """Return True if an action is missing that a caller still waits for, without having been
-        cancelled."""
+        canceled."""
         return self.missing > 0 and not self.done.done() and self.actions[position] is None
 
 
@@ -79,7 +79,7 @@ class Scheduler:
     async def together(self, branches: Sequence[Coroutine[Any, Any, None]]) -> None:
         """Run the parts of one lane at the same time. Each part may wait for its own actions.
 
-        If one of them raises, the others are cancelled and the error is raised.
+        If one of them raises, the others are canceled and the error is raised.
         """
         running = len(branches)
         self._busy += running - 1

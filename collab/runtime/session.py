@@ -210,7 +210,7 @@ class Session:
                 await work
 
     async def score(self, problem: Problem, artefacts: Mapping[str, str]) -> Score:
-        """Return the joint reward of a joint action, described by the artefact of each agent.
+        """Return the joint reward of a joint action, described by the artifact of each agent.
 
         Raises:
             RecipeError: the recipe has no suite, or it is an environment of several turns.

@@ -1,4 +1,4 @@
-"""Summarises a run in numbers."""
+"""Summarizes a run in numbers."""
 
 from __future__ import annotations
 

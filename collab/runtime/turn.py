@@ -40,7 +40,7 @@ class Round:
 
 
 Play = Callable[[Round], Awaitable[Mapping[str, str]]]
-"""Plays a round and returns each agent's artefact."""
+"""Plays a round and returns each agent's artifact."""
 TurnFeedback = Mapping[str, tuple[Feedback, ...]]
 """Feedback by agent, in the order of the sources."""
 
@@ -154,7 +154,7 @@ class Turn:
         return agent in self._acted
 
     def choose(self, *agents: str) -> None:
-        """Make the joint artefact from these agents' answers only."""
+        """Make the joint artifact from these agents' answers only."""
         self._check(agents)
         self.chosen = agents
 
@@ -163,7 +163,7 @@ class Turn:
         return {other: answer for other, answer in self.previous.items() if other != agent}
 
     def joined(self, contributors: Iterable[str]) -> tuple[str, ...]:
-        """Return the contributors whose answers make the joint artefact.
+        """Return the contributors whose answers make the joint artifact.
 
         Raises:
             AgentError: no agent has answered.

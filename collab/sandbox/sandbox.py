@@ -38,7 +38,7 @@ class Executor:
         self._threads: ThreadPoolExecutor | None = None
 
     async def run(self, job: Job) -> Result:
-        """Return the result of one job. If it is cancelled, the job is stopped before it returns.
+        """Return the result of one job. If it is canceled, the job is stopped before it returns.
 
         Raises:
             SandboxError: the sandbox failed, e.g. lost a process.
@@ -117,7 +117,7 @@ class Executor:
 
 
 class _Work:
-    """One job's claim on a supervisor, which may be cancelled from another thread."""
+    """One job's claim on a supervisor, which may be canceled from another thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

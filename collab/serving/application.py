@@ -189,7 +189,7 @@ _HEADERS = [
 
 @dataclass
 class AnswerApp:
-    """An ASGI application for one request. The episode is cancelled when its client leaves.
+    """An ASGI application for one request. The episode is canceled when its client leaves.
 
     A stream starts with its first event, so an earlier failure can still set the status.
     """

@@ -15,7 +15,7 @@ from collab.serving.team import ServedTeam
 
 
 def answering(episode: Episode) -> list[Decision]:
-    """Return the last response of each agent whose artefact is in the joint one."""
+    """Return the last response of each agent whose artifact is in the joint one."""
     turn = episode.turns[-1]
     joined = turn.artefacts if turn.joined is None else turn.joined
     last = {decision.agent: decision for decision in turn.decisions}

@@ -176,7 +176,7 @@ class Service:
         self.lanes = Lanes(1, settings.queue)
         self.metrics = Metrics(self.lanes)
         self.shut = asyncio.Event()
-        """Set when requests in progress must be cancelled."""
+        """Set when requests in progress must be canceled."""
         self._is_ready = False
         self._folders: dict[str, RunFolder] = {}
         self._kept = 0

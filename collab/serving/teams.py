@@ -32,7 +32,7 @@ class Batched:
     """A static model that takes requests at any time: waiting requests share its next batch.
 
     A batch never waits for an episode that runs a tool or has ended. A batch whose requests were
-    all cancelled is cancelled.
+    all canceled is canceled.
     """
 
     batching: Batching = "continuous"

@@ -1,4 +1,4 @@
-"""Shows episodes on a page: each agent's artefact, the joint artefact, the score and its parts."""
+"""Shows episodes on a page: each agent's artifact, the joint artifact, the score and its parts."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def call_block(agent: str, call: ToolCall) -> Block:
 
 
 def show_work(page: Page, turn: Turn) -> None:
-    """Show each agent's artefact, and the joint artefact."""
+    """Show each agent's artifact, and the joint artifact."""
     agents = list(dict.fromkeys(decision.agent for decision in turn.decisions))
     page.blocks([_work_of(turn, agent) for agent in agents])
     if turn.joint.strip():
@@ -111,7 +111,7 @@ def _work_of(turn: Turn, agent: str) -> Block:
 
 
 def _lack(action: Action) -> str:
-    """Return the reason for a response without an artefact."""
+    """Return the reason for a response without an artifact."""
     text = action.text.strip()
     if action.tool_calls or before_calls(text) != text:
         return "a tool call and no answer"
@@ -146,7 +146,7 @@ def show_score(
 
 
 def describe(scheme: Scheme) -> str:
-    """Return a cooperation scheme, with the lines of the joint artefact that show it."""
+    """Return a cooperation scheme, with the lines of the joint artifact that show it."""
     noun = "line" if len(scheme.lines) == 1 else "lines"
     lines = ", ".join(map(str, scheme.lines))
     return f"scheme {scheme.name}: {scheme.why} ({noun} {lines})"

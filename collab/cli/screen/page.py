@@ -1,4 +1,4 @@
-"""A page of lines, blocks and tables: plain in pipes and files, coloured on a terminal."""
+"""A page of lines, blocks and tables: plain in pipes and files, colored on a terminal."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def open_page() -> PlainPage | TerminalPage:
         return PlainPage(sys.stdout)
     from rich.console import Console
 
-    # The page cleans its texts itself, so that its colours reach the terminal.
+    # The page cleans its texts itself, so that its colors reach the terminal.
     beneath = getattr(sys.stdout, "beneath", sys.stdout)
     return TerminalPage(Console(file=beneath, highlight=False, markup=False, emoji=False))
 
@@ -99,7 +99,7 @@ def plain(pieces: Sequence[Piece]) -> str:
 
 
 class PlainPage:
-    """Complete and without colour, one line per thing."""
+    """Complete and without color, one line per thing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -124,7 +124,7 @@ class PlainPage:
 
 
 class TerminalPage:
-    """Calm colours, as wide as the terminal."""
+    """Calm colors, as wide as the terminal."""
 
     def __init__(self, console: Console) -> None:
         self.console = console

@@ -1,4 +1,4 @@
-"""Checks of a prompt beyond the context, of cancelling a call, and of closing the engine."""
+"""Checks of a prompt beyond the context, of canceling a call, and of closing the engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collab.models.conformance.bench import Bench, Broken, demand, request_of
 ENDLESS = 2_200_000
 """Words of a prompt that no model's context holds."""
 PATIENCE = 2.0
-"""Seconds that an engine may take to stop after it was cancelled or closed."""
+"""Seconds that an engine may take to stop after it was canceled or closed."""
 
 
 async def context(bench: Bench) -> str:

@@ -167,7 +167,7 @@ def base_of(layer: Any) -> Any:
 
 def computed_in(base: Any, x: Tensor) -> torch.dtype:
     """Return the type that a linear layer computes in: its weights', or its input's if they are
-    quantised.
+    quantized.
 
     Adapters compute in it too.
     """

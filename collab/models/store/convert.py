@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 BLOCK = 1 << 23
-"""Bytes that are dequantised at a time: few, so that memory does not grow with the model."""
+"""Bytes that are dequantized at a time: few, so that memory does not grow with the model."""
 
 
 def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:

@@ -31,7 +31,7 @@ UNSERVED = {
 }
 
 SAME_BASE = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
-"""Initialisations of an adapter that leave the base model unchanged."""
+"""Initializations of an adapter that leave the base model unchanged."""
 
 
 def is_adapter(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Reward parts for the behaviour of programs: the hidden tests."""
+"""Reward parts for the behavior of programs: the hidden tests."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 
 
 def names(context: RewardContext, field: str, head: str) -> Part:
-    """Each agent's artefact is an identifier for the thing that the problem's `field` describes.
+    """Each agent's artifact is an identifier for the thing that the problem's `field` describes.
 
     It consists of words of that text, each used once, and must contain the word in the field
     `head`, with any ending. For `the prices of the old books`, `prices`, `book_prices` and

@@ -1,4 +1,4 @@
-"""Harnesses: an agent's behaviour during its move.
+"""Harnesses: an agent's behavior during its move.
 
 A harness is an async function `(move, **options)` over a `collab.runtime.harness.move.Move`; it
 asks the agent's model for one response, or for several with observations between them. The last

@@ -1,4 +1,4 @@
-"""Propose, criticise, revise, until the critic accepts (Self-Refine, arXiv 2303.17651)."""
+"""Propose, criticize, revise, until the critic accepts (Self-Refine, arXiv 2303.17651)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
 def check_normalise(spec: TrainerSpec) -> None:
     """Raise RecipeError for `normalise: group` with a rule whose baseline is not the group's.
 
-    Its weights are not centred within a group, so the more similar the group's rewards, the larger
+    Its weights are not centered within a group, so the more similar the group's rewards, the larger
     the divided weights.
     """
     if spec.normalise == "group":

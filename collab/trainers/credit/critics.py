@@ -186,7 +186,7 @@ def advantages(
 
 
 class ActorCritic(Algorithm):
-    """A rule whose weights are generalised advantage estimates of its critics' values.
+    """A rule whose weights are generalized advantage estimates of its critics' values.
 
     Args:
         trace: lambda of GAE. 0 is the paper's one-step error; 1 is unbiased whatever the critic.
@@ -212,7 +212,7 @@ class ActorCritic(Algorithm):
         self._critics.open(models)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError for a normalisation for which the weights are not centred."""
+        """Raise RecipeError for a normalization for which the weights are not centered."""
         check_normalise(spec)
 
     def measures(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Heads on frozen hidden states: small networks in float32, each with its own optimiser."""
+"""Heads on frozen hidden states: small networks in float32, each with its own optimizer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Head:
         self.optimiser: Optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Return the prediction for each row of [n, hidden]: [n]. Rows are normalised first."""
+        """Return the prediction for each row of [n, hidden]: [n]. Rows are normalized first."""
         normed = functional.layer_norm(features.float().cpu(), (self._size,))
         values: Tensor = self.network(normed)[:, 0]
         return values
@@ -54,7 +54,7 @@ class Head:
         return descend([self.optimiser], loss, steps)
 
     def state(self) -> dict[str, Any]:
-        """Return the parameters and the optimiser's moments."""
+        """Return the parameters and the optimizer's moments."""
         parts = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
         return copy.deepcopy(parts)
 

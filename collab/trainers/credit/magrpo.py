@@ -16,7 +16,7 @@ def magrpo(group: Group) -> Weights:
     """MAGRPO: A_t^(g) = R_t^(g) - mean over g' of R_t^(g'), the same for every agent.
 
     Liu et al., arXiv 2508.04652, Eq. 1: no division by the standard deviation, R_t the return
-    from turn t on. With one agent it is GRPO without its normalisation (Dr. GRPO, 2503.20783).
+    from turn t on. With one agent it is GRPO without its normalization (Dr. GRPO, 2503.20783).
     """
 
     def advantages(returns: Sequence[float]) -> list[float]:

@@ -44,7 +44,7 @@ class Rae(Algorithm):
         return [self._credit(group) for group in groups]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError for a normalisation for which the weights are not centred."""
+        """Raise RecipeError for a normalization for which the weights are not centered."""
         check_normalise(spec)
 
     def measures(self) -> dict[str, float]:

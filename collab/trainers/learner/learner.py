@@ -1,4 +1,4 @@
-"""One step of learning: losses and gradients by micro-batches, then the optimisers."""
+"""One step of learning: losses and gradients by micro-batches, then the optimizers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from collab.trainers.learner.update_order import CompoundRatios, learned_by, upd
 
 
 class TorchLearner:
-    """Learns in this process: holds the policies' optimisers and takes their steps."""
+    """Learns in this process: holds the policies' optimizers and takes their steps."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class TorchLearner:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return the optimisers' moments, by policy."""
+        """Return the optimizers' moments, by policy."""
         return {name: optimiser.state() for name, optimiser in self.optimisers.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

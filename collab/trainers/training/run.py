@@ -108,7 +108,7 @@ class StepPlayer:
         if playing is None or playing[0] != step:
             return await self._play(step)
         began = time.perf_counter()
-        self._playing = playing  # or nobody would end it, where this is cancelled
+        self._playing = playing  # or nobody would end it, where this is canceled
         await self._learner.publish()
         published = time.perf_counter() - began
         groups, times = await playing[1]

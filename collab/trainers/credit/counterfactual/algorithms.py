@@ -17,7 +17,7 @@ from collab.trainers.credit.group import Group, Node, Weights
 from collab.trainers.credit.joint_actions import joined
 
 FEW = 3
-"""Default shifts for a joint artefact of more than two answers."""
+"""Default shifts for a joint artifact of more than two answers."""
 
 
 class Cross(Counterfactual):

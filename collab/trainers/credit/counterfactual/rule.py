@@ -120,7 +120,7 @@ class Counterfactual(Algorithm):
     goes_by_rewards = False
 
     def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
-        """Set the shifts for joint artefacts of two answers, and of more."""
+        """Set the shifts for joint artifacts of two answers, and of more."""
         for shifts in (of_two, of_more):
             if isinstance(shifts, int) and shifts < 2:
                 raise RecipeError(
