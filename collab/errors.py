@@ -162,7 +162,7 @@ def attribute(error: BaseException, boundary: type[CollabError], what: str = "")
     """Assign an escaping `error` to the `boundary` it crossed. collab's own errors keep theirs.
 
     The message names the file and the line of the user's code that raised it, and `what` it was
-    called for; `trace` holds the traceback.
+    called for. `trace` holds the traceback.
     """
     if isinstance(error, CollabError):
         return error
@@ -175,7 +175,7 @@ def attribute(error: BaseException, boundary: type[CollabError], what: str = "")
 def one_line(error: BaseException) -> str:
     """Format an exception on one line, e.g. `rewards.py:2: KeyError: 'oops'`.
 
-    The position is the innermost line of a user's file; other exceptions have none.
+    The position is the innermost line of a user's file. Other exceptions have none.
     """
     lines = [
         f"{_shown(frame.filename)}:{frame.lineno}: "

@@ -1,7 +1,7 @@
 """Functions passed in Python, under the names by which a recipe's data names them.
 
 A recipe is data, so a function in it is a name. A function in a user's file is `file.py:function`,
-one in a package `module:function`; both can be loaded again. One that a script or a notebook
+one in a package `module:function`. Both can be loaded again. One that a script or a notebook
 defines has no such name: it is `python.DIGEST:function`, which only the process that passed it can
 resolve. The digest covers everything visible of the function, so that after a restart another
 function of that name is not mistaken for it.
@@ -95,7 +95,7 @@ def _digest(function: Callable[..., Any]) -> str:
 def _seen(function: Any, above: tuple[Any, ...] = ()) -> list[str]:
     """Return everything visible of a function: its code, defaults, and the values it closes over.
 
-    `above` are the functions that close over it; one that closes over itself is visited once.
+    `above` are the functions that close over it. One that closes over itself is visited once.
     """
     if isinstance(function, partial):
         return [*_seen(function.func, above), repr(function.args), repr(function.keywords)]

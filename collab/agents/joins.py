@@ -218,7 +218,7 @@ def join_text(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa:
 def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
     """Make one program: the prompt's imports and helpers, then each agent's code in order.
 
-    `from __future__` imports move to the top, the only place where Python allows them; a comment
+    `from __future__` imports move to the top, the only place where Python allows them. A comment
     replaces each, so that lines keep their numbers.
     """
     given = preamble(

@@ -27,7 +27,7 @@ def parse_files(response: str) -> str:
 
     A file is a fenced block whose first line is `# file: NAME.py`. The name may also follow the
     fence's language, or be in the line before the fence, as in `### NAME.py`. A response without
-    fences may hold such lines itself. Blocks without a name are ignored; if a name occurs twice,
+    fences may hold such lines itself. Blocks without a name are ignored. If a name occurs twice,
     the last one counts. Names are not changed. The result is empty if no file is named.
     """
     response = response.replace("\r\n", "\n").replace("\r", "\n")

@@ -5,7 +5,7 @@ TEAM/                  one folder per team, like that of any run; `identity` in 
                        the digest of all that its episodes depend on
 
 `eval.json` is written at the start, after each team and at the end. A killed evaluation keeps
-`status: running`. Its `teams` name their folders; other folders belong to teams that were changed
+`status: running`. Its `teams` name their folders. Other folders belong to teams that were changed
 since. A team's folder may hold more episodes than the last call counts: those of the `tasks` in
 `eval.json`, with samples below `samples`.
 """

@@ -74,7 +74,7 @@ def find_teams(
 ) -> list[EvaluatedTeam]:
     """Return the teams by name, file, folder or data, each with the same problems.
 
-    `rows` are problems that replace `tasks`; `rewards` and `hidden` replace their suite's.
+    `rows` are problems that replace `tasks`. `rewards` and `hidden` replace their suite's.
     `reward_from` names the team whose reward scores all. `trust` is asked here only if a function
     from elsewhere generates the problems.
 
@@ -307,7 +307,7 @@ def overlap_notes(
     """Write a sentence per training run whose adapters or models the team uses.
 
     Problems are the same if their fields are, whatever the suite's name. `trust` is asked before a
-    function from elsewhere generates them; it does not run without approval.
+    function from elsewhere generates them. It does not run without approval.
     """
     for run in _training_runs(recipe):
         try:

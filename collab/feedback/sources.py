@@ -44,7 +44,7 @@ def open_sources(
 ) -> list[Source]:
     """Open the sources that a recipe lists, in order.
 
-    Models belong to the provider of `open_model`; sources do not close them.
+    Models belong to the provider of `open_model`. Sources do not close them.
 
     Raises:
         RecipeError, FeedbackUnavailable, ModelUnavailable: a source that cannot work.

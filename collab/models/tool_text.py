@@ -123,7 +123,7 @@ def _call(data: object) -> ToolCall:
 def fenced(request: Request) -> tuple[Message, ...]:
     """Return the request's messages for a model without tool support.
 
-    The first message describes the tools; a tool's result becomes a user message.
+    The first message describes the tools. A tool's result becomes a user message.
     """
     if not request.tools:
         return request.messages

@@ -38,7 +38,7 @@ async def probe(
 ) -> TeamProbe:
     """Return the probe of a team, from the `episodes` of `problems`, played in `seconds`.
 
-    Further joint actions are judged, as `algorithm: cross` would; no model is asked.
+    Further joint actions are judged, as `algorithm: cross` would. No model is asked.
 
     Raises:
         RecipeError, SandboxUnavailable: the judge cannot be opened.

@@ -1,6 +1,6 @@
 """The results of a probe: `probe.json`, the last line of `--json`, and the tables.
 
-Shares are from 0 to 1; returns and rewards are in points. Intervals are over tasks.
+Shares are from 0 to 1. Returns and rewards are in points. Intervals are over tasks.
 """
 
 from __future__ import annotations

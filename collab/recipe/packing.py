@@ -197,7 +197,7 @@ class Packing:
     def pack(self, recipe: Recipe) -> dict[str, Any]:
         """Return the recipe's data with every name relative to the folder.
 
-        Models and adapters are not copied; their names become whole paths. A file that does not
+        Models and adapters are not copied. Their names become whole paths. A file that does not
         exist keeps its name.
 
         Raises:

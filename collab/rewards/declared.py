@@ -152,7 +152,7 @@ def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float =
     """Wrap a reward function of CoMLRL, with one list of completions per agent, as a part.
 
     The answers are passed by position in the team's order. If the function takes `batch_items`, it
-    gets a list of the problem's fields; if it takes `prompts`, a list of the prompt.
+    gets a list of the problem's fields. If it takes `prompts`, it gets a list of the prompt.
 
     Args:
         low: its lowest value, worth 0 points.
@@ -233,7 +233,7 @@ def _named(part: Adapted, function: Callable[..., Any]) -> Adapted:
 def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
     """Describe who writes the answer, its highest reward, and which parts do not apply.
 
-    `joined` are agents whose answers the team's protocol may choose; None: it does not choose.
+    `joined` are agents whose answers the team's protocol may choose, or None if it does not choose.
     """
     roles, agents = recipe.team.roles, [*recipe.team.agents]
     others = [agent for agent in agents if agent not in roles.contributors]

@@ -49,7 +49,7 @@ class PartFunction:
     def calls(self, roles: Roles) -> dict[str, dict[str, Any]]:
         """Return the options of each call: one per helper, if the part is about the helpers.
 
-        The key is the helper's name; "" for a part that is called once.
+        The key is the helper's name, or "" for a part that is called once.
         """
         helpers = roles.helpers if HELPER in self.named.values() else ("",)
         return {

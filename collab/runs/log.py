@@ -186,7 +186,7 @@ def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
 def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T]:
     """Parse each line, and return the items and a complaint for each line that `parse` rejects.
 
-    `parse` rejects a line by `ValueError`, `KeyError` or `TypeError`; `refused` says what the line
+    `parse` rejects a line by `ValueError`, `KeyError` or `TypeError`. `refused` says what the line
     is not.
 
     Raises:

@@ -22,7 +22,7 @@ def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
     """Return counts, mean rewards and returns, and the cost of a run, per agent if that is
     informative.
 
-    A reward is the last turn's, a return the sum over all turns; each comes with its largest
+    A reward is the last turn's, a return the sum over all turns. Each comes with its largest
     possible value. `solvable` are the episodes whose reward says whether the task is solved.
     """
     scored = [episode for episode in episodes if episode.failure is None]

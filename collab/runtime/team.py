@@ -137,7 +137,7 @@ class Team:
         """Yield the run's events as they happen, from `run.started` to `run.finished`.
 
         Use it with `contextlib.aclosing`: leaving early cancels the work in progress. `progress`
-        asks for `agent.progress` events; `loading` is called for models being downloaded. A team
+        asks for `agent.progress` events. `loading` is called for models being downloaded. A team
         entered by `with`, not `async with`, opens separate models for it.
         """
         recipe, addresses = self._recipe_for(problems)

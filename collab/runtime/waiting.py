@@ -91,8 +91,8 @@ async def _begun(work: Coroutine[Any, Any, T], over: Future[None]) -> asyncio.Ta
 class Kept:
     """Models that stay open between the runs of a team, from `open` to `close`.
 
-    Opened by plain code, they live in a loop on their own thread; opened by `open_here`, in the
-    running loop.
+    Opened by plain code, they live in a loop on their own thread. Opened by `open_here`, they live
+    in the running loop.
     """
 
     def __init__(self) -> None:

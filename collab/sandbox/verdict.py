@@ -41,9 +41,9 @@ class Treatment(Record):
     first       its own first value, every time
     previous    for each value, the one that came before its first occurrence
 
-    Equal values of one type are changed alike in the whole run; with `zeros` and `ones` those of
-    all types. If a program inspects the interpreter (frames, code, tracing), its later answers do
-    not count.
+    Equal values of one type are changed alike in the whole run, and with `zeros` and `ones` those
+    of all types. If a program inspects the interpreter (frames, code, tracing), its later answers
+    do not count.
     """
 
     function: str
@@ -69,7 +69,7 @@ class Trial(Record):
     """Trusted source that defines `check(candidate)`, as HumanEval's does.
 
     Arguments and answers are plain data and are copied: a program cannot change the values that a
-    test compares with. A test of a function does not see in-place changes of its argument; a test
+    test compares with. A test of a function does not see in-place changes of its argument. A test
     of a class (`entry_point: class NAME`) sees a method's changes to its arguments.
     """
     prelude: str = ""

@@ -63,7 +63,7 @@ _Place = tuple[int, int, str, int]
 class Narrator:
     """Streams the agents' texts as they are generated, one agent after the other.
 
-    Agents of one round write at the same time. The first of them is streamed live; the others'
+    Agents of one round write at the same time. The first of them is streamed live. The others'
     texts follow when all have ended. So nothing is mixed up, and the joined stream is the text of
     the record.
     """

@@ -46,7 +46,7 @@ class Tool:
 def function_tool(reference: str) -> Tool:
     """Make a tool from the function at `file.py:function` or `module:function`, by its own name.
 
-    Its docstring is the description for the model; its parameters and their types become the
+    Its docstring is the description for the model. Its parameters and their types become the
     schema. Its result is passed on as text, or as JSON if it is not text.
 
     Raises:

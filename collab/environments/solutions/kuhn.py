@@ -73,7 +73,7 @@ def _value(history: str, cards: tuple[int, int], players: tuple[Strategy, Strate
 def _best(strategy: Strategy, seat: int) -> float:
     """Return the payoff of the best reply in a seat against the strategy in the other seat.
 
-    A seat's situations are solved from the last to the first; in each, one move is best.
+    A seat's situations are solved from the last to the first. In each, one move is best.
     """
     reply = uniform()  # so that no situation is out of reach while it is settled
     decided = [s for s in situations() if len(s[1]) % 2 == seat]

@@ -192,7 +192,7 @@ CACHE_WRITE = 1.25
 class AnthropicEngine(HostedEngine):
     """Claude. It returns no tokens and no log-probabilities, so it can only be a frozen agent.
 
-    Settings are sent if they differ from the defaults, since newer models refuse some of them;
+    Settings are sent if they differ from the defaults, since newer models refuse some of them.
     `seed` has no counterpart.
     """
 

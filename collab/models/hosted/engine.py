@@ -127,7 +127,7 @@ MOST_TOKENS = 10**9
 
 BYTES_PER_TOKEN = 3
 """Bytes of UTF-8 that count as one token in the estimated price of an unsent prompt. It is fewer
-than usual, so the estimate is rather too high; in Chinese it is about one character."""
+than usual, so the estimate is rather too high. In Chinese it is about one character."""
 
 
 @dataclass

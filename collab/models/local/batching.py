@@ -17,7 +17,7 @@ def pack(sizes: Sequence[tuple[int, int]], budget: int) -> list[list[int]]:
     length.
 
     A batch counts rows x (longest prompt + most new tokens), padding included, and stays within
-    `budget`; a larger request gets its own batch. The longest come first, so memory runs out at
+    `budget`. A larger request gets its own batch. The longest come first, so memory runs out at
     once or not at all. The order depends on the sizes alone.
     """
     order = sorted(range(len(sizes)), key=lambda i: (-sizes[i][0], -sizes[i][1], i))

@@ -2,7 +2,7 @@
 
 All torch work happens on one thread of the engine, so the event loop stays responsive and calls
 queue up. The model's chat template turns messages into tokens. All requests of a call go into one
-left-padded batch, whatever their agent, sampling settings or adapter; it is split only if it
+left-padded batch, whatever their agent, sampling settings or adapter. It is split only if it
 exceeds `batch_tokens`. Finished rows leave the batch once half of them have ended.
 """
 
@@ -35,7 +35,7 @@ class TransformersEngine:
     requests by their names.
 
     An action's `logprobs` are those of the distribution that its tokens were drawn from: after
-    temperature, top_k and top_p, in this order; at temperature 0 those of temperature 1.
+    temperature, top_k and top_p, in this order. At temperature 0 they are those of temperature 1.
     """
 
     batching: Batching = "static"

@@ -213,7 +213,7 @@ Ready = Callable[[Any, Sequence[str]], AbstractContextManager[KVCache]]
 class Generation:
     """Answers the requests of one call.
 
-    `model` names the model in actions and messages; `fast` enables `collab.models.local.fast`.
+    `model` names the model in actions and messages. `fast` enables `collab.models.local.fast`.
     """
 
     def __init__(

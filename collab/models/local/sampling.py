@@ -111,8 +111,8 @@ def nucleus(
     candidates].
 
     Candidates that top_k or top_p excludes have weight 0. `top_k` is the vocabulary's size for a
-    row that keeps all. `width` is the largest number of candidates; if None, it is computed, which
-    waits for the device.
+    row that keeps all. `width` is the largest number of candidates. If it is None, it is computed,
+    which waits for the device.
     """
     vocabulary = probabilities.shape[-1]
     candidates, index = probabilities.topk(min(width or NUCLEUS_WIDTH, vocabulary), dim=-1)
@@ -150,7 +150,7 @@ def _first_beyond(cumulated: Tensor, targets: Tensor) -> Tensor:
     """Return [rows, 1], the first index of each row whose value is above its target, both [rows,
     n].
 
-    Rounding may raise a target to the total; the last index with weight is meant then.
+    Rounding may raise a target to the total. The last index with weight is meant then.
     """
     total = cumulated[:, -1:]
     targets = torch.minimum(targets, torch.nextafter(total, -torch.ones_like(total)))

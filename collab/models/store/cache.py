@@ -10,7 +10,7 @@ from pathlib import Path
 StoreProgress = Callable[[str, int, int], None]
 """Called with a stage in words, and the finished and total bytes. A total of 0 is unknown.
 
-The downloading thread calls it a few times per second; an exception from it ends the download.
+The downloading thread calls it a few times per second. An exception from it ends the download.
 """
 
 

@@ -132,7 +132,7 @@ def _of_this_host() -> str:
 def _sweep(parent: Path) -> None:
     """Delete the leftovers of killed processes on this machine.
 
-    A process of another container may have this host's name and be invisible here; it holds its
+    A process of another container may have this host's name and be invisible here, but it holds its
     lock.
     """
     for root in parent.glob(f"{_of_this_host()}-*-*"):

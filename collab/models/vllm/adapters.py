@@ -41,7 +41,7 @@ class VersionInUse:
 class ServedAdapters:
     """Maps an adapter's name or folder to the version that currently answers for it.
 
-    A folder is read once; if its content changes, pass it under a new path.
+    A folder is read once. If its content changes, pass it under a new path.
     """
 
     def __init__(self, parent: str | None) -> None:

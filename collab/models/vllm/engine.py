@@ -1,7 +1,7 @@
 """Local models, run by vLLM: requests of all agents and episodes in one continuous batch.
 
 Prompts go in and responses come out as token ids, with the chat template and the tokenizer of the
-trainer. vLLM reads adapters from folders; a trainer that runs alongside publishes new versions
+trainer. vLLM reads adapters from folders. A trainer that runs alongside publishes new versions
 under the old name, by `publish`.
 """
 
@@ -155,7 +155,7 @@ class VLLMEngine:
     """A model run by vLLM. At first use, the engine is started or the servers are contacted.
 
     An action's `logprobs` are those of the distribution that its tokens were drawn from: after
-    temperature, top_k and top_p, in this order; at temperature 0 those of temperature 1.
+    temperature, top_k and top_p, in this order. At temperature 0 they are those of temperature 1.
     """
 
     batching: Batching = "continuous"

@@ -1,8 +1,8 @@
 """Reward parts for two texts that belong together, e.g. a short and a long summary.
 
-The texts come from the team's two agents, in order; a single agent writes both, with a blank line
+The texts come from the team's two agents, in order. A single agent writes both, with a blank line
 between them. The published rewards (MAGRPO, arXiv 2508.04652) combine these parts in
-`tasks/rewards/tldr.yaml` and `arxiv.yaml`; docs/rewards.md has their tables.
+`tasks/rewards/tldr.yaml` and `arxiv.yaml`. docs/rewards.md has their tables.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def length_ratio(
     """The second text's length relative to the first, in characters of words.
 
     Words are counted with one space between them, so punctuation and spaces add no length. The
-    value is 1 from `best_from` to `best_to` and falls linearly to 0 at `least` and `most`; as a
+    value is 1 from `best_from` to `best_to` and falls linearly to 0 at `least` and `most`. As a
     gate, the part stops the scoring outside these.
     """
     pair = _pair(context)

@@ -34,7 +34,7 @@ class Move:
     """The input of a harness: the agent's history, its model and its tools.
 
     Each response is a separate decision in the record. Only tokens that the model sampled are
-    trained; the harness's own messages carry no gradient.
+    trained. The harness's own messages carry no gradient.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Move:
     async def generate(self, *, may_call: bool = True) -> Action:
         """Generate one response of the agent's model to all of its observations.
 
-        The response's `tool_calls` are the calls that it asks for; without `may_call` it must
+        The response's `tool_calls` are the calls that it asks for. Without `may_call` it must
         answer now. The calls are not executed here.
 
         Raises:

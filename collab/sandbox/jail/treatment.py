@@ -151,7 +151,7 @@ class _Values:
 
     A change is a function of the value: equal values of one type are changed alike in the whole
     run, and one object stays one. So results of the values alone, such as `aux(x) - aux(x)`, stay
-    the same. Only `shifted` replaces each yes or no by the next one; its losses count only together
+    the same. Only `shifted` replaces each yes or no by the next one. Its losses count only together
     with a change of the other kind. If changed and true values could coexist, because the treatment
     ended in the middle of a run, no later answer counts.
     """

@@ -1,6 +1,6 @@
 """The untrusted end: a sealed process that loads one program and answers calls.
 
-Nothing here is trusted once the program runs, since the program can change it all; only the test
+Nothing here is trusted once the program runs, since the program can change it all. Only the test
 runner judges its output.
 """
 

@@ -1,6 +1,6 @@
 """Converts rows of published data to collab's rows. Each format is a function in a file here.
 
-A format is a function of a row and its options; it returns the row that agents, tests and rewards
+A format is a function of a row and its options. It returns the row that agents, tests and rewards
 read: `prompt`, and the fields that the suite's reward needs. The data stay as published, and nobody
 has to copy them.
 """

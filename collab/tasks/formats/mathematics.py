@@ -36,7 +36,7 @@ def gsm8k(row: Mapping[str, Any]) -> dict[str, Any]:
 def competition(row: Mapping[str, Any]) -> dict[str, Any]:
     r"""Convert a row of MATH: `problem`, and `solution` with its answer in `\boxed{}`, or `answer`.
 
-    Its `level` is the number in "Level 5"; a row without a number, as "Level ?", has no such field.
+    Its `level` is the number in "Level 5". A row without a number, as "Level ?", has no such field.
 
     Raises:
         TaskError: a field is missing, or the solution has no such answer.

@@ -1,7 +1,7 @@
 """Split sum: one agent writes the last digit of a sum, another one the digits before it.
 
 Each half is right or wrong by itself, so the credit that each agent deserves is known exactly. Paid
-by halves, the reward is additive; paid only for the whole, it takes both.
+by halves, the reward is additive. Paid only for the whole, it takes both.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
     """Yield the tasks of an environment, in its order. Options are those of its taskset.
 
     `environment_score` scores an answer to one. Only environments with a single text answer per
-    task are supported; others are refused.
+    task are supported. Others are refused.
 
     Raises:
         RecipeError: no environment is named, or it does not take these options.

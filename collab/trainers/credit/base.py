@@ -70,7 +70,7 @@ Rule = Callable[..., Weights]
 class Algorithm:
     """Gives credit to the groups of a step. The constructor takes its options.
 
-    `credit` is required; every other method is a hook that may stay empty.
+    `credit` is required. Every other method is a hook that may stay empty.
     """
 
     compares: bool = False

@@ -24,7 +24,7 @@ AT_ONCE = 64
 class JointActions:
     """The joint actions of one group's responses, and their rewards. Each is scored once.
 
-    Equal texts count as one joint action; a played one is known, and is not scored again.
+    Equal texts count as one joint action. A played one is known, and is not scored again.
     """
 
     def __init__(

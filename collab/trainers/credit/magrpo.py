@@ -59,7 +59,7 @@ def maremax(group: Group) -> Weights:
 def mareinforce(group: Group) -> Weights:
     """MAREINFORCE without a baseline: A_t^(g) = R_t^(g), the same for every agent.
 
-    REINFORCE (Williams 1992) on joint returns; the gradient has the largest variance of all.
+    REINFORCE (Williams 1992) on joint returns. The gradient has the largest variance of all.
     """
     return compare(group, lambda returns: returns)
 

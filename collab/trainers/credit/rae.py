@@ -26,7 +26,7 @@ class Rae(Algorithm):
     game and role, here also per turn, because returns of later turns are smaller. The baseline is
     read before the response's own return is added, so the gradient is unbiased. The rule is valid
     for every protocol, and for self-play, where the returns of the seats sum to 0, so their mean is
-    no baseline. A group may have one episode; the rule costs no response, no score and no model.
+    no baseline. A group may have one episode. The rule costs no response, no score and no model.
 
     Args:
         decay: the share of the average kept at each response; 0 uses only the last return.

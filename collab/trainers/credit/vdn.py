@@ -134,14 +134,14 @@ class VDN(Algorithm):
     Value decomposition (Sunehag et al., arXiv 1706.05296) used as credit. If agents answer
     independently, the least-squares fit gives q_i = the mean return of the agent's response over
     its teammates' answers, plus a constant, even if R is not a sum. The only bias of the gradient
-    is then that of the fit. `cross` computes that mean by judging combinations; VDN is for rewards
+    is then that of the fit. `cross` computes that mean by judging combinations. VDN is for rewards
     that cannot be recomputed, such as those of a game or a person.
 
     c is R^2, within a task, of predictions for responses that the heads had not yet learned from,
-    over earlier steps; if it is not above 0, the rule is MARLOO. Each q_i is a head on the agent's
+    over earlier steps. If it is not above 0, the rule is MARLOO. Each q_i is a head on the agent's
     base model, adapters off, at the last token of its response. The rule is valid for turns in
     which no trained agent sees another one's answer. It costs a forward pass over the responses.
-    Options: `rate`, `width` and `steps` as in `iac`; `model` is read instead of the bases.
+    Options: `rate`, `width` and `steps` as in `iac`. `model` is read instead of the bases.
     """
 
     compares = True

@@ -149,7 +149,7 @@ def _branches(
 def _no_packing_search(model: Any, device: torch.device) -> AbstractContextManager[None]:
     """Keep transformers from searching for packed rows, which makes the host wait for a GPU.
 
-    transformers does so before plain attention only; other kinds, e.g. windowed, are left alone.
+    transformers does so before plain attention only. Other kinds, e.g. windowed, are left alone.
     """
     plain = device.type != "cpu" and attends_to_all(model.config.get_text_config())
     return tree_attention(model) if plain else nullcontext()

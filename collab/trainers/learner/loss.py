@@ -71,7 +71,7 @@ def gspo(tokens: Tokens, spec: TrainerSpec) -> Gain:
 def cispo(tokens: Tokens, spec: TrainerSpec) -> Gain:
     """Compute stop_gradient(min(r, 1 + high)) A log pi, CISPO (arXiv 2506.13585).
 
-    The weight of a token's gradient is bounded, and no gradient is lost; `clipped` marks bounded
+    The weight of a token's gradient is bounded, and no gradient is lost. `clipped` marks bounded
     tokens.
     """
     ratio = torch.exp(tokens.logprobs.detach() - tokens.old)
@@ -162,7 +162,7 @@ def token_loss(
     """Compute minus the objective of some responses' tokens: -scale x factor x gain, summed.
 
     The gain is that of the recipe's `objective`, MAGRPO's Eq. 2 (arXiv 2508.04652) by default. The
-    factor comes from its corrections; with any of them, pi_old is the policy at the step's start
+    factor comes from its corrections. With any of them, pi_old is the policy at the step's start
     instead of the sampler. `kl_coef` adds scale x kl_coef x k3, k3 = exp(d) - d - 1, d = log
     reference - log pi.
 

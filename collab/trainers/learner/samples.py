@@ -63,7 +63,7 @@ def make_samples(
 ) -> list[Sample]:
     """Return the responses of a step, in order, including those without a weight.
 
-    A turn of a discussion holds several responses of one agent; each gets the turn's weight.
+    A turn of a discussion holds several responses of one agent. Each gets the turn's weight.
     """
     samples = []
     pairs = zip(credit.groups, credit.weights, strict=True)

@@ -19,7 +19,7 @@ def tensor_on(
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Move a tensor of the CPU to `device`.
 
-    A GPU copies from pinned memory asynchronously; a copy from other memory would wait until all
+    A GPU copies from pinned memory asynchronously. A copy from other memory would wait until all
     earlier work of the GPU is done.
     """
     if device.type != "cuda":

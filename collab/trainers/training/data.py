@@ -194,8 +194,8 @@ def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Proble
 def measured(episodes: Sequence[Episode], by: MeasuredBy, key: str) -> float | None:
     """Return the share of solved episodes, or the mean return as a share of the largest.
 
-    Failed episodes do not count; None if no other is left. `key` is the setting that asks, for
-    messages.
+    Failed episodes do not count. The result is None if no other episode remains. `key` is the
+    setting that asks, for messages.
 
     Raises:
         TrainingError: the share of solved episodes is needed, and no reward says what is solved.

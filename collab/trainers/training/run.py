@@ -199,7 +199,7 @@ class TrainingRun:
     """Trains the team of `recipe` and records the run in the folder `out`.
 
     With `resume`, the run continues from the newest checkpoint in `out`, or from the start if there
-    is none. Work after that checkpoint is repeated; on a CPU, the results are bitwise the same.
+    is none. Work after that checkpoint is repeated. On a CPU, the results are bitwise the same.
 
     Raises:
         RecipeError, TaskError, RecordError: before any work is done.

@@ -1,7 +1,7 @@
 """Products of few rows on a CPU, with weights in the layout that oneDNN multiplies fastest.
 
 torch's linear layer rearranges its weights for every product, which takes as long as the product
-itself while rows are few. Here it is done once, until the weights change; they are then in memory
+itself while rows are few. Here it is done once, until the weights change. They are then in memory
 twice. Layers that read the same input are multiplied as one, together with their adapters, since a
 small product takes longer to start than to run.
 """

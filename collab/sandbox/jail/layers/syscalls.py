@@ -1,7 +1,7 @@
 """System calls by permission, and their numbers.
 
 Each entry is `name:x86_64:aarch64`, with `-` if the processor has no such call. The numbers come
-from Linux's `unistd_64.h` and `asm-generic/unistd.h`; they never change.
+from Linux's `unistd_64.h` and `asm-generic/unistd.h`. They never change.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Table:
         computed for each set of rows with columns in common, and scaled so that the coefficients of
         a row's own cells add up to 1. The coefficients of each column add up to 0, so the
         teammates' luck cancels. The mean is then the gradient if the missing cells do not depend on
-        the texts; otherwise it is biased. A row without a column in common with another row is
+        the texts. Otherwise it is biased. A row without a column in common with another row is
         compared by leave-one-out of the played rewards.
         """
         scored = ~np.isnan(self.cells)

@@ -31,7 +31,7 @@ Where = tuple[str, int, int]
 class Game:
     """A team of n agents that act once per turn, each by a softmax over its logits.
 
-    Every turn starts in a state that all agents observe; the first turn is in state 0. An agent may
+    Every turn starts in a state that all agents observe. The first turn is in state 0. An agent may
     also see the actions of earlier agents in the turn.
     """
 

@@ -1,7 +1,7 @@
 """Attention over rows that are prefix trees, each token to its ancestors, branch by branch.
 
 A branch is the part that one sequence adds to its tree. Its tokens attend to their whole path. Only
-pairs of tokens that may see each other are computed; a mask over the whole row would compute many
+pairs of tokens that may see each other are computed. A mask over the whole row would compute many
 pairs in vain.
 """
 
