@@ -33,7 +33,7 @@ def find(kind: str, name: str, built_in: dict[str, Callable[..., Any]]) -> Calla
     reference.
 
     Raises:
-        RecipeError: there is no such function; the message suggests the nearest known name.
+        RecipeError: there is no such function. The message suggests the nearest known name.
     """
     if name in built_in:
         return built_in[name]
@@ -127,7 +127,7 @@ def check_call(
     """Check that `function` can be called with one argument for each of `takes`, and the options.
 
     Raises:
-        RecipeError: it cannot; the message has the call and the signature.
+        RecipeError: it cannot be called like this. The message has the call and the signature.
     """
     signature = signature_of(what, function)
     try:

@@ -63,7 +63,7 @@ def train(
 
     Raises:
         RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
-        TrainingError: training cannot continue; the folder has everything up to the last
+        TrainingError: training cannot continue. The folder has everything up to the last
             checkpoint.
     """
     work = atrain(

@@ -66,7 +66,7 @@ def find_tool(name: str) -> Analyser:
     """Return an analyzer that is installed here.
 
     Raises:
-        FeedbackUnavailable: it is not; the message has the remedy.
+        FeedbackUnavailable: it is not installed. The message has the remedy.
     """
     if name == "ruff":
         select = "--select E9,F,B,S,PL,C90 --output-format json --quiet"

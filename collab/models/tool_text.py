@@ -50,7 +50,7 @@ def read_calls(text: str, tools: Collection[str] = ()) -> tuple[ToolCall, ...]:
         tools: names of the agent's tools; a bare object is a call of one of these.
 
     Raises:
-        UnreadableCall: a call is malformed; the message says why.
+        UnreadableCall: a call is malformed. The message says why.
     """
     content = text.rpartition("</think>")[2].strip()
     if (bare := _BARE.match(content)) and bare[1] in tools:

@@ -115,7 +115,7 @@ def parse_yaml(text: str, place: str) -> Any:
     """Parse a YAML text. `place` names the text in messages.
 
     Raises:
-        RecipeError: it does not parse or holds no valid value; the message has the line.
+        RecipeError: it does not parse or holds no valid value. The message has the line.
     """
     try:
         value = _load(text)

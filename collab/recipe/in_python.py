@@ -121,7 +121,7 @@ def settings_of(
     sections.
 
     Raises:
-        RecipeError: no section has the key; the message names the intended key if it is known.
+        RecipeError: no section has the key. The message names the intended key if it is known.
     """
     objects, settings = GivenObjects(), []
     for key, value in given.items():

@@ -243,8 +243,8 @@ def parse_model(text: str) -> dict[str, Any]:
 
     Raises:
         UnknownName: the prefix is not an engine.
-        RecipeError: an address is given where a name is needed; the message omits it, since it may
-            hold a key.
+        RecipeError: an address is given where a name is needed. The message omits it, because it
+            may hold a key.
     """
     engine, separator, name = text.partition(":")
     if text.startswith(_URL) or (engine in _NAMED and name.startswith(_URL)):

@@ -22,7 +22,7 @@ def length(
     """The artifact is between `minimum` and `maximum` units long. A word has a letter or a digit.
 
     Args:
-        agent: the agent whose artifact is scored; "" for the joint artifact.
+        agent: the agent whose artifact is scored, or "" for the joint artifact.
         margin: outside the bounds, the value falls linearly to 0 over this many units.
     """
     text = _artefact(context, agent)

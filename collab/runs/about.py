@@ -146,7 +146,7 @@ def write_about(folder: Path, about: Mapping[str, Any]) -> None:
     """Replace `run.json` atomically. For a running run it names the process.
 
     Raises:
-        RecordError: it cannot be written; the file is unchanged.
+        RecordError: it cannot be written. The file is unchanged.
     """
     content = {key: value for key, value in about.items() if key != "process"}
     if content.get("status") == RUNNING:
@@ -172,5 +172,5 @@ def now() -> str:
 
 
 def new_run_id(name: str) -> str:
-    """Return a name for a run: its start time, and its content."""
+    """Return a name for a run, built from the current time and `name`."""
     return f"{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3] + f"-{as_name(name) or 'run'}"

@@ -38,7 +38,7 @@ class Log:
         """Append a line, completely or not at all.
 
         Raises:
-            RecordError: it cannot be written; the file is unchanged.
+            RecordError: it cannot be written. The file is unchanged.
         """
         data = line.encode() + b"\n"
         before = self.size()

@@ -59,7 +59,7 @@ class RunFolder:
         """Append a finished episode, completely or not at all.
 
         Raises:
-            RecordError: it cannot be written; the earlier episodes are intact.
+            RecordError: it cannot be written. The earlier episodes are intact.
         """
         self._episodes.append(episode.model_dump_json())
 

@@ -169,7 +169,7 @@ def read(kind: type[Read], body: bytes) -> Read:
     """Parse the request in a body.
 
     Raises:
-        Refused: it is not valid JSON of that kind, or no team can follow it; the message names the
+        Refused: it is not valid JSON of that kind, or no team can follow it. The message names the
             path, and repeats nothing of the body.
     """
     try:

@@ -77,7 +77,7 @@ def read_keys(given: Sequence[str]) -> tuple[str, ...]:
     """Read the keys of the command line and of the environment.
 
     Raises:
-        RecipeError: no header can hold a key; the message does not repeat it.
+        RecipeError: a key cannot be sent in a header. The message does not include the key.
     """
     keys = [*given, *os.environ.get(VARIABLE, "").split(",")]
     keys = [key.strip() for key in keys]

@@ -130,7 +130,7 @@ def exact_answer(
     r"""The final answer, in `\boxed{}` or after `####`, equals the problem's `field`.
 
     Args:
-        agent: the agent whose artifact is scored; "" for the joint artifact.
+        agent: the agent whose artifact is scored, or "" for the joint artifact.
         form: how answers are compared: as numbers, or as MATH compares LaTeX.
     """
     expected = context.field(field)

@@ -92,7 +92,7 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
     The answer is the last `<answer>...</answer>`, or else the whole text.
 
     Args:
-        agent: the agent whose artifact is scored; "" for the joint artifact.
+        agent: the agent whose artifact is scored, or "" for the joint artifact.
     """
     text = context.artefacts[agent] if agent else context.joint.text
     tagged = _TAGGED.findall(text)
@@ -132,7 +132,7 @@ def environment_score(
     Args:
         minimum: the sum of rewards that counts as 0.
         maximum: the sum that counts as 1; None: the sum of all positive weights.
-        agent: the agent whose artifact is scored; "" for the joint artifact.
+        agent: the agent whose artifact is scored, or "" for the joint artifact.
 
     Raises:
         RewardError: the package is not installed, or a sum is not between the two.

@@ -182,7 +182,7 @@ async def calls(
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:
-    """The agent's function calls the helper's, and some passing test depends on it.
+    """The agent's function calls the helper's, and at least one passing test depends on the result.
 
     Args:
         function: the caller; `entry_point` means the problem's, "" the agent's name.

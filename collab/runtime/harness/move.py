@@ -87,7 +87,7 @@ class Move:
         answer now. The calls are not executed here.
 
         Raises:
-            ActionFailed: the model gave no answer; a harness does not catch it.
+            ActionFailed: the model gave no answer. A harness does not catch it.
         """
         observation = tuple(self._pending)
         action = await self._ask(len(self.steps), self.messages, may_call)

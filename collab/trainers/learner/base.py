@@ -106,7 +106,7 @@ class Learner(Protocol):
         Raises:
             TrainingError: it cannot continue.
             OutOfMemory: the step does not fit into memory.
-            StepCancelled: `cancelled` was set; parameters may have moved by a part of the step.
+            StepCancelled: `cancelled` was set. Parameters may have moved by a part of the step.
         """
 
     async def publish(self) -> bool:

@@ -61,7 +61,7 @@ class Sample:
 def make_samples(
     credit: Credit, samplings: Mapping[str, Sampling], spec: TrainerSpec
 ) -> list[Sample]:
-    """Return the responses of a step, in order, including those without a weight.
+    """Return the responses of a step, in order, including responses without a weight.
 
     A turn of a discussion holds several responses of one agent. Each gets the turn's weight.
     """

@@ -27,7 +27,7 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
     """Run `collab` on this many ranks until they end, and return the exit status.
 
     Raises:
-        TrainingError: a rank ended by itself; everything up to the last checkpoint is kept.
+        TrainingError: a rank ended by itself. Everything up to the last checkpoint is kept.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError

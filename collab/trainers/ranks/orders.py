@@ -229,7 +229,7 @@ def restore(learner: TorchLearner, order: Restore) -> None:
 
 
 def write_log(folder: Path, rank: int) -> None:
-    """Redirect this process's output to a log in the run's folder from here on."""
+    """Redirect the rest of this process's output to a log in the run's folder."""
     path = folder / LOGS / f"rank-{rank}.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()

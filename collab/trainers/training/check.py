@@ -25,7 +25,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
     """Return the trainer of a recipe, after checking that it can be trained.
 
     Raises:
-        RecipeError: it cannot be trained; the message has the value and the remedy.
+        RecipeError: it cannot be trained. The message has the value and the remedy.
     """
     if recipe.trainer is None:
         raise RecipeError("the recipe names no trainer; add one, e.g. --set trainer=magrpo")

@@ -42,7 +42,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
     other settings may change at any step.
 
     Raises:
-        RecipeError: a fixed setting differs; the message has both values and the remedy.
+        RecipeError: a fixed setting differs. The message has both values and the remedy.
     """
     was, is_now = _fixed(before), _fixed(now)
     for key in dict.fromkeys((*was, *is_now)):

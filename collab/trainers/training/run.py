@@ -246,7 +246,7 @@ class TrainingRun:
         stays unchanged.
 
         Raises:
-            TrainingError: training cannot continue; the message says why. The folder holds
+            TrainingError: training cannot continue. The message says why. The folder holds
                 everything up to the last checkpoint.
             RecipeError, ModelUnavailable, ModelError, RecordError: as they occur.
         """

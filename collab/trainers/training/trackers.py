@@ -35,7 +35,7 @@ class Tracker(Protocol):
     def log(self, metrics: Mapping[str, float], step: int) -> None: ...
 
     def show(self, rows: Sequence[Row], step: int) -> None:
-        """Add a table of responses."""
+        """Log a table of sample responses to the tracker."""
 
     def close(self) -> None: ...
 
