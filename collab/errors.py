@@ -58,7 +58,7 @@ LISTS = {"team": "teams", "task": "tasks", "trainer": "trainers"}
 
 
 class UnknownName(RecipeError):
-    """A name of some `kind` that is not among the `known` ones; a kind may be `part of REWARD`."""
+    """A name of some `kind` that is not among the `known` ones. A kind may be `part of REWARD`."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, remedy: str = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
@@ -159,10 +159,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def attribute(error: BaseException, boundary: type[CollabError], what: str = "") -> CollabError:
-    """Assign an escaping `error` to the `boundary` it crossed; collab's own errors keep theirs.
+    """Assign an escaping `error` to the `boundary` it crossed. collab's own errors keep theirs.
 
     The message names the file and the line of the user's code that raised it, and `what` it was
-    called for; `trace` holds the traceback.
+    called for. `trace` holds the traceback.
     """
     if isinstance(error, CollabError):
         return error
@@ -175,7 +175,7 @@ def attribute(error: BaseException, boundary: type[CollabError], what: str = "")
 def one_line(error: BaseException) -> str:
     """Format an exception on one line, e.g. `rewards.py:2: KeyError: 'oops'`.
 
-    The position is the innermost line of a user's file; other exceptions have none.
+    The position is the innermost line of a user's file. Other exceptions have none.
     """
     lines = [
         f"{_shown(frame.filename)}:{frame.lineno}: "
@@ -204,7 +204,7 @@ def _frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """Return the exception in the chain of causes that passed through a user's file; else the
+    """Return the exception in the chain of causes that passed through a user's file, or else the
     first."""
     links = [error]
     while (cause := links[-1].__cause__) is not None and cause not in links:

@@ -1,7 +1,7 @@
 """Functions passed in Python, under the names by which a recipe's data names them.
 
 A recipe is data, so a function in it is a name. A function in a user's file is `file.py:function`,
-one in a package `module:function`; both can be loaded again. One that a script or a notebook
+one in a package `module:function`. Both can be loaded again. One that a script or a notebook
 defines has no such name: it is `python.DIGEST:function`, which only the process that passed it can
 resolve. The digest covers everything visible of the function, so that after a restart another
 function of that name is not mistaken for it.
@@ -49,7 +49,7 @@ def is_of_python(name: str) -> bool:
 
 
 def plain_name(function: Callable[..., Any]) -> str:
-    """Return a function's name as one plain word; e.g. `lambda` for a lambda."""
+    """Return a function's name as one plain word, e.g. `lambda` for a lambda."""
     while isinstance(function, partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
@@ -73,7 +73,7 @@ def _name_in_package(function: Callable[..., Any]) -> str:
 
 
 def _module_of(function: Callable[..., Any]) -> str:
-    """Return the module that holds a function under its own name; "" for none, or for the main
+    """Return the module that holds a function under its own name, or "" for none or for the main
     module."""
     module = getattr(function, "__module__", None) or ""
     held = getattr(sys.modules.get(module), plain_name(function), None)
@@ -95,7 +95,7 @@ def _digest(function: Callable[..., Any]) -> str:
 def _seen(function: Any, above: tuple[Any, ...] = ()) -> list[str]:
     """Return everything visible of a function: its code, defaults, and the values it closes over.
 
-    `above` are the functions that close over it; one that closes over itself is visited once.
+    `above` are the functions that close over it. One that closes over itself is visited once.
     """
     if isinstance(function, partial):
         return [*_seen(function.func, above), repr(function.args), repr(function.keywords)]

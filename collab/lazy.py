@@ -24,7 +24,7 @@ def lazy_name(name: str, package: str, file: str) -> Any:
 
 @cache
 def _places(file: str) -> dict[str, str]:
-    """The module of each name that the blocks of a file import."""
+    """Return the module of each name that the blocks of a file import."""
     import ast
     from pathlib import Path
 

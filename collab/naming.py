@@ -9,14 +9,14 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 LONGEST = 100
-"""Most bytes in a name; a folder's name holds 255, and some add a date or a number."""
+"""Most bytes in a name. A folder's name holds 255, and some add a date or a number."""
 
 JOINED = 3
-"""Most names in a joint name; a number replaces the others."""
+"""Most names in a joint name, before a number replaces the others."""
 
 
 def is_name(text: str) -> bool:
-    """True if a text can name a file or folder without leaving its parent."""
+    """Return True if a text can name a file or folder without leaving its parent."""
     return (
         bool(text)
         and all(map(_fits, text))
@@ -27,7 +27,7 @@ def is_name(text: str) -> bool:
 
 
 def as_name(text: str) -> str:
-    """Return the valid name nearest to a text; "" if no letter is left."""
+    """Return the valid name nearest to a text, or "" if no letter is left."""
     plain = "-".join("".join(letter if _fits(letter) else " " for letter in text).split())
     cut = plain.lstrip(".+-").encode()[:LONGEST].decode(errors="ignore")
     return cut.rstrip(".")
@@ -73,7 +73,7 @@ Name = Annotated[str, AfterValidator(_checked)]
 """A name, or "" for none."""
 
 SuiteName = Annotated[str, AfterValidator(_checked_suite)]
-"""A suite's name, with members of a family as `FAMILY/NAME`; or "" for none."""
+"""A suite's name, with members of a family as `FAMILY/NAME`, or "" for none."""
 
 FolderName = Annotated[str, AfterValidator(_checked_folder)]
 """Name of one folder within another, as records refer to it."""

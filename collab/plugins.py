@@ -33,7 +33,7 @@ def find(kind: str, name: str, built_in: dict[str, Callable[..., Any]]) -> Calla
     reference.
 
     Raises:
-        RecipeError: there is no such function; the message suggests the nearest known name.
+        RecipeError: there is no such function. The message suggests the nearest known name.
     """
     if name in built_in:
         return built_in[name]
@@ -75,7 +75,12 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
 
 
 def check_free(kind: str, reference: str) -> None:
-    """Raise RecipeError or Untrusted for a function that may not be loaded, as `load` does."""
+    """Check a function before it is loaded.
+
+    Raises:
+        RecipeError: the function may not be loaded.
+        Untrusted: it comes from elsewhere and is not approved.
+    """
     check_module(kind, reference)
     if is_blocked(of_function(reference)):
         raise Untrusted(
@@ -85,8 +90,11 @@ def check_free(kind: str, reference: str) -> None:
 
 
 def check_module_free(kind: str, reference: str) -> None:
-    """Check a module that another package imports, as `check_free` does; then import it from its
-    source alone."""
+    """Check a module that another package imports, and import it from its source alone.
+
+    Raises:
+        RecipeError, Untrusted: the function may not be loaded.
+    """
     check_free(kind, reference)
     keep_to_its_source(reference.rpartition(":")[0])
 
@@ -119,7 +127,7 @@ def check_call(
     """Check that `function` can be called with one argument for each of `takes`, and the options.
 
     Raises:
-        RecipeError: it cannot; the message has the call and the signature.
+        RecipeError: it cannot be called like this. The message has the call and the signature.
     """
     signature = signature_of(what, function)
     try:
@@ -139,7 +147,7 @@ def bind(
     *,
     is_async: bool = False,
 ) -> Callable[..., Any]:
-    """Return the function of that kind and name with its options; it takes one argument, `takes`.
+    """Return the function of that kind and name with its options. It takes one argument, `takes`.
 
     Raises:
         RecipeError: there is no such function, it does not take these options, or it must be async
@@ -186,7 +194,11 @@ def call(what: str, boundary: type[CollabError], function: Callable[..., Any], *
 
 
 def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a function; raises RecipeError if Python does not know it."""
+    """Return the signature of a function.
+
+    Raises:
+        RecipeError: Python does not know it.
+    """
     try:
         return inspect.signature(function)
     except (ValueError, TypeError):
@@ -200,7 +212,7 @@ def check_options(
 
     Raises:
         RecipeError: the function does not take an option (the message suggests the nearest name),
-            an option has another type, or one is missing.
+            an option has another type, or an option is missing.
     """
     parameters = list(signature_of(what, function).parameters.values())[1:]
     takes = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
@@ -268,7 +280,7 @@ async def in_thread(function: Callable[..., Any], *args: Any, **options: Any) ->
     """Call `function` in its own daemon thread, and return its result.
 
     An async function runs there in its own event loop, so that even one that blocks can be
-    abandoned. If the caller is cancelled, the thread continues, and ends with the program at the
+    abandoned. If the caller is canceled, the thread continues, and ends with the program at the
     latest. `SystemExit` and `KeyboardInterrupt` in the function arrive as `RuntimeError`.
     """
     loop = asyncio.get_running_loop()

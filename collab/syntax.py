@@ -45,7 +45,7 @@ def parses(source: str) -> bool:
 
 
 def functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Return the module-level functions by name; the last definition of a name counts."""
+    """Return the module-level functions by name. The last definition of a name counts."""
     return {
         node.name: node
         for node in tree.body

@@ -34,8 +34,8 @@ _client: ContextVar[Attributes | None] = ContextVar("asked", default=None)
 def set_up() -> str | None:
     """Send this process's spans to the collector that its environment names, if any.
 
-    A process that already has a provider of spans keeps it. Returns a message for the user if spans
-    cannot be sent. Without a collector, OpenTelemetry is not imported.
+    A process that already has a provider of spans keeps it. The result is a message for the user if
+    spans cannot be sent. Without a collector, OpenTelemetry is not imported.
     """
     named = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
     if named is None or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -59,7 +59,7 @@ class EpisodeSpans:
     """The spans of one episode, made from its events."""
 
     def __init__(self, tracer: Tracer | None, workflow: Span | None) -> None:
-        """Start the spans; without a tracer, nothing is done."""
+        """Start the spans, or do nothing without a tracer."""
         self._tracer, self._workflow = tracer, workflow
         self._began: dict[tuple[int, int, str, int], int] = {}
         self._steps: dict[tuple[int, int, str], int] = {}
@@ -127,7 +127,7 @@ class EpisodeSpans:
 
 @contextmanager
 def traced_episode(team: str, attributes: Attributes) -> Iterator[EpisodeSpans]:
-    """While entered, the spans of an episode are open."""
+    """Context manager that keeps the spans of an episode open."""
     named = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": team}
     with operation(
         f"invoke_workflow {team}", {**named, **(_client.get() or {}), **attributes}
@@ -136,7 +136,8 @@ def traced_episode(team: str, attributes: Attributes) -> Iterator[EpisodeSpans]:
 
 
 def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
-    """Start a span as `Tracer.start_span` does.
+    """Start a span like `Tracer.start_span`, but with an id that does not depend on the training
+    seed.
 
     OpenTelemetry draws its id from Python's global random numbers. Training seeds these. Its random
     numbers must not depend on tracing, and ids must not repeat from run to run.
@@ -150,7 +151,7 @@ def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
 
 
 class Operation:
-    """A lasting operation, and its span; None without tracing."""
+    """A lasting operation, and its span, or None without tracing."""
 
     def __init__(self, span: Span | None) -> None:
         self.span = span
@@ -166,7 +167,8 @@ class Operation:
             _evaluated(self.span, name, score)
 
     def context(self) -> Context | None:
-        """Context in which tasks create child spans of this one; None for the caller's context."""
+        """Return the context in which tasks create child spans of this one, or None for the
+        caller's context."""
         if self.span is None:
             return None
         context = copy_context()
@@ -175,7 +177,8 @@ class Operation:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """While entered, new spans are children of this one; not for generators, which pause."""
+        """Context manager in which new spans are children of this one. Not for generators, which
+        pause."""
         if self.span is None:
             yield
             return
@@ -197,8 +200,7 @@ class Operation:
 
 @contextmanager
 def operation(name: str, attributes: Attributes) -> Iterator[Operation]:
-    """Yield a span that ends with the block; an exception that leaves it is recorded by its
-    type."""
+    """Yield a span that ends with the block, and record the type of an exception that leaves it."""
     tracer = _tracer()
     if tracer is None:
         yield Operation(None)
@@ -216,7 +218,8 @@ def operation(name: str, attributes: Attributes) -> Iterator[Operation]:
 
 @contextmanager
 def client_of(carrier: Mapping[str, str] | None, attributes: Attributes) -> Iterator[None]:
-    """While entered, episodes belong to the client's trace, from the `traceparent` in `carrier`.
+    """Context manager that assigns episodes to the client's trace, from the `traceparent` in
+    `carrier`.
 
     `attributes` are added to each of them.
     """
@@ -242,7 +245,7 @@ def _evaluated(span: Span, name: str, score: float) -> None:
 
 
 def _tracer() -> Tracer | None:
-    """Return the tracer; None, without importing OpenTelemetry, if the process has not loaded
+    """Return the tracer, or None, without importing OpenTelemetry, if the process has not loaded
     it."""
     if "opentelemetry.trace" not in sys.modules:
         return None

@@ -17,7 +17,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in fitting units: `45 s`, `12 min`, `3 h 20 min`."""
+    """Return a time in fitting units: `45 s`, `12 min`, `3 h 20 min`."""
     minutes = round(seconds / 60)
     if seconds < 120:
         return f"{seconds:.0f} s"
@@ -47,7 +47,7 @@ _REASONS = (
 
 
 def plain_reason(message: str) -> str:
-    """A message of pydantic in plain words, e.g. `must be at least 1`."""
+    """Return a message of pydantic in plain words, e.g. `must be at least 1`."""
     for pattern, replacement in _REASONS:
         message = re.sub(pattern, replacement, message)
     return message
@@ -61,13 +61,14 @@ def unread(path: object, error: OSError) -> str:
 
 
 def faults(error: ValidationError) -> list[str]:
-    """Each fault in the error of pydantic with its place, e.g. `team.turns: must be at least 1`."""
+    """Return each fault in the error of pydantic with its place, e.g. `team.turns: must be at least
+    1`."""
     places = ((".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors())
     return [f"{place}: " * bool(place) + plain_reason(message) for place, message in places]
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
-    """The rows of a table as lines: each column is as wide as its widest cell."""
+    """Yield the rows of a table as lines: each column is as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = zip(row, widths, right, strict=True)

@@ -1,4 +1,4 @@
-"""An agent: its prompts, the parser of its responses, and the join of a team's artefacts."""
+"""An agent: its prompts, the parser of its responses, and the join of a team's artifacts."""
 
 from collab.agents.joins import Join, Joint, join_for, make_joint
 from collab.agents.parsers import parser_for

@@ -1,4 +1,4 @@
-"""Joins: make the joint artefact from the agents' artefacts, with a map back."""
+"""Joins: make the joint artifact from the agents' artifacts, with a map back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Edit = tuple[int, int, str]
 
 
 def only_owned(artefacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
-    """Rename the definitions with which other artefacts would replace a helper's function."""
+    """Rename the definitions with which other artifacts would replace a helper's function."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for helper in roles.helpers:
         owners[roles.function_of(helper, problem.public)].add(helper)
@@ -36,7 +36,7 @@ def only_owned(artefacts: Mapping[str, str], roles: Roles, problem: Problem) -> 
 
 
 def without(source: str, names: Collection[str]) -> str:
-    """Rename the definitions of `names` in the source; lines keep their numbers.
+    """Rename the definitions of `names` in the source without changing line numbers.
 
     Every binding of a name in the module is renamed, also in a branch or by `global`, and each
     function, class and import of that name within a function. Methods, parameters and other local
@@ -61,7 +61,8 @@ def without(source: str, names: Collection[str]) -> str:
 
 
 def _defines(scope: Scope, name: str) -> bool:
-    """True if the scope binds `name` for the module, or as a local function, class or import."""
+    """Return True if the scope binds `name` for the module, or as a local function, class or
+    import."""
     if name not in scope.bound:
         return False
     if scope.resolve(name) == Variable(0, name):
@@ -118,15 +119,15 @@ def _unused(name: str, text: str) -> str:
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint artefact, and which of its lines came from which agent."""
+    """A joint artifact, and which of its lines came from which agent."""
 
     text: str
     spans: Mapping[str, tuple[int, int]]
     """First and last line of each agent's part, from 1, both included."""
 
     def locate(self, line: int) -> tuple[str, int] | None:
-        """Return the agent that wrote a line of the joint artefact, and the line in its own
-        artefact."""
+        """Return the agent that wrote a line of the joint artifact, and the line in its own
+        artifact."""
         for agent, (first, last) in self.spans.items():
             if first <= line <= last:
                 return agent, line - first + 1
@@ -145,7 +146,7 @@ def join_for(name: str, roles: Roles = NOBODY) -> Join:
         roles: the team's roles; only `python-owned` needs them.
 
     Raises:
-        RecipeError: there is no such function, or it cannot be called with artefacts and problem.
+        RecipeError: there is no such function, or it cannot be called with artifacts and problem.
     """
     built_in: dict[str, Join] = {
         "text": join_text,
@@ -164,11 +165,11 @@ def join_for(name: str, roles: Roles = NOBODY) -> Join:
 
 
 def make_joint(join: Join, artefacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Make the joint artefact of the agents' artefacts, once, for the record, the reward and
+    """Make the joint artifact of the agents' artifacts, once, for the record, the reward and
     feedback.
 
     Raises:
-        AgentError: the join raised, or returned no joint artefact.
+        AgentError: the join raised, or returned no joint artifact.
     """
     joint: Joint = call("join", AgentError, join, artefacts, problem)
     return joint
@@ -177,7 +178,11 @@ def make_joint(join: Join, artefacts: Mapping[str, str], problem: Problem) -> Jo
 def _own(
     what: str, join: Callable[..., object], artefacts: Mapping[str, str], problem: Problem
 ) -> Joint:
-    """Make a `Joint` from a user's join; raises AgentError unless it returns text or one."""
+    """Make a `Joint` from the result of a user's join.
+
+    Raises:
+        AgentError: the result is neither text nor a `Joint`.
+    """
     made = call(what, AgentError, join, dict(artefacts), problem)
     if isinstance(made, str):
         return joint_with_lines(made, artefacts)
@@ -194,7 +199,7 @@ def _own(
 
 
 def joint_with_lines(text: str, artefacts: Mapping[str, str]) -> Joint:
-    """Make a joint artefact with the lines of each agent whose whole artefact occurs in it once."""
+    """Make a joint artifact with the lines of each agent whose whole artifact occurs in it once."""
     spans = {}
     for agent, artefact in artefacts.items():
         piece = artefact.strip("\n")
@@ -206,14 +211,14 @@ def joint_with_lines(text: str, artefacts: Mapping[str, str]) -> Joint:
 
 
 def join_text(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
-    """Concatenate the artefacts, in the agents' order."""
+    """Concatenate the artifacts, in the agents' order."""
     return _stack(dict(artefacts), "\n\n")
 
 
 def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
     """Make one program: the prompt's imports and helpers, then each agent's code in order.
 
-    `from __future__` imports move to the top, the only place where Python allows them; a comment
+    `from __future__` imports move to the top, the only place where Python allows them. A comment
     replaces each, so that lines keep their numbers.
     """
     given = preamble(
@@ -227,7 +232,7 @@ def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
 
 
 def join_owned(roles: Roles, artefacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Join as `python` does, but take a helper's function from that helper only.
+    """Join like `python`, but take a helper's function from that helper only.
 
     Other agents' definitions of its name are renamed in the program.
     """

@@ -1,4 +1,4 @@
-"""Parsers: extract the artefact from a response."""
+"""Parsers: extract the artifact from a response."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parse_files(response: str) -> str:
 
     A file is a fenced block whose first line is `# file: NAME.py`. The name may also follow the
     fence's language, or be in the line before the fence, as in `### NAME.py`. A response without
-    fences may hold such lines itself. Blocks without a name are ignored; if a name occurs twice,
+    fences may hold such lines itself. Blocks without a name are ignored. If a name occurs twice,
     the last one counts. Names are not changed. The result is empty if no file is named.
     """
     response = response.replace("\r\n", "\n").replace("\r", "\n")
@@ -102,7 +102,11 @@ def parser_for(name: str) -> Parser:
 
 
 def _own(what: str, parser: Parser, response: str) -> str:
-    """Return the artefact of a user's parser; raises AgentError unless it is text."""
+    """Return the artifact of a user's parser.
+
+    Raises:
+        AgentError: the artifact is not text.
+    """
     artefact = call(what, AgentError, parser, response)
     if not isinstance(artefact, str):
         raise AgentError(f"{what} returned {type(artefact).__name__}; a parser returns text")
@@ -156,8 +160,8 @@ def _fenced_blocks(response: str) -> list[str]:
 
 
 def _without_cut_off_end(code: str) -> str:
-    """Return `code` if it parses; else without its last statement, if that defines something; or
-    ""."""
+    """Return `code` if it parses, or else the part before its last statement. Return "" if that
+    part does not parse or defines nothing."""
     if parses(code):
         return code
     lines = code.split("\n")
@@ -245,7 +249,7 @@ def signature(prompt: str) -> str:
 
 
 def docstring(prompt: str) -> str:
-    """Return the docstring of the prompt's last function, dedented; "" if it has none."""
+    """Return the docstring of the prompt's last function, dedented, or "" if it has none."""
     text = _docstring_of(prompt)
     return "" if text is None else cleandoc(str(text.value))
 

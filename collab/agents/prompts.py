@@ -27,8 +27,8 @@ class Template:
     """
 
     def __init__(self, source: str, place: str, *, as_written: bool = False) -> None:
-        """Compile the template; with `as_written`, blanks and line ends stay, else blocks and both
-        ends lose them."""
+        """Compile the template. Unless `as_written`, strip both ends and the blanks around
+        blocks."""
         self.place, self._as_written = place, as_written
         try:
             self._template = _compile(source, as_written)

@@ -30,7 +30,7 @@ def prune(tree: ast.Module) -> ast.Module:
 
 
 def truth(expression: ast.expr) -> bool | None:
-    """Return the truth of an expression made of literals only; None if unknown.
+    """Return the truth of an expression made of literals only, or None if it is unknown.
 
     The identity of two objects (`is`) is unknown, and so is the result of a call, since a program
     may rebind any name, even `set`.
@@ -67,8 +67,12 @@ def _compare(expression: ast.Compare) -> bool | None:
 
 
 def _literal(expression: ast.expr) -> Any:
-    """Return the value of a literal. Raises ValueError for anything else, and the literals' own
-    errors."""
+    """Return the value of a literal.
+
+    Raises:
+        ValueError: `node` is not a literal.
+        Exception: the literal's own error.
+    """
     if any(isinstance(node, ast.Call) for node in ast.walk(expression)):
         raise ValueError("a call is no literal")
     return ast.literal_eval(expression)

@@ -1,4 +1,4 @@
-"""Finds the helper calls that a value derives from; calls that only decide about it do not
+"""Finds the helper calls that a value derives from. Calls that only decide about it do not
 count."""
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ Origins = frozenset[str]
 """Calls identified by their source text: the same call written twice counts once."""
 
 MAX_STEPS = 1_000_000
-"""Most nodes and values to inspect per program; the number of its calls may multiply them."""
+"""Most nodes and values to inspect per program. The number of its calls may multiply the work."""
 
 _RETURNED = Variable(-1, "returned")
 _CALL = -2
@@ -123,7 +123,7 @@ _CALL = -2
 
 
 class TooMuchWork(Exception):
-    """The program takes more than `MAX_STEPS` steps to analyse."""
+    """The program takes more than `MAX_STEPS` steps to analyze."""
 
 
 class Program(Flow):

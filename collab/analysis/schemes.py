@@ -33,7 +33,7 @@ SCHEMES = (
     "decorator",
     "wrapper",
 )
-"""Names of the schemes; if several match, the first one counts."""
+"""Names of the schemes. If several match, the first one counts."""
 
 
 @dataclass(frozen=True)
@@ -320,7 +320,8 @@ def _behind(scope: Scope, node: ast.stmt) -> list[ast.stmt]:
 
 
 def _is_truth(value: ast.expr) -> bool:
-    """Return True if `or` before this joins conditions; otherwise it supplies a missing value."""
+    """Return True if the `or` before `value` joins conditions, or False if it supplies a missing
+    value."""
     return isinstance(value, ast.Compare) or (
         isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not)
     )

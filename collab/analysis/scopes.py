@@ -45,7 +45,7 @@ class Scope:
         return isinstance(self.node, ast.ClassDef)
 
     def resolve(self, name: str) -> Variable:
-        """The variable that `name` means here; unbound names belong to the module."""
+        """Return the variable that `name` means here. Unbound names belong to the module."""
         scope: Scope | None = self
         while scope is not None and name not in scope.outer:
             is_local = name in scope.bound and name not in scope.enclosing
@@ -64,7 +64,8 @@ class Scope:
 
     @property
     def variable(self) -> Variable:
-        """The variable that this function or class is bound to; a method counts for its class."""
+        """Variable that this function or class is bound to, or its class's variable for a
+        method."""
         assert self.parent is not None
         assert not isinstance(self.node, ast.Module)
         if self.parent.is_class:
@@ -73,7 +74,7 @@ class Scope:
 
 
 def closure(start: Iterable[T], successors: Callable[[T], Iterable[T]]) -> set[T]:
-    """All items that can be reached from `start`, itself included."""
+    """Return all items that can be reached from `start`, including itself."""
     reached = set(start)
     pending = [*reached]
     while pending:
@@ -84,7 +85,8 @@ def closure(start: Iterable[T], successors: Callable[[T], Iterable[T]]) -> set[T
 
 
 def scopes_of(tree: ast.Module) -> list[Scope]:
-    """Every scope of a module, the module's own first, outer ones before inner ones."""
+    """Return every scope of a module, with the module's own first and outer ones before inner
+    ones."""
     module = Scope(0, tree, None)
     scopes = [module]
     for scope in scopes:
@@ -154,7 +156,7 @@ _SEQUENCE = ast.Tuple | ast.List
 
 
 def assignment(node: ast.AST) -> tuple[list[ast.expr], ast.expr | None]:
-    """The targets that a node binds, and the expression that gives their values."""
+    """Return the targets that a node binds, and the expression that gives their values."""
     match node:
         case ast.Assign(targets=targets, value=value):
             return targets, value
@@ -186,7 +188,7 @@ def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """The items of two tuples or lists, side by side, where their numbers are known and equal."""
+    """Pair the items of two tuples or lists if their numbers are known and equal."""
     if not (isinstance(target, _SEQUENCE) and isinstance(value, _SEQUENCE)):
         return []
     if len(target.elts) != len(value.elts):
@@ -196,7 +198,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]
 
 
 def deciding(node: ast.AST) -> ast.expr | None:
-    """The expression by which a statement decides how the program goes on."""
+    """Return the expression by which a statement decides how the program continues."""
     match node:
         case ast.If(test=value) | ast.While(test=value) | ast.Assert(test=value):
             return value
@@ -212,7 +214,7 @@ def arguments(call: ast.Call) -> list[ast.expr]:
 
 
 def indices(node: ast.expr) -> list[ast.expr]:
-    """The indices and keys on the way from a variable to what of it is changed."""
+    """Return the indices and keys on the way from a variable to its changed part."""
     slices = []
     while isinstance(node, ast.Attribute | ast.Subscript):
         if isinstance(node, ast.Subscript):

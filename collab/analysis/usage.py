@@ -20,10 +20,10 @@ from collab.syntax import parse
 
 
 def returns_value(tree: ast.Module, name: str) -> bool | None:
-    """True if the module-level function `name` returns or yields a value of its own.
+    """Return True if the module-level function `name` returns or yields a value of its own.
 
     A `return` of a function nested in it, a bare `return`, `return None` and dead code do not
-    count. None when there is no such function. `tree` loses its dead code.
+    count. The result is None if there is no such function. `tree` loses its dead code.
     """
     function = entry_scope(scopes_of(prune(tree)), name)
     if function is None:
@@ -40,7 +40,7 @@ def _gives_value(node: ast.AST) -> bool:
 
 
 def only_forwards(scopes: list[Scope], entry: Scope, aliases: set[Variable]) -> bool:
-    """True if everything `entry` returns is the value of one same call of the helper.
+    """Return True if everything that `entry` returns is the value of the same helper call.
 
     `return helper(x)`, `y = helper(x); return y` and a chain of functions that do so forward;
     a return without the helper, an operation on its value, or a choice between different calls
@@ -52,12 +52,13 @@ def only_forwards(scopes: list[Scope], entry: Scope, aliases: set[Variable]) -> 
 
 _OWN = frozenset({"a value of its own"})
 _MIXED = frozenset({"one call", "another call"})
-"""Represents any choice between values; nothing else about it matters."""
+"""Represents any choice between values, whatever the values are."""
 _MAX_CHAIN = 50
 
 
 class _Forwards:
-    """The distinct helper calls that a function forwards; an own value counts as another."""
+    """The distinct helper calls that a function forwards. A value of its own counts as another
+    call."""
 
     def __init__(self, scopes: list[Scope], aliases: set[Variable]) -> None:
         self._aliases = aliases
@@ -92,7 +93,8 @@ class _Forwards:
         return _OWN
 
     def _follow(self, scope: Scope, variable: Variable) -> frozenset[str]:
-        """The value of a function or a variable; empty while it is being computed."""
+        """Return the value of a function or a variable, or an empty set while it is being
+        computed."""
         if self._chain > _MAX_CHAIN:
             return _OWN
         if variable not in self._known:
@@ -116,13 +118,13 @@ class _Forwards:
 
 
 def _either(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
-    """Both sets together, no larger than it takes to see that they are more than one call."""
+    """Return the union of both sets, or `_MIXED` if it has more than one member."""
     together = one | other
     return together if len(together) < 2 else _MIXED
 
 
 def _values_of(scope: Scope) -> dict[str, list[ast.expr | None]]:
-    """Map each name to the assigned expressions; None represents any other kind of binding."""
+    """Map each name to the assigned expressions. None represents any other kind of binding."""
     values: defaultdict[str, list[ast.expr | None]] = defaultdict(list)
     plain = set()
     for node in scope.nodes:
@@ -143,7 +145,7 @@ def _values_of(scope: Scope) -> dict[str, list[ast.expr | None]]:
 
 
 def _changed_in_place(scope: Scope) -> Iterator[str]:
-    """The variables of which a part or, by a method, the whole is changed."""
+    """Yield the variables that are changed in place, in part or by a method."""
     for node in scope.nodes:
         match node:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
@@ -156,7 +158,7 @@ def _changed_in_place(scope: Scope) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class HelperUse:
-    """The use of another agent's helper by an artefact's entry point."""
+    """The use of another agent's helper by an artifact's entry point."""
 
     lines: tuple[int, ...] = ()
     """Lines of the calls that can run."""
@@ -203,7 +205,7 @@ def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
 
 
 def entry_scope(scopes: list[Scope], name: str) -> Scope | None:
-    """The last module-level function called `name`; None if there is none."""
+    """Return the last module-level function called `name`, or None if there is none."""
     module, *inner = scopes
     named = (
         scope

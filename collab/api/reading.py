@@ -53,8 +53,8 @@ def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:
 
 
 def _about(run: Path) -> Iterator[dict[str, Any]]:
-    """Yield the content of `run.json`; for an unreadable one, its folder and the reason as
-    `status`."""
+    """Yield the content of each `run.json`. If one is unreadable, yield its folder and the reason
+    as `status`."""
     try:
         yield {"folder": str(run), **read_about(run)}
     except CollabError as error:

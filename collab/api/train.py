@@ -40,7 +40,7 @@ def train(
     trust: Consent = False,
     **settings: Any,
 ) -> Training:
-    """Train a team with a joint reward, one adapter per agent; also works in a notebook.
+    """Train a team with a joint reward and one adapter per agent. This also works in a notebook.
 
     Args:
         team: a name, a file, a run's folder, or a `collab.Team`.
@@ -63,7 +63,7 @@ def train(
 
     Raises:
         RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
-        TrainingError: training cannot continue; the folder has everything up to the last
+        TrainingError: training cannot continue. The folder has everything up to the last
             checkpoint.
     """
     work = atrain(
@@ -96,7 +96,7 @@ async def atrain(
     trust: Consent = False,
     **settings: Any,
 ) -> Training:
-    """Train as `train` does, within a running event loop; a cancelled run can be resumed."""
+    """Train like `train`, but within a running event loop. A canceled run can be resumed."""
     if resume is None:
         recipe = _recipe(team, task, rewards, hidden, settings, trainer=trainer, trust=trust)
         folder = Path(out) if out else Path("runs") / new_run_id(recipe.name or recipe.team.name)

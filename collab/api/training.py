@@ -31,12 +31,13 @@ class Training:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Outcome of the run: steps, tokens, seconds, gains; empty while it is running."""
+        """Outcome of the run (steps, tokens, seconds, gains), or an empty mapping while it is
+        running."""
         return dict(self.about.get("summary", {}))
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """Metrics, one mapping per step; docs/metrics.md describes each metric."""
+        """Metrics as one mapping per step. docs/metrics.md describes each metric."""
         return read_metrics(self.folder)
 
     @property
@@ -46,7 +47,7 @@ class Training:
         return [Evaluation.model_validate({"type": EVALUATION, **row}) for row in rows]
 
     def team(self, **changes: Any) -> Team:
-        """Load the trained team, as `collab.load` does; `changes` are that function's."""
+        """Load the trained team with `collab.load`, which receives `changes`."""
         return load(self.folder, **changes)
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -6,7 +6,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """The entry point of `collab`; always ends by SystemExit."""
+    """Run `collab` as a command, which always ends by SystemExit."""
     from collab.cli.app import app
 
     app()

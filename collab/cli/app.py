@@ -51,7 +51,7 @@ PANELS = {
         "doctor": "Check this machine: packages, devices, engines, sandbox, data.",
     },
 }
-"""The commands of `collab --help` with the first sentence of their help; it imports none."""
+"""The commands of `collab --help` with the first sentence of their help, without importing them."""
 
 COMMANDS = {name: text for panel in PANELS.values() for name, text in panel.items()}
 
@@ -79,7 +79,7 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """Imports the module of the command that runs; turns errors into exit statuses."""
+    """Imports the module of the command that runs, and turns errors into exit statuses."""
 
     format_help_text = _write_description
 
@@ -93,7 +93,7 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """The command with its summary; its module is not imported."""
+        """Return the command with its summary, without importing its module."""
         if cmd_name not in COMMANDS:
             return None
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name])
@@ -112,7 +112,7 @@ class Commands(TyperGroup):
         return name, command and _imported(str(name)), rest
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the command line and exit; every error is one message on stderr."""
+        """Run the command line and exit. Every error is one message on stderr."""
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
@@ -139,7 +139,7 @@ def _imported(name: str) -> Any:
 
 
 def report(error: Exception) -> int:
-    """Print an error on stderr; returns the exit status."""
+    """Print an error on stderr, and return the exit status."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if options.debugging:
@@ -168,7 +168,7 @@ def _report_usage(error: Any) -> int:
 
 
 def _usage_message(error: Any) -> str:
-    """The message of a usage error; a value that has the wrong type or size is named."""
+    """Return the message of a usage error. It names a value of the wrong type or size."""
     cause, parameter = error.__cause__, getattr(error, "param", None)
     if not hasattr(cause, "errors") or parameter is None:
         return str(error.format_message())

@@ -38,7 +38,7 @@ class Plan:
     """Most new tokens of all agents in all turns of all episodes."""
     isolation: str
     judging: str
-    """Number and place of the programs judged at once; empty without programs."""
+    """Number and place of the programs judged at once, or "" without programs."""
     rounds: list[str]
     """The order in which agents act."""
     outlook: list[str]
@@ -50,7 +50,7 @@ class Plan:
 
 
 def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
-    """The recipe with its suite, and its problems, after a dry run without models.
+    """Return the recipe with its suite, and its problems, after a dry run without models.
 
     Raises:
         RecipeError: the recipe is wrong, or the dry run fails.
@@ -62,12 +62,23 @@ def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Proble
 
 
 async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
-    """The plan of a run on the problems at `addresses`; raises as `check` does."""
+    """Make the plan of a run on the problems at `addresses`.
+
+    Raises:
+        RecipeError: the recipe is wrong, or the dry run fails.
+        TaskError: a problem is not in the suite.
+        ModelUnavailable, SandboxUnavailable: something that the run needs is missing.
+    """
     return await plan_of(*find_problems(recipe, addresses))
 
 
 async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
-    """Check all that a run checks before its first request, and count; raises as `check` does."""
+    """Check all that a run checks before its first request, and count.
+
+    Raises:
+        RecipeError: the recipe is wrong, or the dry run fails.
+        ModelUnavailable, SandboxUnavailable: something that the run needs is missing.
+    """
     played = dry_run(recipe, problems)
     session = await Session(recipe, serve=False).open()
     models = dict(session.model_names())
@@ -103,13 +114,14 @@ def _tools(recipe: Recipe) -> list[str]:
 
 
 def show_recipe(page: Page, plan: Plan) -> None:
-    """The effective recipe of a plan."""
+    """Show the effective recipe of a plan."""
     page.blocks([Block("effective recipe", plan.recipe, "yaml")])
     page.line()
 
 
 def show_counts(page: Page, plan: Plan, recipe: Recipe) -> None:
-    """Agents, models and problems, and the largest number of episodes, tokens and responses."""
+    """Show agents, models and problems, and the largest number of episodes, tokens and
+    responses."""
     problems = ", ".join(plan.problems[:_SHOWN])
     if len(plan.problems) > _SHOWN:
         problems += f" and {len(plan.problems) - _SHOWN} more"
@@ -141,5 +153,5 @@ def _agent(recipe: Recipe, name: str, model: str) -> list[Piece]:
 
 
 def engine_of(spec: ModelSpec, name: str) -> str:
-    """The model's name, with its engine if the name lacks it."""
+    """Return the model's name, with its engine if the name lacks it."""
     return name if name.startswith(spec.engine) else f"{name} ({spec.engine})"

@@ -31,10 +31,10 @@ class Step:
     observations: Mapping[str, Observation | str] = field(default_factory=dict)
     """Observations by seat, only of seats that act next. The game has ended if there are none."""
     rewards: float | Mapping[str, float] = 0.0
-    """Rewards of this step: one number for all, as in a cooperative game, or one by seat; missing
-    seats earn 0."""
+    """Rewards of this step: one number for all, as in a cooperative game, or a mapping by seat.
+    Missing seats earn 0."""
     solved: bool | None = None
-    """True if the task is solved; None in games without a task."""
+    """True if the task is solved, or None in games without a task."""
     told: str = ""
     """Description of the events, in one line for people."""
     values: Mapping[str, float] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Step:
 
 
 class Environment(ABC):
-    """One game, from its first state to its end; options are passed to the constructor.
+    """One game, from its first state to its end. The constructor receives its options.
 
     An action is a text that a model wrote, and may be anything. An illegal action is an ordinary
     outcome, such as a forfeit, and never an exception. All randomness comes from the argument of
@@ -59,7 +59,7 @@ class Environment(ABC):
     seats: tuple[str, ...]
     """Seats, in the game's own words, e.g. `("first", "second")`."""
     turns: int
-    """Most steps of a game; it then ends by itself."""
+    """Most steps of a game, which then ends by itself."""
     returns: tuple[float, float] = (0.0, 1.0)
     """Lowest and highest total reward of a seat in a whole game."""
     zero_sum: bool = False
@@ -67,7 +67,8 @@ class Environment(ABC):
 
     @abstractmethod
     def reset(self, random: Random) -> Step:
-        """Begin a game; the step has no rewards. The same `random` begins the same game."""
+        """Begin a game and return its first step, which has no rewards. The same `random` begins
+        the same game."""
 
     @abstractmethod
     def step(self, actions: Mapping[str, str]) -> Step:
@@ -75,7 +76,7 @@ class Environment(ABC):
 
     @abstractmethod
     def render(self) -> str:
-        """Return the whole state as text, for people; no agent sees it."""
+        """Return the whole state as text for people. No agent sees it."""
 
     def moves(self) -> Mapping[str, Sequence[str]]:
         """Return some or all legal actions of each seat that acts now, as texts.
@@ -94,7 +95,7 @@ _TOLD = (str, Observation)
 
 
 def fault_of(step: Any, seats: Sequence[str]) -> str:
-    """Describe the fault in a game's step; "" if there is none."""
+    """Describe the fault in a game's step, or return "" if there is none."""
     if not isinstance(step, Step):
         return f"a {type(step).__name__}, not a Step"
     paid = step.rewards if isinstance(step.rewards, Mapping) else {"": step.rewards}

@@ -29,13 +29,13 @@ Cell = tuple[int, int]
 
 
 class Blocks2d(Environment):
-    """Two builders, each with its own two colours, build a letter together; both are paid.
+    """Two builders with two colors each build a letter together, and both are paid.
 
     An action has one command per line, `fill red 1 1 1 5` from column and row to column and row, or
-    `clear 1 1 2 2`, of which the first 25 count. An invalid line, or one in the other's colour,
+    `clear 1 1 2 2`, of which the first 25 count. An invalid line, or one in the other's color,
     does nothing. If both fill a cell, `cold` wins it. Each turn pays the picture's gain, so a game
     is worth its last picture: 2 x the share of the letter that is covered, less 1.5 x the blocks
-    outside it by the letter's size, 1 at most, less 1 x the share of neighbours of one colour, less
+    outside it by the letter's size, 1 at most, less 1 x the share of neighbors of one color, less
     0.25 for each builder without a block (StrBuild of CoMLRL, without its shift).
 
     Args:
@@ -96,7 +96,7 @@ class Blocks2d(Environment):
         return legal
 
     def _build(self, seat: str, text: str) -> int:
-        """Follow the commands of a text; returns their number."""
+        """Follow the commands in a text and return their number."""
         done = 0
         for line in text[:MOST_CHARACTERS].splitlines():
             words = " ".join(line.split()).lower().rstrip(".")

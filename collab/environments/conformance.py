@@ -22,23 +22,23 @@ HOSTILE = (
     "%s", "first", "second", "pass", "resign", "undo", "reset", "\u202e", "a\u0300", "\r", "\t",
     "<|endoftext|>",
 )  # fmt: skip
-"""Texts that are rarely legal moves; none may cause an error."""
+"""Texts that are rarely legal moves. None of them may cause an error."""
 
 
 class Fault(Exception):
-    """An environment breaks a rule; the message says how."""
+    """An environment breaks a rule. The message says how."""
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """A check and its fault; "" if it passes."""
+    """A check with its fault, or "" if it passes."""
 
     check: str
     fault: str
 
 
 def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[CheckResult]:
-    """Run the suite on an environment; `make` makes a new one for each game."""
+    """Run the suite on an environment. `make` makes a new environment for each game."""
     results = []
     for check in CHECKS:
         fault = ""
@@ -109,7 +109,7 @@ CHECKS = (games_end, seeds_reproduce, copies_go_on, texts_are_harmless, moves_ar
 def play(
     game: Environment, chance: Random, *, hostile: float = 0.0, always: str | None = None
 ) -> Iterator[tuple[Step, Step]]:
-    """Play random legal moves, or hostile texts; yields each step with the one before.
+    """Play random legal moves or hostile texts, and yield each step with the step before it.
 
     Raises:
         Fault: the game breaks a rule.

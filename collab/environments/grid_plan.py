@@ -17,15 +17,14 @@ WALLS = 0.22
 
 
 class GridPlan(Environment):
-    """The scout sees the map and the walker in it, the walker only adjacent walls; both are paid.
+    """The scout sees the map with the walker, and the walker only adjacent walls. Both are paid.
 
     The walker's action is the letters U, D, L and R, of which the first `stride` count, joined or
-    separated; any other text is a blocked move. The scout's text changes nothing in the grid, and
+    separated. Any other text is a blocked move. The scout's text changes nothing in the grid, and
     reaches the walker if the protocol shows it, such as `sequential`. Each move costs 0.01, and 0.1
-    more if it is blocked; each cell nearer to the goal pays its share of the whole way. The goal
-    pays 1, and 0.5 more by a shortest way; otherwise the end costs 1 (Plan-Path of PettingLLMs,
-    which discounts nearness by 0.99:
-    waiting far off would then pay).
+    more if it is blocked. Each cell nearer to the goal pays its share of the whole way. The goal
+    pays 1, and 0.5 more by a shortest way. Otherwise the end costs 1 (Plan-Path of PettingLLMs,
+    which discounts nearness by 0.99: waiting far off would then pay).
 
     Args:
         size: 4 to 12 cells each way.
@@ -151,6 +150,6 @@ def beside(cell: Cell, letter: str) -> Cell:
 
 
 def read(text: str, most: int) -> list[str]:
-    """Return the first moves in a text; none if it holds anything else."""
+    """Return the first moves in a text, or none if it holds anything else."""
     letters = "".join(text[:200].upper().replace(",", " ").rstrip(". \n").split())
     return list(letters[:most]) if set(letters) <= set(MOVES) else []

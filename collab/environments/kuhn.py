@@ -24,10 +24,10 @@ LEGAL = {"": OPEN, "c": OPEN, "b": FACING, "cb": FACING}
 class Kuhn(Environment):
     """Two players ante one chip each, are dealt one of three cards each, and may bet one more chip.
 
-    `first` checks or bets. On a bet the other calls or folds; a player who folds loses the ante.
+    `first` checks or bets. On a bet the other calls or folds. A player who folds loses the ante.
     After two checks, or a call, the higher card wins the other's chips. Both earn their winnings,
-    in chips, 1 or 2; zero-sum. An action is the word, also `I bet`, `I will bet` or `action: bet`;
-    any other text forfeits two chips.
+    in chips, 1 or 2, and the game is zero-sum. An action is the word, also `I bet`, `I will bet` or
+    `action: bet`. Any other text forfeits two chips.
     """
 
     seats = ("first", "second")
@@ -85,7 +85,7 @@ class Kuhn(Environment):
 
     @staticmethod
     def read(text: str, history: str) -> str | None:
-        """Return the move in a text, given the history; None if it is not legal."""
+        """Return the move in a text, given the history, or None if it is not legal."""
         matched = _MOVE.fullmatch(text[:100].strip().rstrip(".!").lower())
         return matched[1] if matched and matched[1] in LEGAL[history] else None
 

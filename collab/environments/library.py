@@ -31,7 +31,11 @@ Make = Callable[[Mapping[str, Any]], Environment]
 
 
 def class_of(component: Component) -> type[Environment]:
-    """Return the class that a task names; raises RecipeError if there is none."""
+    """Return the class that a task names.
+
+    Raises:
+        RecipeError: there is no such class.
+    """
     named: Any = find("environment", component.use, dict(BUILT_IN))
     if isclass(named) and issubclass(named, Environment):
         return named
@@ -42,11 +46,11 @@ def class_of(component: Component) -> type[Environment]:
 
 
 def environment_for(component: Component) -> Make:
-    """Return a function that makes the task's environment; a problem's fields override its options.
+    """Return a function that makes the task's environment. A problem's fields override its options.
 
     Raises:
-        RecipeError: there is no such environment, or it is not an environment class. Making one
-            raises it for options that the environment does not accept.
+        RecipeError: there is no such environment, or it is not an environment class. The returned
+            function raises it for options that the environment does not accept.
     """
     environment_class, what = class_of(component), f"environment '{component.use}'"
 

@@ -16,10 +16,10 @@ _ENTRY = re.compile(r"([1-4])[ ,]+([1-4])[ ,]+([1-4])", re.ASCII)
 
 
 class MiniSudoku(Environment):
-    """The filler writes digits, the critic comments on the grid; both are paid.
+    """The filler writes digits, and the critic comments on the grid. Both are paid.
 
     Rows, columns and the four squares of two by two hold 1 to 4 once each, with a unique solution.
-    The filler's action has one line `row column digit` per cell, e.g. `1 2 4`, 16 at most; it may
+    The filler's action has one line `row column digit` per cell, e.g. `1 2 4`, 16 at most. It may
     overwrite its own digits, not the given ones. The critic's text changes nothing in the grid, and
     reaches the filler if the protocol shows it, such as `sequential`. Each turn pays the newly
     correct cells as a share of the empty ones, less 0.5 if a digit conflicts in a row, column or

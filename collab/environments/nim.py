@@ -15,9 +15,9 @@ _MOVE = re.compile(r"take ([1-9]\d?) from ([1-9])", re.ASCII)
 
 
 class Nim(Environment):
-    """Two players take sticks from heaps in turn, one or more from one heap; zero-sum.
+    """Two players take turns removing one or more sticks from a heap. Zero-sum.
 
-    An action is the text `take 2 from 1`, with heaps counted from 1; white space around it and a
+    An action is the text `take 2 from 1`, with heaps counted from 1. White space around it and a
     full stop do not matter. Any other text forfeits the game. The winner earns 1, the loser -1.
 
     Args:
@@ -85,7 +85,7 @@ class Nim(Environment):
         return {self.seats[self._player]: Observation(text, heaps=[*self._heaps])}
 
     def _read(self, text: str) -> tuple[int, int] | None:
-        """Return the number of sticks and the heap counted from 0; None if the move is not
+        """Return the number of sticks and the heap counted from 0, or None if the move is not
         legal."""
         matched = _MOVE.fullmatch(text[:100].strip().removesuffix(".").lower())
         if not matched:

@@ -14,9 +14,9 @@ LINES = (
 
 
 class TicTacToe(Environment):
-    """Two players mark cells of a board of three by three in turn; zero-sum.
+    """Two players take turns marking cells of a three-by-three board. Zero-sum.
 
-    An action is the number of an empty cell, from 1 at the top left to 9 at the bottom right; any
+    An action is the number of an empty cell, from 1 at the top left to 9 at the bottom right. Any
     other text forfeits the game. The winner earns 1, the loser -1, a draw nothing.
 
     Args:
@@ -91,6 +91,6 @@ class TicTacToe(Environment):
 
 
 def winner(board: Sequence[str]) -> str:
-    """Return the mark that has three in a row; "" if none does."""
+    """Return the mark that has three in a row, or "" if there is none."""
     rows = (tuple(board[cell] for cell in line) for line in LINES)
     return next((row[0] for row in rows if row[0] and row.count(row[0]) == 3), "")

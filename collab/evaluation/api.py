@@ -45,11 +45,11 @@ def evaluate(
     out: str | Path | None = None,
     **more: Any,
 ) -> Results:
-    """Evaluate teams side by side on the same problems; also works in a notebook.
+    """Evaluate teams side by side on the same problems. This also works in a notebook.
 
     Args:
         teams: names, files or folders of runs, as `collab.load` takes them, or `collab.Team`.
-        task: a suite or an address, e.g. `humaneval/0-19`, several, or a list of rows; None for the
+        task: a suite or an address, e.g. `humaneval/0-19`, several, a list of rows, or None for the
             recipes' own.
         rewards: functions that replace the task's reward, e.g. `[right, (short, 0.5)]`.
         hidden: fields of the task that no agent sees; replace its own.

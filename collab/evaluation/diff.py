@@ -29,7 +29,7 @@ from collab.trainers.training.folder import flat
 
 
 class DifferingSetting(Record):
-    """A key with different values; None if one side lacks the key."""
+    """A key with different values. A value is None if its side lacks the key."""
 
     key: str
     first: str | None
@@ -53,7 +53,7 @@ class Side(Record):
     metrics: dict[str, Estimate]
     largest_return: float | None
     before: dict[str, Estimate] = {}
-    """Held-out metrics before a training; `metrics` are those after it."""
+    """Held-out metrics before a training. `metrics` are the metrics after it."""
     gain: dict[str, Estimate] = {}
     """Held-out metrics after less before, paired by problem."""
 
@@ -70,7 +70,7 @@ class RunDiff(Record):
 
 
 def diff(first: Path, second: Path) -> list[RunDiff]:
-    """The differences between two runs or trainings, or between two evaluations by team.
+    """Return the differences between two runs or trainings, or between two evaluations by team.
 
     Raises:
         RecordError: a folder that cannot be read, or evaluations that have no team in common.
@@ -79,7 +79,7 @@ def diff(first: Path, second: Path) -> list[RunDiff]:
 
 
 def _pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
-    """Return the folders to compare; for evaluations of several teams, those of the same name."""
+    """Return the folders to compare, by name if both are evaluations of several teams."""
     sides = [_teams(folder) for folder in (first, second)]
     if len(sides[0]) == len(sides[1]) == 1:
         return [(next(iter(sides[0].values())), next(iter(sides[1].values())))]
@@ -129,7 +129,7 @@ def _shared(side: PlayedRun, other: PlayedRun, name: str) -> list[float]:
 
 
 def side_of(played: PlayedRun) -> Side:
-    """A run's metrics with intervals."""
+    """Return a run's metrics with intervals."""
     most = played.largest_return or 0.0
     before = played.before or {}
     return Side(
@@ -165,7 +165,7 @@ def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class PlayedRun:
-    """A run's values by metric and problem; for a training, the held-out values at its end."""
+    """A run's values by metric and problem. A training has the held-out values at its end."""
 
     folder: Path
     team: str
@@ -178,7 +178,7 @@ class PlayedRun:
 
 
 def read_played(folder: Path) -> PlayedRun:
-    """The values of a run or of a training.
+    """Return the values of a run or of a training.
 
     Raises:
         RecordError: there is nothing to read.
@@ -225,7 +225,7 @@ _MANY = 200
 
 
 def differing(first: Path, second: Path) -> list[tuple[str, str | None, str | None]]:
-    """Each key with different values in the two folders, and both values as text."""
+    """Return each key with different values in the two folders, and both values as text."""
     one, other = (dict(_settings(folder)) for folder in (first, second))
     return [
         (key, one.get(key), other.get(key))
@@ -235,7 +235,7 @@ def differing(first: Path, second: Path) -> list[tuple[str, str | None, str | No
 
 
 def _settings(folder: Path) -> Iterator[tuple[str, str]]:
-    """Settings of the recipe, digests of its functions and rows, and versions."""
+    """Yield settings of the recipe, digests of its functions and rows, and versions."""
     file = next((f for n in (TRAINING, RECIPE) if (f := folder / n).is_file()), None)
     if file is not None:
         for key, value in flat(read_mapping(file)).items():

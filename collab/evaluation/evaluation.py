@@ -46,7 +46,7 @@ from collab.wording import counted
 
 
 class EvaluationRun:
-    """Plays the missing episodes; has the results so far at any moment.
+    """Plays the missing episodes, and has the results so far at any moment.
 
     Raises:
         RecordError: on construction: `out` holds something else, cannot be read, or is being
@@ -75,10 +75,10 @@ class EvaluationRun:
         self._runs = [TeamRun(team, self._folder_of(team), trust) for team in teams]
 
     def check(self) -> list[str]:
-        """Rehearse each team with missing episodes, after approval; returns warnings.
+        """Rehearse each team with missing episodes, after approval, and return warnings.
 
         Raises:
-            Untrusted: nobody approved; nothing has run.
+            Untrusted: nobody approved, and nothing has run.
             RecipeError: a team cannot be played, e.g. its prompt needs a field that no row has.
         """
         with ExitStack() as on_refusal:
@@ -93,7 +93,7 @@ class EvaluationRun:
     async def stream(
         self, *, progress: bool = False, loading: StoreProgress | None = None
     ) -> AsyncGenerator[EvaluationEvent, None]:
-        """The events as they happen, from `eval.started` to `eval.finished`.
+        """Yield the events as they happen, from `eval.started` to `eval.finished`.
 
         Use it with `contextlib.aclosing`: leaving early cancels what is under way.
 
@@ -136,7 +136,7 @@ class EvaluationRun:
             folder.close()
 
     def results(self) -> Results:
-        """The numbers of every team with episodes of this call or an earlier one."""
+        """Return the numbers of every team with episodes of this call or an earlier one."""
         first = self.teams[0]
         judged = [run.result(self.ks) for run in self._runs if run.begun]
         teams = [result for result, _ in judged]
@@ -170,7 +170,7 @@ class EvaluationRun:
         yield TeamFinished(result=run.result(self.ks)[0])
 
     def _notes(self, results: Sequence[TeamResult]) -> Iterator[str]:
-        """Missing numbers, and the reasons."""
+        """Yield missing numbers, and the reasons."""
         suite, problems = self.teams[0].suite.name, len(self.teams[0].problems)
         yield from (f"{team.label}: {note}" for team in self.teams for note in team.notes)
         scored = any(team.metrics for team in results)
@@ -217,7 +217,7 @@ class EvaluationRun:
         )
 
     def _plan(self) -> dict[str, Any]:
-        """Fields that the first event and the results have in common."""
+        """Return fields that the first event and the results have in common."""
         first = self.teams[0]
         return {
             "evaluation": self.id,
@@ -242,7 +242,11 @@ class TeamRun:
     """Plays and records the missing episodes of one team."""
 
     def __init__(self, team: EvaluatedTeam, path: Path | None, trust: Consent) -> None:
-        """Raises RecordError for a folder that cannot be read."""
+        """Read the recorded episodes of the team.
+
+        Raises:
+            RecordError: the folder cannot be read.
+        """
         self.team, self.path, self._trust = team, path, trust
         self._about: dict[str, Any] = read_about(path) if path and (path / RUN).exists() else {}
         self.episodes: dict[Key, Episode] = recorded(path / EPISODES) if path else {}
@@ -290,18 +294,26 @@ class TeamRun:
             self.models = dict(self._session.model_names())
 
     async def load(self) -> None:
-        """Load the models, if episodes are missing; raises as `Session.load`."""
+        """Load the models, if episodes are missing.
+
+        Raises:
+            ModelUnavailable, ModelError: a model cannot be loaded, or an adapter does not fit.
+        """
         if self._session:
             await self._session.load()
 
     def begin(self) -> None:
-        """Begin the record; raises RecordError if that fails."""
+        """Begin the record.
+
+        Raises:
+            RecordError: the record cannot be written.
+        """
         if self.path:
             self._about = self._new_about(self.path)
             self._record = RunFolder(self.path, self.team.recipe, self._about)
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
-        """Play the missing episodes; close it as for `Session.play`."""
+        """Play the missing episodes. Close the generator as for `Session.play`."""
         if self._session is None:
             return
         played = self._session.play(self.missing, seed=self.team.recipe.seed, progress=progress)
@@ -312,7 +324,7 @@ class TeamRun:
                 yield event
 
     async def select(self, ks: Sequence[int], how: Selection) -> None:
-        """Choose programs of k samples by the tests in the prompts; `result` has the metrics."""
+        """Choose programs of k samples by the tests in the prompts. `result` has the metrics."""
         recipe, problems = self.team.recipe, self.team.problems
         self._selected = await selected(recipe, problems, self._groups(), ks, how)
 
@@ -326,7 +338,7 @@ class TeamRun:
             self._record.finish({**self._about, "status": status, "summary": summary})
 
     def result(self, ks: Sequence[int]) -> tuple[TeamResult, Values]:
-        """The team's numbers, and their values by task."""
+        """Return the team's numbers, and their values by task."""
         team, groups = self.team, self._groups()
         values = {**groups_values(team, groups, ks), **self._selected}
         folder = self.path.name if self.path else None

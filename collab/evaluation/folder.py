@@ -5,7 +5,7 @@ TEAM/                  one folder per team, like that of any run; `identity` in 
                        the digest of all that its episodes depend on
 
 `eval.json` is written at the start, after each team and at the end. A killed evaluation keeps
-`status: running`. Its `teams` name their folders; other folders belong to teams that were changed
+`status: running`. Its `teams` name their folders. Other folders belong to teams that were changed
 since. A team's folder may hold more episodes than the last call counts: those of the `tasks` in
 `eval.json`, with samples below `samples`.
 """
@@ -35,7 +35,11 @@ class EvaluationFolder:
     """An evaluation's folder, open for writing by one process at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Raises RecordError for a folder that holds something else, or is being written."""
+        """Prepare the folder for writing.
+
+        Raises:
+            RecordError: the folder holds something else, or another process writes it.
+        """
         self.path = path
         self._taken = {path / name for name in (EVAL, LOCK, REPORT)}
         with writing(path):
@@ -46,7 +50,7 @@ class EvaluationFolder:
         self._lock = Lock(path)
 
     def place_of(self, label: str, identity: str) -> Path:
-        """The folder of a team: its own of an earlier call, or a free one."""
+        """Return the folder of a team: its own of an earlier call, or a free one."""
         path, number = self.path / label, 1
         while path in self._taken or _other(path, identity):
             number += 1
@@ -59,7 +63,7 @@ class EvaluationFolder:
             write_atomically(self.path / EVAL, results.model_dump_json(indent=2))
 
     def close(self) -> None:
-        """Release the lock; an empty folder is removed."""
+        """Release the lock, and remove the folder if it is empty."""
         self._lock.release()
 
 
@@ -73,7 +77,7 @@ def chosen(
 
 
 def recorded(path: Path) -> dict[Key, Episode]:
-    """The episodes that finished; others, and truncated lines, are removed from the file."""
+    """Return the finished episodes, and remove other episodes and truncated lines from the file."""
     if not path.exists():
         return {}
     episodes, complaints = read_whole_lines(path, Episode)
@@ -84,7 +88,8 @@ def recorded(path: Path) -> dict[Key, Episode]:
 
 
 def _other(path: Path, identity: str) -> bool:
-    """True for another team's folder, or for one with episodes but without `run.json`."""
+    """Return True for another team's folder, or for a folder with episodes but without
+    `run.json`."""
     if not (path / RUN).exists():
         return (path / EPISODES).exists()
     return bool(read_about(path).get("identity") != identity)
@@ -99,14 +104,14 @@ class EvaluationRecord:
     """The readable part of an evaluation's folder."""
 
     results: Results | None
-    """The data of `eval.json`; None if it is broken."""
+    """The data of `eval.json`, or None if it is broken."""
     teams: dict[str, str]
     """The label of each team, by its folder within the evaluation's."""
     complaints: list[str]
     """Files that cannot be read, and the status of an unfinished evaluation."""
 
     def counts(self, episode: Episode) -> bool:
-        """True if the numbers include this episode, or if there are no numbers."""
+        """Return True if the numbers include this episode, or if there are no numbers."""
         results = self.results
         if results is None:
             return True
@@ -114,17 +119,17 @@ class EvaluationRecord:
 
     @property
     def has_numbers(self) -> bool:
-        """True if the evaluation has numbers; a killed one has none."""
+        """True if the evaluation has numbers. A killed evaluation has none."""
         return self.results is not None and self.results.status != "running"
 
 
 def is_evaluation(folder: Path) -> bool:
-    """True for the folder of an evaluation, even a broken one."""
+    """Return True for the folder of an evaluation, even a broken one."""
     return (folder / EVAL).is_file()
 
 
 def read_results(folder: Path) -> Results:
-    """The data of `eval.json`.
+    """Return the data of `eval.json`.
 
     Raises:
         RecordError: the folder is not an evaluation's, or the file is broken.
@@ -141,7 +146,7 @@ def read_results(folder: Path) -> Results:
 
 
 def open_evaluation(folder: Path) -> EvaluationRecord:
-    """An evaluation and its teams; without a readable `eval.json`, each folder is a team."""
+    """Open an evaluation and its teams. Without a readable `eval.json`, each folder is a team."""
     try:
         results = read_results(folder)
     except RecordError as error:

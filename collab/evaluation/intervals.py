@@ -56,7 +56,8 @@ def estimated_change(changes: Sequence[float], span: float) -> Estimate:
 
 
 def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
-    """The limits of the means of samples from `low` to `high`, [samples, tasks] -> [samples]."""
+    """Return the limits of the means of samples from `low` to `high`, [samples, tasks] ->
+    [samples]."""
     values = np.asarray(samples, dtype=np.float64)
     smallest, largest = values.min(axis=1), values.max(axis=1)
     part = _TOWARDS_BOUND * _scarcity(values)
@@ -64,7 +65,7 @@ def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
 
 
 def difference_limits(samples: ArrayLike, span: float) -> Limits:
-    """The limits of the means of paired differences, each at most `span` up or down.
+    """Return the limits of the means of paired differences, each at most `span` up or down.
 
     Where all are equal, the limits say what one more pair, unlike them, could do: over many tasks
     that is little, and over a handful nearly `span`.
@@ -77,7 +78,8 @@ def difference_limits(samples: ArrayLike, span: float) -> Limits:
 
 
 def _limits(values: Floats, low: float, high: float, below: Floats, above: Floats) -> Limits:
-    """The limits, with an unseen task `below` or `above` the values seen, at most at a bound.
+    """Return the limits, with an unseen task `below` or `above` the values seen, at most at a
+    bound.
 
     Where all values are equal it lies at the bound. Its weight grows with the fourth root of the
     scarcity, its distance with the scarcity itself: the least that covers skewed values.
@@ -95,13 +97,13 @@ def _limits(values: Floats, low: float, high: float, below: Floats, above: Float
 
 
 def _scarcity(values: Floats) -> float:
-    """Times as many tasks that would be enough, at least 1."""
+    """Return how many times as many tasks would be enough, at least 1."""
     return max(1.0, _ENOUGH / int(values.shape[1]))
 
 
 @lru_cache(maxsize=8)
 def _weights(n: int, unseen: float) -> tuple[Floats, Floats]:
-    """Dirichlet weights of `n` tasks and of the unseen one.  # [draws, n], [draws]"""
+    """Return Dirichlet weights of `n` tasks and of the unseen one. # [draws, n], [draws]"""
     random = np.random.default_rng(_SEED)
     seen, rest = random.standard_exponential((DRAWS, n)), random.gamma(unseen, size=DRAWS)
     total = seen.sum(axis=1) + rest

@@ -44,7 +44,7 @@ class Estimate(Record):
     low: float
     high: float
     tasks: int
-    """Tasks with a value; fewer than were evaluated if episodes failed."""
+    """Tasks with a value. Failed episodes reduce their number."""
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -68,7 +68,7 @@ class TeamResult(Record):
     label: FolderName
     """The team's name in the tables."""
     folder: FolderName | None
-    """Name of the team's folder within the evaluation's; None without a record."""
+    """Name of the team's folder within the evaluation's folder, or None if there is no record."""
     team: str
     protocol: str
     turns: int
@@ -99,7 +99,7 @@ class TeamResult(Record):
 
     @property
     def total_failure(self) -> str | None:
-        """The count and the first failure of a team that finished no episode; else None."""
+        """The count and the first failure of a team that finished no episode, or else None."""
         if self.failure is None or self.failed < self.episodes:
             return None
         failed = f"every episode of {self.label} failed ({self.failed} of {self.episodes})"
@@ -107,7 +107,7 @@ class TeamResult(Record):
 
     @property
     def largest_return(self) -> float | None:
-        """Turns x maximum, or a game's largest return; None if nothing was scored."""
+        """Turns x maximum, or a game's largest return, or None if nothing was scored."""
         if self.most is not None:
             return self.most
         return None if self.maximum is None else self.turns * self.maximum
@@ -148,7 +148,7 @@ class Results(Record):
     differences: tuple[Difference, ...]
 
     def __repr__(self) -> str:
-        """The tables that `collab eval` prints, and the notes on them."""
+        """Return the tables that `collab eval` prints, and the notes on them."""
         tables = ["\n".join(table.as_lines()) for table in sections(self)]
         notes = "\n".join(f"note: {note}" for note in self.notes)
         return "\n\n".join(filter(None, [*tables, notes]))
@@ -157,12 +157,12 @@ class Results(Record):
         return repr(self)
 
     def _repr_html_(self) -> str:
-        """The same for notebooks."""
+        """Return the tables and notes as HTML for notebooks."""
         tables = "".join(table.as_html() for table in sections(self))
         return tables + "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A data frame with a row per team and metric: `mean`, `low`, `high` and `tasks`.
+        """Return a data frame with a row per team and metric: `mean`, `low`, `high` and `tasks`.
 
         Raises:
             CollabError: pandas is not installed.
@@ -212,7 +212,7 @@ EvaluationEvent = EvaluationStarted | TeamStarted | Event | TeamFinished | Evalu
 
 
 def headline(results: Results) -> str:
-    """The suite, its size, the models and the seed."""
+    """Return the suite, its size, the models and the seed."""
     models = dict.fromkeys(model for team in results.teams for model in team.models.values())
     problems = counted(len(results.tasks), "problem")
     samples = counted(results.samples, "sample")
@@ -247,7 +247,8 @@ Metrics = Mapping[str, Estimate]
 def metric_rows(
     shown: Sequence[str], columns: Sequence[tuple[Metrics, float | None]]
 ) -> Iterator[TableRow]:
-    """A row per metric; a column holds the metrics of a team or run, and its largest return."""
+    """Return a row per metric. A column holds the metrics of a team or run, and its largest
+    return."""
     for name in shown:
         cells = [estimate_cell(name, metrics.get(name), most) for metrics, most in columns]
         if any(name in metrics for metrics, _ in columns):
@@ -260,7 +261,7 @@ def metric_rows(
 def metric_names(
     metrics: Sequence[Metrics], ks: Sequence[int] = (), levels: Mapping[str, Sequence[str]] = {}
 ) -> list[str]:
-    """The metrics in the order of the table; equal ones appear once."""
+    """Return the metrics in the order of the table, each of them once."""
     known = list(dict.fromkeys(name for each in metrics for name in each))
     best = dict.fromkeys(filter(None, map(names.what_is_best_in, known)))
     shown = [names.named(names.PASS_AT, k) for k in ks]
@@ -291,12 +292,12 @@ def title_of(name: str) -> str:
 
 
 def estimate_cell(name: str, value: Estimate | None, largest: float | None = None) -> TableCell:
-    """A mean with its interval in brackets; `largest` is the largest return."""
+    """Return a mean with its interval in brackets. `largest` is the largest return."""
     return _cell(name, value, largest, change=False)
 
 
 def change_cell(name: str, value: Estimate | None, largest: float | None = None) -> TableCell:
-    """A difference with its interval, and a sign if the interval leaves out 0."""
+    """Return a difference with its interval, and a sign if the interval leaves out 0."""
     return _cell(name, value, largest, change=True)
 
 
@@ -346,6 +347,6 @@ def _row(title: str, texts: Sequence[str | None]) -> TableRow:
 
 
 def _tokens(team: TeamResult, name: str) -> str | None:
-    """New tokens per episode."""
+    """Return new tokens per episode."""
     agent = team.agents.get(name)
     return f"{agent['new_tokens'] / team.episodes:.1f}" if agent else None

@@ -43,7 +43,7 @@ class Selection:
     """Options for choosing one program from several samples."""
 
     recombine: bool = False
-    """Choose from all combinations of the samples' parts as well: agents' artefacts, or, for a
+    """Choose from all combinations of the samples' parts as well: agents' artifacts, or, for a
     single agent, the function asked for and all beside it."""
     budget: int | None = None
     """New tokens per problem, for a further choice among the first samples that fit in."""
@@ -66,7 +66,7 @@ async def selected(
     ks: Sequence[int],
     how: Selection,
 ) -> Values:
-    """The metrics `selected@k`, `recombined@k` and `tokens.of_k` of each problem.
+    """Return the metrics `selected@k`, `recombined@k` and `tokens.of_k` of each problem.
 
     Args:
         groups: the episodes, by problem.
@@ -121,7 +121,7 @@ def _blocks(
 
 
 def _paid(episodes: Sequence[Episode], budget: int) -> Sequence[Episode]:
-    """The first episodes that fit in `budget` new tokens."""
+    """Return the first episodes that fit in `budget` new tokens."""
     spent = 0
     for number, episode in enumerate(episodes):
         spent += _tokens(episode)
@@ -135,7 +135,7 @@ def _tokens(episode: Episode) -> int:
 
 
 class Chooser:
-    """Chooses programs; each is run once, however many blocks it is in."""
+    """Chooses programs, and runs each only once if several blocks share it."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._join = join_for(recipe.team.join, recipe.team.roles)
@@ -155,7 +155,8 @@ class Chooser:
     async def of_blocks(
         self, problem: Problem, blocks: Sequence[Sequence[Episode]], recombine: bool
     ) -> dict[str, float]:
-        """The mean over the blocks of each metric, by its pattern for the number of tries."""
+        """Return the mean over the blocks of each metric, by its pattern for the number of
+        tries."""
         played = [self._played(block) for block in blocks]
         means = {
             _SELECTED: mean([await self._choose(problem, programs) for programs in played]),
@@ -170,7 +171,7 @@ class Chooser:
         return [episode.turns[-1].joint for episode in block]
 
     def _recombined(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
-        """The programs of all combinations of parts, those that were played among them."""
+        """Return the programs of all combinations of parts, those that were played among them."""
         parts = [_parts(episode, problem) for episode in block]
         agents = list(parts[0])
         if any(list(each) != agents for each in parts):  # a single agent's program did not parse
@@ -186,7 +187,8 @@ class Chooser:
         return programs
 
     async def _choose(self, problem: Problem, programs: Sequence[str]) -> float:
-        """The chance that the chosen program is solved; 0 if no program could be joined."""
+        """Return the chance that the chosen program is solved, or 0 if no program could be
+        joined."""
         if not programs:
             return 0.0
         looks = await asyncio.gather(*(self._look(problem, text) for text in programs))
@@ -228,7 +230,8 @@ def _check(lines: Sequence[str]) -> str:
 
 
 def _look(verdict: Verdict, n_asserts: int, n_calls: int) -> Look:
-    """The checks of `_check`: line 2 is the first assert, and the further inputs come last."""
+    """Return the checks of `_check`: line 2 is the first assert, and the further inputs come
+    last."""
     by_line = {check.line: check for check in verdict.checks}
     shown = [by_line.get(2 + n) for n in range(n_asserts)]
     further = [by_line.get(2 + n_asserts + n) for n in range(n_calls)]
@@ -242,7 +245,8 @@ def _look(verdict: Verdict, n_asserts: int, n_calls: int) -> Look:
 
 
 def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
-    """The parts to recombine: the agents' artefacts, or the two halves of a single agent's."""
+    """Return the parts to recombine: the agents' artifacts, or the two halves of a single
+    agent's."""
     turn = episode.turns[-1]
     agents = turn.artefacts if turn.joined is None else turn.joined
     artefacts = {agent: turn.artefacts[agent] for agent in agents}
@@ -253,7 +257,7 @@ def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
 
 
 def _halves(program: str, entry_point: str) -> dict[str, str]:
-    """Return a program's function `entry_point`, and the rest of it; {} if it defines no such
+    """Return a program's function `entry_point` and the rest of it, or {} if it does not define the
     function."""
     try:
         function = functions(parse(program)).get(entry_point)
@@ -275,7 +279,7 @@ MOST_INPUTS = 12
 
 
 def shown_asserts(public: Mapping[str, Any]) -> list[str]:
-    """The tests that the prompt shows: its asserts, and its examples as asserts."""
+    """Return the tests that the prompt shows: its asserts, and its examples as asserts."""
     prompt, entry_point = str(public.get("prompt", "")), str(public.get("entry_point", ""))
     lines = [line.strip() for line in docstring(prompt).splitlines()]
     asserts = [line for line in lines if line.startswith("assert ") and parses(line)]
@@ -288,7 +292,7 @@ def shown_asserts(public: Mapping[str, Any]) -> list[str]:
 
 
 def further_calls(public: Mapping[str, Any]) -> list[str]:
-    """Calls like those that the prompt shows, each with one argument changed.
+    """Return calls like those that the prompt shows, each with one argument changed.
 
     No answer is known for them: programs are compared by what they return.
     """
@@ -318,7 +322,7 @@ def _changed(arguments: list[Any]) -> Iterator[list[Any]]:
 
 
 def _like(value: Any) -> list[Any]:
-    """Other values of the same type."""
+    """Return other values of the same type."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int | float):

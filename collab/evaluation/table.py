@@ -24,7 +24,7 @@ class TableCell:
     pair: str = ""
     """The numbers of two episodes to compare, e.g. `3/17`."""
     whisker: tuple[float, ...] = ()
-    """Lower limit, mean and upper limit in percent of the scale; empty if they are not drawn."""
+    """Lower limit, mean and upper limit in percent of the scale, or () if they are not drawn."""
 
     @property
     def tone(self) -> str:
@@ -32,7 +32,7 @@ class TableCell:
 
 
 TableRow = Sequence[TableCell]
-"""The cells of a row; the first one holds its title."""
+"""Cells of a row, with its title first."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class ResultTable:
     note: str = ""
 
     def as_lines(self) -> Iterator[str]:
-        """The title, and the table as lines of text."""
+        """Yield the title, and the table as lines of text."""
         yield self.title
         yield from aligned(self._texts(), [n > 0 for n in range(len(self.columns))])
 
     def as_html(self) -> str:
-        """The table as HTML."""
+        """Return the table as HTML."""
         rows = ("".join(f"<td>{escape(text)}</td>" for text in row) for row in self._texts())
         return f"<p>{escape(self.title)}</p><table>{''.join(f'<tr>{r}</tr>' for r in rows)}</table>"
 
@@ -60,7 +60,7 @@ class ResultTable:
 def make_table(
     title: str, columns: Sequence[str], rows: Sequence[TableRow], note: str = ""
 ) -> ResultTable:
-    """A table without its empty columns."""
+    """Return a table without its empty columns."""
     filled = [
         (name, column)
         for name, column in zip(columns, zip(*rows, strict=True), strict=True)
@@ -71,7 +71,7 @@ def make_table(
 
 
 def words(text: object, pair: str = "") -> TableCell:
-    """A cell of text."""
+    """Return a cell of text."""
     return TableCell(str(text), pair=pair)
 
 
@@ -83,7 +83,7 @@ def estimate(
     change: bool = False,
     most: float | None = None,
 ) -> TableCell:
-    """A mean with its interval; a `change` has a sign, and a colour if the sign is certain.
+    """Return a mean with its interval. A `change` has a sign, and a color if the sign is certain.
 
     `most` is the largest value, up to which a page draws the interval.
     """
@@ -98,7 +98,7 @@ def estimate(
 def whisker_of(
     values: Sequence[float], most: float | None, *, change: bool = False
 ) -> tuple[float, ...]:
-    """The places of values on a scale from 0 to `most`, or around 0 for a change."""
+    """Return the places of values on a scale from 0 to `most`, or around 0 for a change."""
     if not most:
         return ()
     least = -most if change else 0.0
@@ -107,23 +107,23 @@ def whisker_of(
 
 
 def sign_of(limits: tuple[float, float]) -> int:
-    """1 or -1 if an interval is wholly above or below 0, else 0."""
+    """Return 1 or -1 if an interval is wholly above or below 0, else 0."""
     return (limits[0] > 0) - (limits[1] < 0)
 
 
 def tone_of(sign: int) -> str:
-    """The CSS class of a change."""
+    """Return the CSS class of a change."""
     return {1: "good", -1: "bad"}.get(sign, "")
 
 
 def spanned(limits: tuple[float, float], form: Form) -> str:
-    """An interval in words."""
+    """Return an interval in words."""
     low, high = (show(end, form, unit=False) for end in limits)
     return f"{low} to {high}"
 
 
 def show(value: float, form: Form, *, signed: bool = False, unit: bool = True) -> str:
-    """A share in percent, or points with two digits."""
+    """Return a share in percent, or points with two digits."""
     text = f"{100 * value:.1f}" if form == "share" else f"{value:.2f}"
     text = text.removeprefix("-") if float(text) == 0 else text
     plus = "+" if signed and float(text) > 0 else ""

@@ -48,7 +48,7 @@ class EvaluatedTeam:
     notes: tuple[str, ...] = ()
     """Notes that the reader of its numbers should know."""
     question: Question = NOTHING
-    """The question before it plays; its record can be read without approval."""
+    """The question to answer before the team plays. Its record can be read without approval."""
 
     @property
     def suite(self) -> TaskSpec:
@@ -74,7 +74,7 @@ def find_teams(
 ) -> list[EvaluatedTeam]:
     """Return the teams by name, file, folder or data, each with the same problems.
 
-    `rows` are problems that replace `tasks`; `rewards` and `hidden` replace their suite's.
+    `rows` are problems that replace `tasks`. `rewards` and `hidden` replace their suite's.
     `reward_from` names the team whose reward scores all. `trust` is asked here only if a function
     from elsewhere generates the problems.
 
@@ -119,7 +119,7 @@ def find_teams(
 
 
 def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
-    """The k of pass@k: those wanted, or the usual ones that so many samples allow.
+    """Return the k of pass@k: those requested, or the usual ones that the number of samples allows.
 
     Raises:
         RecipeError: a k below 1, or larger than the number of samples.
@@ -140,7 +140,7 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
 
 
 def _labels(names: Sequence[Named]) -> list[str]:
-    """A short name for each team, from its name, file or folder."""
+    """Return a short name for each team, from its name, file or folder."""
     texts = [str(name) for name in names if isinstance(name, str | PathLike)]
     if len(set(texts)) < len(texts):
         twice = next(name for name in texts if texts.count(name) > 1)
@@ -192,7 +192,7 @@ def _greedy(recipe: Recipe) -> Recipe:
 
 
 def _rows_settled(recipe: Recipe, question: Question, trust: Consent) -> Question:
-    """The question that is left after approval of the suite's rows."""
+    """Return the question that remains after approval of the suite's rows."""
     rows = about_rows(recipe.task, question) if recipe.task else NOTHING
     if rows.open:
         settle(question, trust)
@@ -264,7 +264,8 @@ Read = tuple[Recipe, Question]
 def with_reward_of(
     chosen: str, by_name: Mapping[str, Read], read: Sequence[Read], trust: Consent
 ) -> list[Read]:
-    """Every recipe with the reward of the team `chosen`; functions from elsewhere need a yes now.
+    """Return every recipe with the reward of the team `chosen`. Functions from elsewhere need
+    approval now.
 
     Raises:
         RecipeError: no team has that name, or the team has no reward.
@@ -281,7 +282,7 @@ def with_reward_of(
 
 
 def why_rewards_differ(one: TaskSpec, other: TaskSpec) -> str:
-    """The reason in words; it names files of functions that have changed."""
+    """Return the reason in words. It names files of functions that have changed."""
     rewards = [suite.reward for suite in (one, other) if suite.reward]
     files = [[text.partition(":")[0] for _, _, text in named_in(reward)] for reward in rewards]
     changed = [
@@ -306,7 +307,7 @@ def overlap_notes(
     """Write a sentence per training run whose adapters or models the team uses.
 
     Problems are the same if their fields are, whatever the suite's name. `trust` is asked before a
-    function from elsewhere generates them; it does not run without approval.
+    function from elsewhere generates them. It does not run without approval.
     """
     for run in _training_runs(recipe):
         try:
@@ -361,7 +362,7 @@ _SAY_NOTHING = {
     "task": {"description", "source", "splits"},
     "sandbox": {"workers"},
 }
-"""Keys of a recipe that change no episode; a suite counts by its rows."""
+"""Keys of a recipe that change no episode. A suite counts by its rows."""
 
 _FOLDERS = (ADAPTER_CONFIG, "config.json", EPISODES)
 """Files by which a folder is known as an adapter, a model or a recorded run."""
@@ -371,7 +372,7 @@ _LARGE = 2**28
 
 
 def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
-    """The digest of a recipe, the files that it names, and its suite's rows."""
+    """Return the digest of a recipe, the files that it names, and its suite's rows."""
     settings = recipe.model_dump(mode="json")
     for part, keys in _SAY_NOTHING.items():
         for key in keys:
@@ -381,7 +382,7 @@ def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
 
 
 def named_files(value: Any) -> Any:
-    """The settings, with digests in place of files and folders."""
+    """Return the settings, with digests in place of files and folders."""
     if isinstance(value, dict):
         return {key: named_files(item) for key, item in value.items()}
     if isinstance(value, list):

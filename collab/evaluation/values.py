@@ -22,7 +22,7 @@ from collab.runtime.summary import by_agent
 from collab.stats import mean
 
 Best = Mapping[str, Callable[[Score], float | None]]
-"""Values of a score by name; the best of several tries counts."""
+"""Values of a score by name. The best of several tries counts."""
 
 Values = dict[str, dict[str, float]]
 """Values by metric, then by task."""
@@ -31,7 +31,8 @@ Values = dict[str, dict[str, float]]
 def task_values(
     groups: Mapping[str, Sequence[Episode]], ks: Sequence[int], reward: RewardSpec | None = None
 ) -> Values:
-    """The metrics of each task that has a finished episode; `groups` are the episodes by task.
+    """Return the metrics of each task that has a finished episode. `groups` are the episodes by
+    task.
 
     A metric for k tries needs k finished episodes. `reward` declares further values to compare by
     their best.
@@ -84,7 +85,7 @@ def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[floa
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """The chance that one of `k` tries passes, when `c` of `n` did: 1 - C(n-c, k) / C(n, k).
+    """Return the chance that one of `k` tries passes, when `c` of `n` did: 1 - C(n-c, k) / C(n, k).
 
     Counts are whole numbers of any size, so nothing is rounded before the division.
     """
@@ -93,7 +94,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def best_of_k(values: Sequence[float], k: int) -> float:
-    """The mean, over all subsets of `k`, of the subset's largest value.
+    """Return the mean, over all subsets of `k`, of the subset's largest value.
 
     The i-th smallest of n is the largest of C(i-1, k-1) subsets.
     """
@@ -120,7 +121,7 @@ def team_result(
     folder: str | None,
     models: Mapping[str, str],
 ) -> TeamResult:
-    """One team's column of the table."""
+    """Return one team's column of the table."""
     episodes = list(chain.from_iterable(groups.values()))
     scores = [e.score for e in episodes if e.score and not e.failure]
     team = evaluated.recipe.team
@@ -152,14 +153,15 @@ def team_result(
 
 
 def difference(first: TeamResult, base: Values, other: TeamResult, values: Values) -> Difference:
-    """`other` less `first`, on the tasks that both have a value for."""
+    """Return `other` less `first`, on the tasks for which both have a value."""
     most = max(team.largest_return or 0.0 for team in (first, other))
     metrics = paired(base, values, most)
     return Difference(team=other.label, baseline=first.label, metrics=metrics)
 
 
 def paired(base: Values, values: Values, most: float) -> dict[str, Estimate]:
-    """`values` less `base` by metric, paired by task; `most` is the largest return of either."""
+    """Return `values` less `base` by metric, paired by task. `most` is the largest return of
+    either."""
     metrics = {}
     for name in (name for name in values if name in base):
         shared = [task for task in values[name] if task in base[name]]
@@ -172,7 +174,7 @@ def paired(base: Values, values: Values, most: float) -> dict[str, Estimate]:
 
 
 def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -> Values:
-    """The metrics of this team, by task."""
+    """Return the metrics of this team, by task."""
     values = task_values(
         groups, ks, evaluated.recipe.task.reward if evaluated.recipe.task else None
     )
@@ -182,7 +184,7 @@ def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -
 
 
 def speed_of(episodes: Sequence[Episode]) -> Speed | None:
-    """Tokens and joint responses per second in which at least one episode was under way."""
+    """Return tokens and joint responses per second in which at least one episode was under way."""
     seconds = _seconds_under_way(episodes)
     responses = sum(len(episode.turns) for episode in episodes)
     if not seconds or not responses:
@@ -197,7 +199,7 @@ def speed_of(episodes: Sequence[Episode]) -> Speed | None:
 
 
 def _seconds_under_way(episodes: Iterable[Episode]) -> float:
-    """Seconds in which at least one episode was under way, without pauses between calls."""
+    """Return seconds in which at least one episode was under way, without pauses between calls."""
     spans = []
     for episode in episodes:
         if episode.started:
@@ -211,12 +213,12 @@ def _seconds_under_way(episodes: Iterable[Episode]) -> float:
 
 
 def estimate_of(name: str, values: Sequence[float], most: float) -> Estimate:
-    """The mean of a metric over tasks; `most` is the largest return that there could be."""
+    """Return the mean of a metric over tasks. `most` is the largest possible return."""
     return estimated(values, _most(name, most))
 
 
 def how_to_read(results: Results) -> str:
-    """A line below the tables of an evaluation: intervals, tokens, costs and speed."""
+    """Return a line below the tables of an evaluation: intervals, tokens, costs and speed."""
     lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
     agents = [agent for team in results.teams for agent in team.agents.values()]
     costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""

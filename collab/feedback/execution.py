@@ -37,8 +37,7 @@ class Example:
 
 
 def examples_of(prompt: str, entry_point: str) -> list[Example]:
-    """Return the examples in a prompt, in order, each once; values that are not literals are
-    skipped.
+    """Return the distinct examples in a prompt, in order. Skip values that are not literals.
 
     Supported are `>>> f(1)` with the value on the next lines, and `f(1)` followed by the value
     after an arrow, an equals sign, or `returns`.
@@ -152,7 +151,7 @@ def _literal_prefix(text: str) -> str | None:
 
 
 def _literal(text: str) -> str | None:
-    """Parse `text` as a Python literal; None for a value in plain brackets, which may be a
+    """Parse `text` as a Python literal. Return None for a value in plain brackets, which may be a
     tuple."""
     text = _WORDS.get(text.strip(), text.strip())
     try:
@@ -170,7 +169,7 @@ _MAX_TEXT = 200
 class Execution:
     """Reports how many of the prompt's examples pass, and the actual values of the others.
 
-    The test is made from the prompt alone; an `Outcome` holds no hidden tests.
+    The test is made from the prompt alone. An `Outcome` holds no hidden tests.
     """
 
     name = "execution"
@@ -179,7 +178,12 @@ class Execution:
         self._spec, self._sandbox = spec, sandbox
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError for a problem that is not about code, SandboxError from the run."""
+        """Give feedback from a run of the joint program.
+
+        Raises:
+            FeedbackError: the problem is not about code.
+            SandboxError: the run fails.
+        """
         from collab.sandbox import Trial
 
         entry_point = outcome.entry_point(self.name)

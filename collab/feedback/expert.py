@@ -1,4 +1,4 @@
-"""A stronger model reads the task and the joint artefact, and proposes edits for each agent."""
+"""A stronger model reads the task and the joint artifact, and proposes edits for each agent."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def _is_idle_string(node: ast.AST) -> bool:
 MAX_EDITS = 10
 MAX_EDIT = 500
 MAX_ARTEFACT = 20_000
-"""Characters of one artefact that the expert reads."""
+"""Characters of one artifact that the expert reads."""
 MARK = 32
-"""Hexadecimal digits of the mark of data; 128 bits cannot be guessed."""
+"""Hexadecimal digits of the mark of data, enough (128 bits) to prevent guessing."""
 
 ROLE = """\
 You are an expert who advises a team of agents. You are shown their task and what each of them
@@ -174,7 +174,7 @@ class Expert:
 
 
 def expert_prompt(outcome: Outcome) -> list[Message]:
-    """Return the expert's prompt: the public task, and the artefacts as marked data."""
+    """Return the expert's prompt: the public task, and the artifacts as marked data."""
     example = ", ".join(f'"{agent}": ["first edit", "second edit"]' for agent in outcome.agents)
     public = outcome.problem.public
     is_code = "entry_point" in public

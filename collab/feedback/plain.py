@@ -25,7 +25,7 @@ class Outcome:
     artefacts: Mapping[str, str]
     joint: Joint
     solved: bool | None
-    """True if all hidden tests pass; None for tasks without tests."""
+    """True if all hidden tests pass, or None for tasks without tests."""
     turn: int
     sample: int = 0
     roles: Roles = NOBODY
@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def function(self) -> str:
-        """Function that a code problem asks for; empty for a program that reads and prints, a
+        """Function that a code problem asks for, or "" for a program that reads and prints, a
         method or a class."""
         name = str(self.problem.public["entry_point"])
         return name if name.isidentifier() and name != MAIN else ""
@@ -87,7 +87,11 @@ class Solved:
     name = "solved"
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError if the reward does not say when the task is solved."""
+        """Say whether the task is solved.
+
+        Raises:
+            FeedbackError: the reward does not say when the task is solved.
+        """
         if outcome.solved is None:
             raise FeedbackError(
                 f"feedback 'solved': the reward does not say whether {outcome.problem.address} is"
@@ -117,7 +121,11 @@ class Plugin:
         check_call(what, self._function, ("outcome",), self._options)
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Raises FeedbackError unless the result is text, a `Feedback` or a mapping to these."""
+        """Call the user's function.
+
+        Raises:
+            FeedbackError: the result is not text, a `Feedback` or a mapping to these.
+        """
         returned = await in_thread(self._function, outcome, **self._options)
         if isinstance(returned, str | Feedback):
             returned = dict.fromkeys(outcome.agents, returned)

@@ -33,7 +33,7 @@ class Source(Protocol):
     name: str
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Return feedback per agent; agents without feedback are left out."""
+        """Return feedback per agent, and omit agents without feedback."""
         ...
 
     async def aclose(self) -> None: ...
@@ -44,7 +44,7 @@ def open_sources(
 ) -> list[Source]:
     """Open the sources that a recipe lists, in order.
 
-    Models belong to the provider of `open_model`; sources do not close them.
+    Models belong to the provider of `open_model`. Sources do not close them.
 
     Raises:
         RecipeError, FeedbackUnavailable, ModelUnavailable: a source that cannot work.
@@ -82,7 +82,7 @@ def check_sources(specs: Sequence[FeedbackSpec], problem: Problem) -> None:
     Sources that are not `required` pass, since an episode continues without them.
 
     Raises:
-        RecipeError: a source that reads programs, for a problem that asks for none.
+        RecipeError: a source reads programs, and a problem does not ask for any.
     """
     for spec in specs:
         try:
@@ -95,7 +95,7 @@ def check_sources(specs: Sequence[FeedbackSpec], problem: Problem) -> None:
 async def gather(
     sources: Sequence[Source], specs: Sequence[FeedbackSpec], outcome: Outcome
 ) -> tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]:
-    """Query all sources; return the feedback per agent in the sources' order, and the failures.
+    """Query all sources, and return the feedback per agent in the sources' order, and the failures.
 
     Raises:
         CollabError: the first failure of a required source, of its own type.

@@ -30,7 +30,7 @@ def writes(outcome: Outcome, agent: str) -> bool:
 def structure(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Yield remarks on the lines of `agent`; `whose` names their author to the reader."""
+    """Yield remarks on the lines of `agent`. `whose` names their author to the reader."""
     source = lines_of(outcome, agent)
     if not source.strip():
         yield _remark("no-code", "error", f"no code was found in {whose} answer")
@@ -113,7 +113,7 @@ def _use(source: str, name: str, helper: str, blank: int) -> Finding:
 
 
 def blank_lines(artefact: str) -> int:
-    """Count the blank lines at an artefact's start, which a join removes."""
+    """Count the blank lines at an artifact's start, which a join removes."""
     return len(artefact) - len(artefact.lstrip("\n"))
 
 
@@ -236,7 +236,7 @@ class Static:
 
 
 def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
-    """Return the author of the line, and the finding in the author's lines; None for a given
+    """Return the author of the line and the finding in the author's lines, or None for a given
     line."""
     last = outcome.joint.text.count("\n")  # where a remark on the program's end belongs
     place = _own_line(outcome, min(finding.line or 0, last))
@@ -256,7 +256,7 @@ def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
 
 
 def _own_line(outcome: Outcome, line: int) -> tuple[str, int] | None:
-    """Return the author of a line of the joint program, and the line in the author's artefact."""
+    """Return the author of a line of the joint program, and the line in the author's artifact."""
     place = outcome.joint.locate(line)
     if place is None:
         return None
@@ -305,7 +305,7 @@ def located_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
 def of_files(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Yield remarks on the files of `agent`; `functions` are those that an agent must define."""
+    """Yield remarks on the files of `agent`. `functions` are those that an agent must define."""
     if agent not in outcome.joint.spans:
         message = (
             f"no named file was found in {whose} answer; begin each with a line # file: NAME.py"

@@ -36,7 +36,7 @@ _CONCISE = re.compile(
 
 
 def files_of(text: str) -> tuple[File, ...]:
-    """Return the files of a program; none if it has no files, or if they do not form a program."""
+    """Return the files of a program, or () if it has none or they do not form a program."""
     try:
         return split_files(text) if is_files(text) else ()
     except BadFiles:
@@ -45,13 +45,13 @@ def files_of(text: str) -> tuple[File, ...]:
 
 @dataclass(frozen=True)
 class Analyser:
-    """An analyser's command line, and the parser of its output."""
+    """An analyzer's command line, and the parser of its output."""
 
     name: str
     command: tuple[str, ...]
 
     def read(self, output: str) -> Iterator[tuple[str, Finding]]:
-        """Parses the remarks, each with its file."""
+        """Parse the remarks, each with its file."""
         if self.name == "ruff":
             yield from (_ruff(item) for item in json.loads(output))
         elif self.name == "mypy":
@@ -63,10 +63,10 @@ class Analyser:
 
 
 def find_tool(name: str) -> Analyser:
-    """Return an analyser that is installed here.
+    """Return an analyzer that is installed here.
 
     Raises:
-        FeedbackUnavailable: it is not; the message has the remedy.
+        FeedbackUnavailable: it is not installed. The message has the remedy.
     """
     if name == "ruff":
         select = "--select E9,F,B,S,PL,C90 --output-format json --quiet"
@@ -138,7 +138,8 @@ class Batcher:
                     answer.set_result(findings)
 
     async def _each(self, programs: Sequence[str]) -> list[list[Finding] | FeedbackError]:
-        """Return each program's remarks, or the tool's error; a failed batch runs one by one."""
+        """Return each program's remarks, or the tool's error. If a batch fails, run its programs
+        one by one."""
         if len(programs) > 1 and any(map(files_of, programs)):
             return [(await self._each([program]))[0] for program in programs]
         try:
@@ -171,7 +172,8 @@ class Batcher:
         return [by_module[module] for module in modules]
 
     async def _run_files(self, program: str) -> list[Finding]:
-        """Check the files of a program by their names; remarks have their lines in the whole."""
+        """Check the files of a program by their names. Remarks have their lines in the whole
+        program."""
         files = {file.name: file for file in files_of(program)}
         with tempfile.TemporaryDirectory(prefix="collab-static-") as folder:
             for name, file in files.items():
@@ -191,7 +193,7 @@ class Batcher:
         ]
 
     async def _output(self, names: Sequence[str], folder: str, *, alone: bool) -> str:
-        """Return the standard output; the environment holds no key that a tool could show.
+        """Return the standard output. The environment holds no key that a tool could show.
 
         For a program that is `alone`, a tool's last message on failure is a remark on it.
         """

@@ -12,8 +12,8 @@ from collab.records import Action, Message, Record, Sampling, Style, ToolSpec
 
 
 class Call(Record):
-    """Identifies the decision that needs a response; scripts and replays use it to find their
-    answers."""
+    """Identifies the decision that needs a response. Scripts and replays find their answers by
+    it."""
 
     task: str
     sample: int
@@ -21,7 +21,7 @@ class Call(Record):
     round: int
     agent: str
     step: int = 0
-    """Index of the response within the agent's move; above 0 only with tools."""
+    """Index of the response within the agent's move, above 0 only with tools."""
 
 
 class Request(Record):
@@ -37,12 +37,12 @@ class Request(Record):
     style: Style = "chat"
     """Format of the messages: the chat template, or plain text to continue."""
     prefix: str = ""
-    """Fixed beginning of the answer; the action's text includes it."""
+    """Fixed beginning of the answer. The action's text includes it."""
     sampling: Sampling = Sampling()
     adapter: str | None = None
     """Folder of a LoRA adapter, or its name if the engine already holds it."""
     seed: int = Field(default=0, ge=0)
-    """Seed of the request; the same request and seed in the same batch give the same tokens."""
+    """Seed of the request. The same request and seed in the same batch give the same tokens."""
 
 
 Batching = Literal["static", "continuous"]
@@ -61,7 +61,7 @@ class Model(Protocol):
 
     `generate` returns one action per request, in order. If a request cannot be answered, its action
     has a `failure`. An error that affects all requests raises `ModelError`. When the call is
-    cancelled, the engine stops within two seconds.
+    canceled, the engine stops within two seconds.
     """
 
     @property
@@ -91,7 +91,7 @@ class AnswersEach(Protocol):
     async def answer_each(
         self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
     ) -> None:
-        """Generate as `generate` does, but pass each action to `answered` as soon as it is
+        """Generate like `generate`, but pass each action to `answered` as soon as it is
         complete."""
 
 
@@ -110,8 +110,9 @@ class OpensEarly(Protocol):
     async def open_early(self, adapter: str | None = None) -> None:
         """Load the weights, or start or reach the process that holds them, and load an adapter.
 
-        Raises ModelUnavailable or ModelTimeout if the model cannot be reached, ModelError for an
-        adapter that does not fit.
+        Raises:
+            ModelUnavailable, ModelTimeout: the model cannot be reached.
+            ModelError: an adapter does not fit.
         """
 
 
@@ -120,7 +121,11 @@ class ChecksUse(Protocol):
     """A model that can check its use, such as a script with unused answers."""
 
     def verify(self) -> None:
-        """Raise ModelError for a wrong use; called at the end of a run without errors."""
+        """Check the use of the model, at the end of a run without errors.
+
+        Raises:
+            ModelError: the model was used wrongly.
+        """
 
 
 Write = Callable[[Path], None]
@@ -160,16 +165,17 @@ class ReportsLoad(Protocol):
 
 
 class Capabilities(Record):
-    """Capabilities of an engine beyond plain answers; `collab models --check` verifies each."""
+    """Capabilities of an engine beyond plain answers. `collab models --check` verifies each."""
 
     tokens: bool = False
     """Actions carry their token ids, a log-probability for each, and the prompt's token ids."""
     seeds: bool = False
     """The same batch with the same seeds gives the same tokens."""
     adapters: bool = False
-    """A request may name a LoRA adapter, and a batch may use several; others are refused."""
+    """A request may name a LoRA adapter, and a batch may use several. Other engines refuse
+    adapters."""
     context: int | None = None
-    """Most tokens of a prompt and its answer together; None if unknown."""
+    """Most tokens of a prompt and its answer together, or None if unknown."""
     continues: bool = False
     """A request may set the answer's beginning, and pass messages as plain text to continue."""
     generates: bool = True
@@ -178,7 +184,7 @@ class Capabilities(Record):
 
 @runtime_checkable
 class HasCapabilities(Protocol):
-    """A model that declares its capabilities; other models promise answers only."""
+    """A model that declares its capabilities. Other models promise answers only."""
 
     @property
     def capabilities(self) -> Capabilities: ...

@@ -17,10 +17,11 @@ from collab.trust.bounded import MOST, STEP, Overrun
 
 
 def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
-    """Return the request's tokens as the model sees them; message text never becomes control
+    """Return the request's tokens as the model sees them. Message text never becomes control
     tokens.
 
-    Raises ModelError if the request has no tokens.
+    Raises:
+        ModelError: the request has no tokens.
     """
     if request.prompt_ids:
         return list(request.prompt_ids)
@@ -36,8 +37,9 @@ def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
 def chat_prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
     """Return the tokens of a request's messages and of the answer's beginning in the chat template.
 
-    Raises ModelError if the model has no chat template, or the template refuses the messages or
-    exceeds the cost of a rendering.
+    Raises:
+        ModelError: the model has no chat template, or the template refuses the messages or exceeds
+            the cost of a rendering.
     """
     if not tokenizer.chat_template:
         raise ModelError(

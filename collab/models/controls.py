@@ -1,6 +1,6 @@
 """Ensures that only the chat template produces control tokens: message text stays text.
 
-A tokenizer recognises control tokens, such as `<|im_end|>`, wherever they are spelled. So a chat is
+A tokenizer recognizes control tokens, such as `<|im_end|>`, wherever they are spelled. So a chat is
 read a second time with its messages left blank. If that gives the same control tokens, the tokens
 of `apply_chat_template` are used. Otherwise a message spells some, alone or together with its
 surroundings. The chat is then rendered with that message masked, the template's control tokens are
@@ -57,7 +57,7 @@ class Twin:
         self._true = {self._tokenizer.token_to_id(token["content"]): token["id"] for token in added}
 
     def encode(self, text: str) -> list[int]:
-        """Tokenise `text`, with the ids of the original tokenizer."""
+        """Tokenize `text`, with the ids of the original tokenizer."""
         ids = self._tokenizer.encode(text, add_special_tokens=False).ids
         return [self._true.get(i, i) for i in ids]
 
@@ -66,7 +66,7 @@ _KNOWN: WeakKeyDictionary[Any, Controls] = WeakKeyDictionary()
 
 
 def text_ids(tokenizer: Any, text: str) -> list[int]:
-    """Return the tokens of plain text; none is a control token, whatever the text spells.
+    """Return the tokens of plain text, without control tokens even if the text spells one.
 
     Raises:
         ModelError: this kind of tokenizer gives control tokens all the same.
@@ -91,8 +91,7 @@ def begins_with(tokenizer: Any) -> list[int]:
 def chat_ids(
     tokenizer: Any, messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()
 ) -> list[int]:
-    """Return the tokens of a chat and of the answer's beginning; `tools` are passed to the
-    template.
+    """Return the tokens of a chat and of the answer's beginning. The template receives `tools`.
 
     Raises:
         TemplateError: the template refuses the messages.

@@ -36,7 +36,7 @@ class _Prepared:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Return one action per request; a request without an answer gives a failure."""
+        """Return one action per request. A request without an answer gives a failure."""
         actions = [self._answer(request) for request in requests]
         await self._pause(actions)
         if progress:
@@ -48,7 +48,7 @@ class _Prepared:
         raise NotImplementedError
 
     async def _pause(self, actions: Sequence[Action]) -> None:
-        """Wait for the duration of the answers; by default not at all."""
+        """Wait for the duration of the answers, which is zero by default."""
 
     async def aclose(self) -> None:
         """Do nothing: the model holds no resources."""
@@ -103,7 +103,11 @@ class ReplayModel(_Prepared):
     """
 
     def __init__(self, source: str | Path) -> None:
-        """Raises RecordError if `source`, a run folder or its episodes, cannot be read."""
+        """Read the record.
+
+        Raises:
+            RecordError: `source`, a run folder or its episodes, cannot be read.
+        """
         self.name = f"replay:{source}"
         self._actions: dict[Key, deque[Action]] = {}
         for episode in read_episodes(Path(source).expanduser()):
@@ -135,7 +139,7 @@ def _recorded_actions(episode: Episode) -> Iterator[tuple[Key, Action]]:
 
 
 class ScriptedAnswer(Record):
-    """One answer of a script; a plain string sets only the text."""
+    """One answer of a script. A plain string sets only the text."""
 
     text: str = ""
     token_ids: tuple[int, ...] = ()
@@ -143,7 +147,7 @@ class ScriptedAnswer(Record):
     logprobs: tuple[float, ...] = ()
     finish_reason: FinishReason = "stop"
     failure: Failure | None = None
-    """A failure instead of an answer; a string is a ModelError's message."""
+    """A failure instead of an answer. A string is a ModelError's message."""
     seconds: float = 0.0
     """Duration of the answer in seconds."""
 
@@ -175,7 +179,11 @@ class ScriptedModel(_Prepared):
     """
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
-        """Raises RecipeError for a script of another shape."""
+        """Check the script.
+
+        Raises:
+            RecipeError: the script has another shape.
+        """
         self.name = name
         self._queues = {key: deque(answers) for key, answers in _read_script(script, name).items()}
         self._overrun = ""
@@ -183,7 +191,11 @@ class ScriptedModel(_Prepared):
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
-        """Read a script from a YAML file; raises RecipeError if it cannot be read."""
+        """Read a script from a YAML file.
+
+        Raises:
+            RecipeError: the file cannot be read.
+        """
         try:
             text = Path(path).expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

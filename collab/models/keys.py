@@ -9,15 +9,16 @@ from collab.errors import ModelUnavailable
 
 LONGEST = 300
 SECRET = 12
-"""Shortest secret, in characters; words such as `EMPTY` or `none` also occur in other texts."""
+"""Shortest secret, in characters, because words such as `EMPTY` or `none` also occur in other
+texts."""
 HIDDEN = "[key]"
 
 
 def read_key(variable: str) -> str:
     """Read the key in an environment variable, "" if it is unset.
 
-    Raises ModelUnavailable for a value that no HTTP header can hold: its refusal would quote the
-    key.
+    Raises:
+        ModelUnavailable: no HTTP header can hold the value. Its refusal would quote the key.
     """
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
@@ -55,7 +56,7 @@ class Unkeyed:
         self._kept = ""
 
     def __call__(self, piece: str) -> str:
-        """Return the text that is safe to show; a possible beginning of the key is held back."""
+        """Return the text that is safe to show, and hold back a possible beginning of the key."""
         text = (self._kept + piece).replace(self._key, HIDDEN) if self._key else piece
         most = min(len(self._key) - 1, len(text))
         kept = next((n for n in range(most, 0, -1) if text.endswith(self._key[:n])), 0)

@@ -18,7 +18,8 @@ TEMPLATE_BYTES = 1024
 
 
 def context_of(spec: ModelSpec) -> int | None:
-    """Return the most tokens of prompt and response together; None if unknown on this machine."""
+    """Return the most tokens of prompt and response together, or None if unknown on this
+    machine."""
     weights = local_weights(spec)
     config = _config(weights.name, weights.revision) if weights else None
     if config is None:
@@ -48,7 +49,7 @@ def check_fits(request: Request, spec: ModelSpec) -> None:
 
 
 def knows_tools(spec: ModelSpec) -> bool | None:
-    """Return whether a local model's chat template supports tools; None if unknown on this
+    """Return True if a local model's chat template supports tools, or None if unknown on this
     machine."""
     weights = local_weights(spec)
     if weights is None or _config(weights.name, weights.revision) is None:

@@ -14,7 +14,7 @@ Message = dict[str, Any]
 `name`."""
 
 MASKS = range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE)
-"""Private-use characters without a meaning; no template contains them."""
+"""Private-use characters without a meaning, contained in no template."""
 BLANK = chr(MASKS[0].start)
 
 DATA = ("tool_calls", "tool_call_id", "name")
@@ -24,7 +24,7 @@ WORDS = {
     *("properties", "required", "items", "additionalProperties", "title", "default"),
     *("id", "function", "name", "description", "parameters", "arguments"),
 }
-"""Words that templates look for in a tool's description; no mask hides them."""
+"""Words that templates look for in a tool's description, so no mask hides them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Chat:
         return tokenizer(text, add_special_tokens=False)["input_ids"] if tokenize else text
 
     def texts(self) -> Iterator[str]:
-        """All texts that the template itself did not write."""
+        """Yield all texts that the template itself did not write."""
         for message in self.messages:
             yield message["content"]
             yield from _texts([message.get(key) for key in DATA])

@@ -24,10 +24,12 @@ from collab.recipe.model import (
 
 
 def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Model:
-    """Return the engine that `spec` describes, ready for requests; weights are loaded at first use.
+    """Return the engine that `spec` describes, ready for requests. Weights are loaded at first use.
 
-    Raises RecipeError, ModelUnavailable or RecordError if it cannot work, before any work.
     `progress` is called for downloads and conversions, on the thread that does them.
+
+    Raises:
+        RecipeError, ModelUnavailable, RecordError: it cannot work. This is raised before any work.
     """
     match spec:
         case TransformersModel():
@@ -76,7 +78,7 @@ def _open_prepared(spec: ScriptedModel | EchoModel | ReplayModel) -> Model:
 
 
 def _let_waiting_threads_sleep() -> None:
-    """Limit how long OpenMP's idle threads spin; call it ahead of importing torch.
+    """Limit how long OpenMP's idle threads spin. Call this before importing torch.
 
     Threads that spin for milliseconds make a run several times slower with another next to it.
     Threads that sleep at once make a single run a fourth slower, because waking takes as long as a
@@ -88,7 +90,7 @@ def _let_waiting_threads_sleep() -> None:
 
 
 class ModelPool:
-    """Opens each distinct spec once, so that equal models share memory; closes them all.
+    """Opens each distinct spec once, so that equal models share memory, and closes them all.
 
     After a run without errors it also asks the models whether they were used as intended.
     """
@@ -98,14 +100,22 @@ class ModelPool:
         self._models: dict[str, Model] = {}
 
     def open(self, spec: ModelSpec) -> Model:
-        """Return the model for `spec`, opened now or earlier; raises the errors of `open_model`."""
+        """Return the model for `spec`, opened now or earlier.
+
+        Raises:
+            RecipeError, ModelUnavailable, RecordError: the model cannot work.
+        """
         key = f"{type(spec).__name__} {spec.model_dump_json()}"
         if key not in self._models:
             self._models[key] = open_model(spec, progress=self._progress)
         return self._models[key]
 
     async def load(self) -> None:
-        """Load every open model; raises the errors of `OpensEarly.open_early`."""
+        """Load every open model.
+
+        Raises:
+            ModelUnavailable, ModelError: a model cannot be loaded.
+        """
         for model in self._models.values():
             if isinstance(model, OpensEarly):
                 await model.open_early()

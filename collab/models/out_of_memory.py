@@ -16,14 +16,15 @@ VARIABLES = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Return True if torch ran out of memory; on a CPU, its error has no type of its own."""
+    """Return True if torch ran out of memory, although on a CPU its error has no type of its
+    own."""
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return the free bytes of a GPU's memory, including torch's unused reserve; 0 for a CPU."""
+    """Return the free bytes of a GPU's memory, including torch's unused reserve, or 0 for a CPU."""
     if device.type != "cuda":
         return 0
     import torch

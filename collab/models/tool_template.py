@@ -59,7 +59,7 @@ class ToolTemplate:
     def read(
         self, tokenizer: Any, text: str, prompt: Sequence[int], tools: Sequence[ToolSpec]
     ) -> tuple[ToolCall, ...]:
-        """Return the calls that transformers finds in a response; empty if the tokenizer cannot
+        """Return the calls that transformers finds in a response, or () if the tokenizer cannot
         parse it."""
         if self.responses is None:
             return ()
@@ -118,7 +118,7 @@ _KNOWN: WeakKeyDictionary[Any, tuple[Any, ToolTemplate | None]] = WeakKeyDiction
 
 
 def tool_template(tokenizer: Any) -> ToolTemplate | None:
-    """Return the properties of the tokenizer's template; None if it does not support tools."""
+    """Return the properties of the tokenizer's template, or None if it does not support tools."""
     source = (tokenizer.chat_template, getattr(tokenizer, "response_template", None))
     if tokenizer not in _KNOWN or _KNOWN[tokenizer][0] != source:
         _KNOWN[tokenizer] = (source, _tried(tokenizer, source[1]))
@@ -170,7 +170,7 @@ def _written(question: str, answered: str, called: str) -> str:
 
 
 def _rendered(tokenizer: Any, template: ToolTemplate, messages: Sequence[Message]) -> str:
-    """Render a chat only to see the template's format; empty if the template refuses."""
+    """Render a chat only to see the template's format, or return "" if the template refuses."""
     try:
         given = template.messages(messages)
         return render(tokenizer, given, given_tools([PROBE]), begin_answer=False)

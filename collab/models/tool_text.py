@@ -44,13 +44,13 @@ class UnreadableCall(ValueError):
 
 
 def read_calls(text: str, tools: Collection[str] = ()) -> tuple[ToolCall, ...]:
-    """Return the calls in a response, in order; thoughts before them are ignored.
+    """Return the calls in a response, in order, and ignore thoughts before them.
 
     Args:
         tools: names of the agent's tools; a bare object is a call of one of these.
 
     Raises:
-        UnreadableCall: a call is malformed; the message says why.
+        UnreadableCall: a call is malformed. The message says why.
     """
     content = text.rpartition("</think>")[2].strip()
     if (bare := _BARE.match(content)) and bare[1] in tools:
@@ -123,7 +123,7 @@ def _call(data: object) -> ToolCall:
 def fenced(request: Request) -> tuple[Message, ...]:
     """Return the request's messages for a model without tool support.
 
-    The first message describes the tools; a tool's result becomes a user message.
+    The first message describes the tools. A tool's result becomes a user message.
     """
     if not request.tools:
         return request.messages

@@ -82,7 +82,7 @@ class LoadedModel:
     """A causal language model in memory, with its tokenizer."""
 
     module: Any
-    """The causal language model; a PeftModel around it once there is an adapter."""
+    """The causal language model, within a PeftModel once there is an adapter."""
     tokenizer: Any
     device: torch.device
     context: int
@@ -96,8 +96,9 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
     """Load the model in `folder`, on the device and in the dtype of `spec`, which names it in
     messages.
 
-    Raises ModelUnavailable if the device is missing or the folder holds no complete model,
-    ModelError if it does not fit into memory.
+    Raises:
+        ModelUnavailable: the device is missing, or the folder holds no complete model.
+        ModelError: the model does not fit into memory.
     """
     target = pick_device(spec.device)
     if spec.load_in == "4bit":
@@ -180,7 +181,7 @@ def _stop_ids(module: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def _pad_id(tokenizer: Any) -> int:
-    """Return a padding token; any token will do, since padding is masked."""
+    """Return a padding token. Any token will do, because padding is masked."""
     pad = tokenizer.pad_token_id
     return int(tokenizer.eos_token_id or 0) if pad is None else int(pad)
 

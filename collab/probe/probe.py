@@ -1,4 +1,5 @@
-"""Makes a probe from a team's episodes; scores further joint actions as `algorithm: cross` does."""
+"""Makes a probe from a team's episodes, and scores more joint actions, as `algorithm: cross`
+does."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ async def probe(
 ) -> TeamProbe:
     """Return the probe of a team, from the `episodes` of `problems`, played in `seconds`.
 
-    Further joint actions are judged, as `algorithm: cross` would; no model is asked.
+    Further joint actions are judged, as `algorithm: cross` would. No model is asked.
 
     Raises:
         RecipeError, SandboxUnavailable: the judge cannot be opened.
@@ -167,7 +168,7 @@ class Judged:
     forms: Mapping[str, Form]
     played: list[Score]
     further: list[Score] = field(default_factory=list)
-    """Scores of every combination that was not played; empty if some are invalid."""
+    """Scores of every combination that was not played, or none if some are invalid."""
     combinations: int | None = None
     scored: int = 0
     failed: int = 0
@@ -200,7 +201,7 @@ class Crossing:
     async def weights(
         self, judged: Sequence[Judged]
     ) -> tuple[list[Weights], Mapping[str, float]] | None:
-        """Return the weights and measures of `cross`; None if nothing is crossed."""
+        """Return the weights and measures of `cross`, or None if nothing is crossed."""
         groups = [item.group for item in judged]
         n_agents = max((len(joined(g.episodes[0].turns[0])) for g in groups), default=1)
         if n_agents < 2 or not self.crosses:
@@ -307,7 +308,7 @@ def _at_end(name: str) -> Callable[[Episode], float | None]:
 
 
 def estimate(values: Sequence[float], most: float) -> Estimate:
-    """Return the mean over tasks; penalties may make a value negative."""
+    """Return the mean over tasks. Penalties may make a value negative."""
     return estimated(values, most) if values else Estimate(mean=0.0, low=0.0, high=most, tasks=0)
 
 
@@ -331,7 +332,7 @@ TRAIN = "train"
 
 
 def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
-    """Return the given addresses; a whole suite is replaced by its training tasks."""
+    """Return the given addresses. Training tasks replace a whole suite."""
     task, trainer = recipe.task, recipe.trainer
     whole = not addresses or (task is not None and list(addresses) == [task.name])
     if task is None or not whole:
@@ -359,7 +360,7 @@ REVIVED = 0.2
 
 
 def advice_on(probe: TeamProbe) -> Iterator[str]:
-    """All suggestions, or a sentence that there are none."""
+    """Yield all suggestions, or a sentence that there are none."""
     advices = [*_on_tasks(probe), *_dead_groups(probe), *_on_agents(probe), *_on_credit(probe)]
     yield from advices or ["no problem found: this team can be trained with these settings"]
     yield from _of_games(probe)

@@ -1,6 +1,6 @@
 """The results of a probe: `probe.json`, the last line of `--json`, and the tables.
 
-Shares are from 0 to 1; returns and rewards are in points. Intervals are over tasks.
+Shares are from 0 to 1. Returns and rewards are in points. Intervals are over tasks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class AgentProbe(Record):
 
     model: str
     untrainable: str | None = None
-    """The reason why the agent cannot be trained; None if it can."""
+    """The reason why the agent cannot be trained, or None if it can."""
     responses: int
     tokens: float
     """Mean number of generated tokens per response."""
@@ -25,7 +25,7 @@ class AgentProbe(Record):
     truncated: Estimate
     """Share of the responses that reached the limit."""
     empty: Estimate
-    """Share of the turns in which the parser found no artefact."""
+    """Share of the turns in which the parser found no artifact."""
 
 
 class Crossed(Record):
@@ -36,8 +36,8 @@ class Crossed(Record):
     failed: int
     """Joint actions that could not be scored."""
     forms: dict[str, str]
-    """Form in which each agent's responses of the first turn can be judged by further joint
-    actions; see `collab.trainers.credit.counterfactual.forms`."""
+    """Form in which more joint actions can judge each agent's responses of the first turn. See
+    `collab.trainers.credit.counterfactual.forms`."""
     dead: int
     """Groups in which no response would get a weight from `algorithm: cross`."""
     own: dict[str, float] = {}
@@ -57,7 +57,7 @@ class GameProbe(Record):
     crosses: bool
     """True if answers can be recombined, as in games of one turn only."""
     returns: dict[str, Estimate] = {}
-    """Each agent's own return; empty if all earn the same."""
+    """Each agent's own return, or an empty mapping if all earn the same."""
     at_end: dict[str, Estimate] = {}
     """Values that the game reports at its end, by name, as shares from 0 to 1, e.g. whether the
     last move was legal."""
@@ -71,14 +71,14 @@ class Best(Record):
     whole_games: bool = False
     """Compare returns of whole games, not rewards of the first turn."""
     combinations: int | None
-    """Number of joint artefacts from G answers of each agent, G^n; None if these may not be
+    """Number of joint artifacts from G answers of each agent, G^n, or None if these may not be
     recombined."""
     reward: Estimate
     """Reward of the best of G."""
     reward_combined: Estimate | None = None
     """Reward of the best of G^n."""
     solved: Estimate | None = None
-    """Share of the tasks that the best of G solves; None if no reward says what is solved."""
+    """Share of the tasks that the best of G solves, or None if no reward defines `solved`."""
     solved_combined: Estimate | None = None
 
 
@@ -102,20 +102,20 @@ class TeamProbe(Record):
     mean: Estimate
     """Mean joint return."""
     solved: Estimate | None = None
-    """The share of solved episodes; None if the reward does not say so."""
+    """The share of solved episodes, or None if the reward does not define it."""
     dead: int
     """Groups in which every return is equal."""
     agents: dict[str, AgentProbe]
     crossed: Crossed | None = None
-    """Results of scoring combinations; None if one agent makes the joint artefact alone, or without
-    groups."""
+    """Results of scoring combinations, or None without groups or if one agent makes the joint
+    artifact alone."""
     game: GameProbe | None = None
-    """Results of a game; None if the suite is no environment."""
+    """Results of a game, or None if the suite is not an environment."""
     best: Best | None = None
     tokens: int
     """Generated tokens of all agents."""
     seconds: float
-    """Seconds of playing; `judging_seconds` is the time for scoring combinations."""
+    """Seconds of playing. `judging_seconds` is the time for scoring combinations."""
     judging_seconds: float = 0.0
     advice: tuple[str, ...] = ()
     """Suggested changes."""

@@ -14,7 +14,7 @@ from collab.errors import nearest
 class Spec(BaseModel):
     """A part of a recipe, written by a user: frozen, strict about its keys.
 
-    The string below a field describes it; `schema` reads them, which is too slow for an import.
+    The string below a field describes it. `schema` reads them, which is too slow for an import.
     """
 
     model_config = ConfigDict(
@@ -46,7 +46,7 @@ class Spec(BaseModel):
 
     @classmethod
     def _sections(cls) -> dict[str, type[Spec]]:
-        """Sections below this part whose keys users often write here by mistake, by section
+        """Return sections below this part whose keys users often write here by mistake, by section
         name."""
         return {}
 

@@ -35,7 +35,7 @@ def parse(text: str) -> Any:
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
-    """Parse a JSON text of a record or a server; `hooks` are passed to `json.loads`.
+    """Parse a JSON text of a record or a server. `json.loads` receives `hooks`.
 
     Raises:
         ValueError: it is not JSON, is nested too deeply, or holds a number of too many digits or
@@ -79,10 +79,10 @@ def _check_surrogates(value: Any) -> None:
 
 
 MOST_VALUES = 100_000
-"""Limit on the values that a document's aliases expand to; longer texts may have one per
+"""Limit on the values that a document's aliases expand to. Longer texts may have one value per
 character."""
 MOST_BITS = 1024
-"""Longest whole number, in bits; Python refuses to print longer ones."""
+"""Longest whole number, in bits. Python refuses to print longer ones."""
 
 _END = "but got '<stream end>'"
 _HALF = re.compile("[\ud800-\udfff]")
@@ -115,10 +115,10 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """Parse a YAML text; `place` names the text in messages.
+    """Parse a YAML text. `place` names the text in messages.
 
     Raises:
-        RecipeError: it does not parse or holds no valid value; the message has the line.
+        RecipeError: it does not parse or holds no valid value. The message has the line.
     """
     try:
         value = _load(text)
@@ -141,7 +141,7 @@ def parse_yaml(text: str, place: str) -> Any:
 
 
 def _size(value: Any, known: dict[int, int]) -> int:
-    """Count the values in a document; an aliased value counts once per use."""
+    """Count the values in a document. An aliased value counts once per use."""
     if not isinstance(value, dict | list):
         return 1
     if (size := known.get(id(value))) is not None:

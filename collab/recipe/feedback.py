@@ -38,7 +38,7 @@ class StaticFeedback(FeedbackBase):
         default=("ast", "ruff"), min_length=1
     )
     """`ast` reports syntax errors, the functions that are defined and who calls whom. The others
-    are linters and type checkers; `mypy` and `ty` must be installed next to collab."""
+    are linters and type checkers. `mypy` and `ty` must be installed next to collab."""
     functions: dict[str, str] = {}
     """Maps each agent to the function it must define, "" for none. Default: the team's `entry`
     agent defines the problem's entry point, each helper the problem's `helper_name` or a function
@@ -62,11 +62,11 @@ class SolvedFeedback(FeedbackBase):
 
 
 class ExpertFeedback(FeedbackBase):
-    """A stronger model reads the task and the joint artefact and proposes edits for each agent."""
+    """A stronger model reads the task and the joint artifact and proposes edits for each agent."""
 
     source: Literal["expert"] = "expert"
     model: ModelSpec = AnthropicModel()
-    """The model that judges; any model that a recipe can name."""
+    """The model that judges. Any model that a recipe can name is possible."""
     seconds: float = Field(default=300.0, gt=0)
     """Time limit for one turn's feedback, with all attempts."""
     max_new_tokens: int = Field(default=1024, ge=1)

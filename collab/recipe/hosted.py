@@ -16,7 +16,8 @@ from collab.trust.blocking import of_server
 def address(url: str, name: str, form: str, key: str) -> str:
     """Check and return the address of a service, for an option called `name`.
 
-    Raises ValueError if it does not have the `form`, or if it holds a secret, e.g. `key`.
+    Raises:
+        ValueError: it does not have the `form`, or holds a secret, e.g. `key`.
     """
     try:
         parts = urlsplit(url)
@@ -69,7 +70,7 @@ class AnthropicModel(HostedModel):
     engine: Literal["anthropic"] = "anthropic"
     name: str = "claude-sonnet-4-6"
     base_url: str | None = None
-    """Another address that speaks the Messages API; default: ANTHROPIC_BASE_URL or Anthropic's."""
+    """Another address that speaks the Messages API. Default: ANTHROPIC_BASE_URL or Anthropic's."""
     input_price: float = Field(default=3.0, ge=0)
     """US dollars per million prompt tokens."""
     output_price: float = Field(default=15.0, ge=0)
@@ -81,13 +82,13 @@ class OpenAIModel(HostedModel):
 
     engine: Literal["openai"] = "openai"
     name: str
-    """The model's name on the server; `URL#NAME` sets `base_url` too."""
+    """The model's name on the server. `URL#NAME` sets `base_url` too."""
     base_url: str | None = None
-    """The server's address, e.g. http://localhost:8000/v1; default: OPENAI_BASE_URL or OpenAI's."""
+    """The server's address, e.g. http://localhost:8000/v1. Default: OPENAI_BASE_URL or OpenAI's."""
     key: str = "OPENAI_API_KEY"
     """The environment variable that holds the key, `..._API_KEY`. Local servers need none."""
     tokens: bool = False
-    """Record token ids and log-probabilities. vLLM and llama.cpp return both; other servers
+    """Record token ids and log-probabilities. vLLM and llama.cpp return both, but other servers
     refuse."""
     input_price: float | None = Field(default=None, ge=0)
     """US dollars per million prompt tokens."""
@@ -126,7 +127,7 @@ class MCPServer(Spec):
     """The command that starts the server, word by word, e.g. `[python, server.py]`, or the address
     of a running server, e.g. `http://localhost:8000/mcp` (streamable HTTP)."""
     only: tuple[str, ...] | None = None
-    """The tools that the agent may call; default: all that the server has."""
+    """The tools that the agent may call. Default: all tools of the server."""
     environment: tuple[str, ...] = ()
     """Names of environment variables passed to the command, besides PATH, HOME and similar ones."""
     key: str | None = None

@@ -36,7 +36,7 @@ def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
     Its problems are of kind `code` if every row has an `entry_point` and a `test`, else `text`.
 
     Raises:
-        RecipeError: there is no row, a row is no mapping, or JSON cannot hold one of its fields.
+        RecipeError: there is no row, a row is not a mapping, or JSON cannot hold one of its fields.
     """
     checked = [_checked(number, row) for number, row in enumerate(rows)]
     if not checked:
@@ -50,7 +50,7 @@ def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
 
 
 def source_name(file: str) -> str:
-    """Name the file of rows for messages; rows passed in Python have no file."""
+    """Name the file of rows for messages. Rows passed in Python have no file."""
     given = _folder.cache_info().currsize and Path(file).is_relative_to(_folder())
     return "the task passed in Python" if given else file
 
@@ -73,7 +73,7 @@ def _checked(number: int, row: Any) -> dict[str, Any]:
 
 
 def _written(rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write the rows to a file and return its path; equal rows share one file."""
+    """Write the rows to a file and return its path. Equal rows share one file."""
     content = "".join(json.dumps(row) + "\n" for row in rows).encode()
     file = _folder() / blake2b(content, digest_size=8).hexdigest() / f"{_NAME}.jsonl"
     if not file.exists():
@@ -121,7 +121,7 @@ def settings_of(
     sections.
 
     Raises:
-        RecipeError: no section has the key; the message names the intended key if it is known.
+        RecipeError: no section has the key. The message names the intended key if it is known.
     """
     objects, settings = GivenObjects(), []
     for key, value in given.items():
@@ -173,7 +173,7 @@ _AS_WRITTEN = ("options", "hidden")
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """One agent of a team made in Python; the fields are those of an agent in YAML.
+    """One agent of a team made in Python, with the fields of an agent in YAML.
 
     `parser`, `harness` and `tools` may be functions. Defaults are the same as in YAML.
     """
@@ -200,7 +200,7 @@ class GivenObjects:
 
     def __init__(self) -> None:
         self.words: set[str] = set()
-        """Names of the functions that the user passed; they need no approval."""
+        """Names of the functions that the user passed, which need no approval."""
 
     def data(self, value: Any, key: str = "") -> Any:
         """Convert the value of `key` to plain data: text, numbers, lists and mappings.
@@ -236,7 +236,7 @@ class GivenObjects:
 
 
 def given_task(task: Task, current: Any, objects: GivenObjects, *, rewarded: bool) -> Any:
-    """Return the task that replaces `current`; rows without rewards keep the other keys of
+    """Return the task that replaces `current`. Rows without rewards keep the other keys of
     `current`.
 
     Raises:
@@ -274,14 +274,14 @@ def with_rewards(
 
 
 def recipe_of_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Build a recipe's data from keys of a team and of a recipe; keys that both have go to the
+    """Build a recipe's data from keys of a team and of a recipe. Keys that both have go to the
     team."""
     team = {key: value for key, value in parts.items() if key in TeamSpec.model_fields}
     return {"team": team, **{key: value for key, value in parts.items() if key not in team}}
 
 
 def rows_in(problems: Any) -> Rows | None:
-    """Return the problems of an argument that is one row or rows; None for addresses."""
+    """Return the problems of an argument that is one row or rows, or None for addresses."""
     if isinstance(problems, Mapping):
         return [problems]
     if not is_rows(problems):
@@ -347,7 +347,7 @@ def _scalar(value: Any, key: str) -> Any:
     """Return a text, number, boolean or None as YAML has it.
 
     Raises:
-        RecipeError: it is none of them.
+        RecipeError: the value is of another type.
     """
     if getattr(value, "shape", None) == ():  # of numpy or torch
         value = value.item()
@@ -365,6 +365,6 @@ def _scalar(value: Any, key: str) -> Any:
 
 
 def _below(key: str, name: Any) -> str:
-    """Return the key that applies to a value below `key`; free values have only free values below
+    """Return the key that applies to a value below `key`. Free values have only free values below
     them."""
     return key if key in _AS_WRITTEN else str(name)

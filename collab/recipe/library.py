@@ -34,7 +34,7 @@ def roots(project: Path | None = None) -> list[Path]:
 
 
 def project_of(file: Path) -> Path:
-    """Return the folder of a recipe's file; for a file in `agents/`, the folder above."""
+    """Return the folder of a recipe's file, or the folder above for a file in `agents/`."""
     inner = {part for folder in FOLDERS.values() for part in Path(folder).parts}
     folder = file.resolve().parent
     while folder.name in inner and not any((folder / name).is_dir() for name in inner):
@@ -58,7 +58,7 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
     """Find the YAML file of a component by path or name, in a project first.
 
     Raises:
-        UnknownName: there is no such name; the message suggests the nearest one.
+        UnknownName: there is no such name. The message suggests the nearest name.
         RecipeError: there is no such file.
     """
     if name.endswith((".yaml", ".yml")) or "/" in name:
@@ -78,7 +78,7 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
 
 
 def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, Path]]:
-    """List every component of a kind by name; a project's own hides a shipped one."""
+    """List every component of a kind by name. A project's own component hides a shipped one."""
     seen: set[str] = set()
     for root in roots(project):
         for path in sorted((root / FOLDERS[kind]).glob("*.yaml")):
@@ -88,7 +88,7 @@ def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, P
 
 
 def member(name: str) -> dict[str, Any] | None:
-    """Return a member's suite, as one that extends its family; None for any other name."""
+    """Return a member's suite, which extends its family, or None for any other name."""
     matched = _MEMBER.fullmatch(name)
     if matched is None or matched[2] is not None:
         return None

@@ -178,7 +178,7 @@ def read_trainer(name: str) -> TrainerSpec:
 
 
 def validate(spec: type[S], data: Any, place: str) -> S:
-    """Check `data` against a part of the recipe; one message lists every error."""
+    """Check `data` against a part of the recipe. One message lists every error."""
     try:
         return spec.model_validate(data)
     except ValidationError as error:
@@ -294,7 +294,7 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
 
 
 def _known(kind: Kind, name: str, file: Path | None, files: Files) -> str:
-    """Return the name of an `extends`; if it is unknown, the error names the `file` with it."""
+    """Return the name of an `extends`. If it is unknown, the error names the `file` with it."""
     try:
         library.find(kind, name, files.project)
     except UnknownName as error:
@@ -304,7 +304,7 @@ def _known(kind: Kind, name: str, file: Path | None, files: Files) -> str:
 
 
 def _merge_task(base: Any, override: dict[str, Any]) -> Any:
-    """Merge a task into the one it extends; its own row source replaces the other's."""
+    """Merge a task into the task that it extends. Its own row source replaces the other's."""
     source = override.get("source")
     given = [key for key in ORIGINS if isinstance(source, dict) and source.get(key)]
     merged = _merge(base, override)

@@ -25,15 +25,15 @@ from collab.records import Sampling
 
 
 class SamplingSpec(Spec):
-    """Sampling settings that differ from the level above; unset ones are inherited."""
+    """Sampling settings that differ from the level above. Unset ones are inherited."""
 
     temperature: float | None = Field(default=None, ge=0.0, le=5.0)
-    """Sampling temperature; 0 is greedy. Training needs 1, or the value whose log-probs it
+    """Sampling temperature, greedy at 0. Training needs 1, or the value whose log-probs it
     learns."""
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)
-    """Keep the likeliest tokens that make up this probability; 1 keeps all."""
+    """Keep the likeliest tokens that make up this probability. A value of 1 keeps all."""
     top_k: int | None = Field(default=None, ge=0)
-    """Keep the k likeliest tokens; 0 keeps all."""
+    """Keep the k likeliest tokens. A value of 0 keeps all."""
     max_new_tokens: int | None = Field(default=None, ge=1)
     """Length limit of a response."""
     stop: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
@@ -49,7 +49,7 @@ def merge_sampling(*levels: SamplingSpec) -> Sampling:
 
 
 class TransformersModel(Spec):
-    """A local model, run by transformers; trainable."""
+    """A local model, run by transformers. It can be trained."""
 
     engine: Literal["transformers"] = "transformers"
     name: str
@@ -69,13 +69,13 @@ class TransformersModel(Spec):
     """The attention implementation of transformers. None lets transformers choose, mostly `sdpa`.
     With any other than `sdpa`, shared prefixes are computed once per response."""
     batch_tokens: int | None = Field(default=None, ge=256)
-    """Prompt and new tokens of one padded batch; larger batches are split. Default: 32,768 on a
+    """Prompt and new tokens of one padded batch. Larger batches are split. Default: 32,768 on a
     CPU, and as many as the free memory holds on a GPU."""
     renamed = {"packed": "fast"}
 
     fast: bool = True
     """Sample with `collab.models.local.fast`, which is up to several times faster and gives the
-    same answers up to rounding. On a CPU, it keeps a second copy of the weights in a faster layout;
+    same answers up to rounding. On a CPU, it keeps a second copy of the weights in a faster layout.
     False saves that memory."""
 
 
@@ -98,7 +98,7 @@ class VLLMModel(Spec):
     """Largest number of tokens of prompt and response together. Lower it to save memory. Default:
     the model's."""
     memory_share: float = Field(default=0.5, gt=0, le=1)
-    """Share of the GPU's memory for the local engine; engines of several bases divide it equally.
+    """Share of the GPU's memory for the local engine. Engines of several bases divide it equally.
     On a machine without a GPU: the largest share of its free memory that the KV cache may take."""
     kv_cache_gb: float | None = Field(default=None, gt=0)
     """Size of the local engine's KV cache, in GB. Default: on a GPU the rest of memory_share, else
@@ -121,7 +121,7 @@ class VLLMModel(Spec):
     trainer_device: str = "auto"
     """Device of the trainer's own weights: `auto`, `cpu`, `cuda` or `cuda:N`."""
     adapter_folder: str | None = None
-    """Folder in which servers find new adapters; it must have the same path for all of them.
+    """Folder in which servers find new adapters. It must have the same path for all of them.
     Default: adapters are sent in memory."""
     seconds: float = Field(default=600.0, gt=0)
     """Time limit of one response in seconds, including its wait in the engine's queue."""
@@ -184,7 +184,7 @@ _SERVER_FLAGS = {
 
 
 class ScriptedModel(Spec):
-    """Answers from a script, in order; fails if the script is not used up."""
+    """Answers from a script, in order. The run fails if answers are left."""
 
     engine: Literal["scripted"] = "scripted"
     name: str
@@ -211,7 +211,7 @@ class PluginModel(Spec):
 
     engine: str
     """`module:function`, `file.py:function`, or a name registered by an installed package (entry
-    point group `collab.models`); the function is called with this spec and returns a Model."""
+    point group `collab.models`). The function is called with this spec and returns a Model."""
     name: str = ""
     options: dict[str, Any] = {}
     """Options passed on to the engine."""
@@ -243,8 +243,8 @@ def parse_model(text: str) -> dict[str, Any]:
 
     Raises:
         UnknownName: the prefix is not an engine.
-        RecipeError: an address is given where a name is needed; the message omits it, since it may
-            hold a key.
+        RecipeError: an address is given where a name is needed. The message omits it, because it
+            may hold a key.
     """
     engine, separator, name = text.partition(":")
     if text.startswith(_URL) or (engine in _NAMED and name.startswith(_URL)):
@@ -296,7 +296,7 @@ ModelSpec = Annotated[
 
 
 def local_weights(model: ModelSpec) -> TransformersModel | None:
-    """Return the model as a trainer loads it; None if its weights are not available."""
+    """Return the model as a trainer loads it, or None if its weights are not available."""
     if isinstance(model, VLLMModel):
         return model.weights
     return model if isinstance(model, TransformersModel) else None

@@ -10,7 +10,7 @@ from collab.recipe.documents import parse_yaml
 from collab.recipe.task import ORIGINS, without_former
 
 _NAMED = {"agents": "agent", "parts": "part of the reward"}
-"""Keys whose entries the user names; a mistyped name would silently add an entry."""
+"""Keys whose entries the user names, so that a mistyped name would silently add an entry."""
 
 
 LONGEST_POSITION = 9
@@ -18,7 +18,7 @@ LONGEST_POSITION = 9
 
 
 def apply(data: dict[str, Any], setting: str) -> None:
-    """Change `data` in place by a setting of the form `key.key=value`; the value is YAML.
+    """Change `data` in place by a setting of the form `key.key=value`, with a value in YAML.
 
     `agents.NAME` is short for `team.agents.NAME`. A number selects an entry of a list.
 

@@ -41,7 +41,7 @@ _COMPONENT_KEYS = {
     "team", "task", "reward", "trainer", "extends",
     "recipe", "tasks", "trainers",
 }  # fmt: skip
-"""Keys that name components; the last three are keys of a study."""
+"""Keys that name components. The last three are keys of a study."""
 _FREE_TEXT = {
     "role", "prompt", "revise", "discuss", "templates",
     "name", "description", "options", "hidden",
@@ -88,7 +88,7 @@ def named_in(spec: Spec) -> Iterator[tuple[Kind, str, str]]:
 
 
 def of_python_in(spec: Spec) -> tuple[str, ...]:
-    """Return the functions passed from Python that are in no file; no other process can run
+    """Return the functions passed from Python that are in no file. No other process can run
     them."""
     return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_of_python(text)))
 
@@ -197,7 +197,7 @@ class Packing:
     def pack(self, recipe: Recipe) -> dict[str, Any]:
         """Return the recipe's data with every name relative to the folder.
 
-        Models and adapters are not copied; their names become whole paths. A file that does not
+        Models and adapters are not copied. Their names become whole paths. A file that does not
         exist keeps its name.
 
         Raises:
@@ -298,7 +298,7 @@ class Files:
         self.project = library.project_of(path) if path.is_file() else None
 
     def read(self, path: Path, *, own: bool = True) -> dict[str, Any]:
-        """Read the mapping in a file; names relative to the file become whole paths.
+        """Read the mapping in a file. Names relative to the file become whole paths.
 
         Args:
             own: False for a file that counts as foreign wherever it is: a recipe in a run's folder.

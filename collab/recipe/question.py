@@ -88,7 +88,7 @@ def own_functions(data: dict[str, Any], files: Files) -> set[str]:
 
 
 def allow(recipe: Spec, question: Question, trust: Consent) -> None:
-    """Let `recipe` run everything it names; other items of `question` are not asked about.
+    """Let `recipe` run everything it names, without a question about other items of `question`.
 
     Raises:
         RecipeError: it names a function that cannot be used here.
@@ -104,7 +104,7 @@ Candidate = tuple[Item, bool, bool]
 
 
 def _locked(candidates: Iterable[Candidate]) -> list[Item]:
-    """Return the items to ask about, which are blocked; the others may run."""
+    """Return the items to ask about, which are blocked. Other items may run."""
     items = []
     for item, is_foreign, is_typed in candidates:
         if not is_foreign:
@@ -183,7 +183,7 @@ def _command_of(server: MCPServer, command: Sequence[str], *, is_asked: bool) ->
 
 
 def _content_of(origin: str) -> str:
-    """Return a digest of the file or module that holds a function; nothing is run."""
+    """Return a digest of the file or module that holds a function, without running anything."""
     path = Path(origin)
     if origin.endswith(".py"):
         return digest_of(sources_of(path)) if path.is_file() else "missing"

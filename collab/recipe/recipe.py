@@ -21,7 +21,7 @@ DEFAULT_MODEL = "smollm2-135m"
 
 
 class BudgetSpec(Spec):
-    """Limits of one episode; reaching one ends it with a typed failure."""
+    """Limits of one episode. An episode that reaches a limit ends with a typed failure."""
 
     tokens: int | None = Field(default=None, ge=1)
     """New tokens of all agents together."""
@@ -37,7 +37,7 @@ SECTIONS: dict[str, type[Spec]] = {
     "sandbox": SandboxSpec,
     "budget": BudgetSpec,
 }
-"""The parts of a recipe; if two have the same key, the first is the likelier meaning."""
+"""The parts of a recipe. If two have the same key, the first is the likelier meaning."""
 
 
 class Recipe(Spec):
@@ -50,7 +50,7 @@ class Recipe(Spec):
     team: TeamSpec
     """The team: its agents and how they work together."""
     task: TaskSpec | None = None
-    """The suite; an address on the command line brings its own."""
+    """The suite. An address on the command line brings its own."""
     model: ModelSpec = TransformersModel(name=DEFAULT_MODEL)
     """The model of every agent that names no model of its own."""
     sampling: SamplingSpec = SamplingSpec()
@@ -59,12 +59,12 @@ class Recipe(Spec):
     samples: int = Field(default=1, ge=1)
     """Episodes per problem in a run."""
     concurrency: int | None = Field(default=None, ge=1)
-    """Episodes in progress at the same time. Default: 32, and with vLLM 256 per engine or server;
-    when training on a GPU or with vLLM, all episodes of a step."""
+    """Episodes in progress at the same time. Default: 32, and with vLLM 256 per engine or server.
+    Training on a GPU or with vLLM plays all episodes of a step at once."""
     sandbox: SandboxSpec = SandboxSpec()
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None
-    """Settings of the training; a recipe without a trainer can be run but not trained."""
+    """Settings of the training. A recipe without a trainer can be run but not trained."""
 
     @classmethod
     def _sections(cls) -> dict[str, type[Spec]]:

@@ -10,7 +10,7 @@ from collab.recipe.base import Spec
 
 
 class AlarmSpec(Spec):
-    """Bounds on the mean of a value over the last steps; training warns outside them."""
+    """Bounds on the mean of a value over the last steps. Training warns outside them."""
 
     above: float | None = Field(default=None, ge=0, le=1)
     """Warn if the mean is above this."""
@@ -57,15 +57,15 @@ class PartSpec(Spec):
     use: str
     """The part: a built-in name, `module:function`, or `file.py:function`."""
     level: str = ""
-    """The part's level; parts of a level are reported together. Default: the part's own name."""
+    """The part's level. Parts of a level are reported together. Default: the part's own name."""
     weight: float = 1.0
-    """Points for a value of 1; negative for a penalty."""
+    """Points for a value of 1, negative for a penalty."""
     gate: bool = False
     """If the value is 0, later parts are not scored. A ramp closes the gate only beyond its end."""
     requires: str | None = None
     """An earlier part whose value must be above 0, else this part is not scored."""
     solves: bool = False
-    """Count a value of 1 as solved; if several parts set this, all of them must be 1."""
+    """Count a value of 1 as solved. If several parts set this, all of them must be 1."""
     shown_as: str = ""
     """The part's name in reports and lists. Default: its own name in reports, and no column in
     lists."""

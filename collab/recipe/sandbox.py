@@ -15,7 +15,7 @@ class SandboxSpec(Spec):
     removed = {"executor": ("local", ""), "address": ("auto", "")}
 
     isolation: Literal["sealed", "unsafe"] = "sealed"
-    """`sealed` runs every layer or refuses to start; `unsafe` runs none and is marked in every
+    """`sealed` runs every layer or refuses to start. `unsafe` runs none and is marked in every
     record."""
     seconds: float = Field(default=5.0, gt=0, le=600)
     """Wall time for a whole program: loading it and running all of its tests."""
@@ -32,5 +32,5 @@ class SandboxSpec(Spec):
     disk_mb: int = Field(default=1, ge=1)
     """Size of the private, empty folder that a candidate may write to."""
     workers: int = Field(default=0, ge=0)
-    """Programs judged at the same time, each in its own jail; 0 means one per processor. Verdicts
-    do not depend on it."""
+    """Programs judged at the same time, each in its own jail. A value of 0 means one per processor.
+    Verdicts do not depend on it."""

@@ -130,7 +130,7 @@ def _preface(recipe: Recipe) -> str:
 
 
 def reward_in(folder: Path) -> RewardSpec | None:
-    """Return the reward in the recipe of a run, as written there; None if it cannot be read."""
+    """Return the reward in the recipe of a run, as written there, or None if it cannot be read."""
     files = [file for name in (TRAINING, RECIPE) if (file := folder / name).is_file()]
     try:
         data = parse_yaml(files[0].read_text(encoding="utf-8"), str(files[0]))

@@ -14,7 +14,7 @@ ALWAYS_HIDDEN = ("test", "canonical_solution")
 """Fields of a `code` problem that no agent ever sees, whatever else a suite hides."""
 
 SEED = "seed"
-"""The field that holds the seed of an environment's problem; no agent sees it."""
+"""The field that holds the seed of an environment's problem. No agent sees it."""
 
 SEEDS = "seeds"
 """The generator whose rows hold only a seed."""
@@ -26,7 +26,7 @@ TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
 ORIGINS = ("package", "path", "hub", "generate")
 """Keys of a source that set where its rows come from."""
 OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed")
-"""Keys to drop once the rows come from elsewhere; `adapt` and `leave_out` stay."""
+"""Keys to drop once the rows come from elsewhere. `adapt` and `leave_out` stay."""
 
 
 def without_former(task: dict[str, Any], origin: str) -> dict[str, Any]:
@@ -47,10 +47,10 @@ class SourceSpec(Spec):
     package: str | None = None
     """An installed distribution that carries the data file `file`."""
     path: str | None = None
-    """A `.jsonl`, `.jsonl.gz` or `.json` file; relative to the task's own YAML file."""
+    """A `.jsonl`, `.jsonl.gz` or `.json` file, relative to the task's own YAML file."""
     hub: str | None = None
-    """A dataset's name on the hub; needs `pip install 'collab-agents[hub]'`. The whole dataset is
-    downloaded, whatever the split."""
+    """A dataset's name on the hub. It needs `pip install 'collab-agents[hub]'`. The whole dataset
+    is downloaded, whatever the split."""
     generate: Named | None = None
     """A generator: `duet`, `pocket_code`, `same_name`, `signals`, `split_sum`, or your own,
     `file.py:function`. It is called with a `random.Random` and its options, as in `{use:
@@ -61,13 +61,13 @@ class SourceSpec(Spec):
     """Levels of difficulty, easiest first, e.g. `[1, 2, 3]`. The `rows` are divided among them in
     order, with the generator's option `level` set, and have a field `level`."""
     seed: int = 0
-    """Seed of the generated problems; the same seed gives the same problems."""
+    """Seed of the generated problems. The same seed gives the same problems."""
     file: str | None = None
     """The data file within `package`."""
     config: str | None = None
     """The configuration of a `hub` dataset that has several."""
     split: str = "train"
-    """The split of a `hub` dataset; `train+test` for several, one after the other."""
+    """The split of a `hub` dataset, or several splits in order, e.g. `train+test`."""
     revision: str | None = None
     """A hub revision: branch, tag or commit. A run's folder records the commit that was used."""
     adapt: Named | None = None
@@ -108,16 +108,16 @@ class TaskSpec(Spec):
     name: SuiteName = ""
     description: str = ""
     kind: Literal["code", "text", "environment"] = "code"
-    """`code` problems have `prompt`, `entry_point` and `test`; `text` problems have any fields. In
-    an `environment`, the agents' actions change a state; its problems are seeds, with further
-    options of the environment in other fields."""
+    """`code` problems have `prompt`, `entry_point` and `test`, and `text` problems any fields. In
+    an `environment`, the agents' actions change a state. Its problems are seeds, with more options
+    of the environment in other fields."""
     environment: Named | None = None
-    """The game: `nim`, or your own, `file.py:Class`; with options, `{use: nim, options: {...}}`.
-    The game pays the reward."""
+    """The game, e.g. `nim`, or your own, `file.py:Class`. With options: `{use: nim, options:
+    {...}}`. The game pays the reward."""
     seats: dict[str, str] = Field(default={}, examples=[{"first": "alice", "second": "bob"}])
-    """Maps each seat of the game to its agent; by default, agents take the seats in order."""
+    """Maps each seat of the game to its agent. By default, agents take the seats in order."""
     source: SourceSpec = SourceSpec(generate=Component(use=SEEDS))
-    """Source of the rows. Default for an environment: 100 seeds; `rows` and `seed` change these."""
+    """Source of the rows. Default for an environment: 100 seeds. `rows` and `seed` change these."""
     id_field: str = "task_id"
     """The field that identifies a problem, different in every row. Rows are numbered if none has
     it, or if `id_field` is empty."""
@@ -127,7 +127,7 @@ class TaskSpec(Spec):
     splits: dict[str, str] = Field(default={}, examples=[{"train": "33-132", "test": "133-163"}])
     """Named ranges of rows, `first-last`, counted from 0, both ends included."""
     reward: RewardSpec | None = None
-    """The joint reward, inline or by name; an environment pays its own."""
+    """The joint reward, inline or by name. An environment pays its own."""
 
     @model_validator(mode="before")
     @classmethod

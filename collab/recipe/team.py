@@ -28,7 +28,7 @@ class Roles:
     """Agents grouped by role, each group in the team's order."""
 
     contributors: tuple[str, ...]
-    """Agents that write the answer; the join receives their artefacts."""
+    """Agents that write the answer. The join receives their artifacts."""
     entry: str
     """The agent that writes a code problem's entry point."""
     helpers: tuple[str, ...]
@@ -42,8 +42,8 @@ class Roles:
         return Roles(contributors, entry, tuple(agent for agent in writers if agent != entry))
 
     def function_of(self, agent: str, public: Mapping[str, Any]) -> str:
-        """Return the function that a helper writes for a problem; for other agents, their own
-        name."""
+        """Return the function that a helper writes for a problem, or the agent's own name for other
+        agents."""
         named = public.get(HELPER_NAME) if agent in self.helpers else None
         return str(named or agent)
 
@@ -108,12 +108,12 @@ class AgentSpec(Spec):
     role: str = ""
     """System message."""
     prompt: str | None = None
-    """First observation; in a sequential team it also sees `others`, the earlier responses.
+    """First observation. In a sequential team it also sees `others`, the earlier responses.
     Default: `{{ task.prompt }}`, and `{{ observation }}` in an environment."""
     revise: str = REVISE
-    """Observation of every later turn; sees `feedback` and everything that `prompt` sees."""
+    """Observation of every later turn. It sees `feedback` and everything that `prompt` sees."""
     discuss: str = DISCUSS
-    """Observation of the second round of a discussion; sees `others`, the first answers."""
+    """Observation of the second round of a discussion. It sees `others`, the first answers."""
     prefix: str = ""
     """Fixed beginning of every response: a template with the same variables as `prompt`. Training
     ignores it. Blanks and line ends are kept. It must end where a token of the model ends."""
@@ -124,7 +124,7 @@ class AgentSpec(Spec):
     templates: dict[str, str] = {}
     """Further observations by name, for protocols that use them, e.g. `rebut` in a debate."""
     harness: Named = Component(use="respond")
-    """The agent's behaviour during its move. `respond` generates one response. `tools` lets the
+    """The agent's behavior during its move. `respond` generates one response. `tools` lets the
     agent call tools until it answers, with the default limits `{use: tools, options: {calls: 8,
     seconds: 30, characters: 4000}}`. `file.py:function` is your own."""
     tools: tuple[ToolName, ...] = ()
@@ -132,10 +132,10 @@ class AgentSpec(Spec):
     `file.py:function` is your own function, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` names an
     MCP server with all of its tools. With tools, `harness` is `tools` by default."""
     parser: str = "text"
-    """Turns a response into an artefact: `text`, `python`, `program`, `files` or
+    """Turns a response into an artifact: `text`, `python`, `program`, `files` or
     `module:function`."""
     contributes: bool | None = None
-    """True if the agent's artefact is part of the team's answer. Agents that only plan or review do
+    """True if the agent's artifact is part of the team's answer. Agents that only plan or review do
     not contribute, but are still trained. Default: true, except for agents with the parser `text`
     if the join makes a program from other agents' code."""
     model: ModelSpec | None = None
@@ -189,7 +189,7 @@ class TeamSpec(Spec):
     `sequential`, `discussion`, `debate`, `pipeline`, `critic_loop`, `repair`, or your own,
     `file.py:function`. Options are given as `{use: debate, options: {rebuttals: 2}}`."""
     turns: int = Field(default=1, ge=1)
-    """H, the number of turns of an episode; `when_solved` defines what happens after the task is
+    """H, the number of turns of an episode. `when_solved` defines what happens after the task is
     solved."""
     when_solved: WhenSolved = "absorb"
     """`absorb` ends the episode and counts its last reward for every remaining turn, so solving a
@@ -198,14 +198,14 @@ class TeamSpec(Spec):
     feedback: tuple[FeedbackSpec, ...] = ()
     """Sources of feedback to the agents between turns."""
     join: str = "text"
-    """Makes the joint artefact: `text`, `python`, `python-owned` (a helper's function is taken from
+    """Makes the joint artifact: `text`, `python`, `python-owned` (a helper's function is taken from
     that helper only), `files`, `class` or `module:function`."""
     entry: str | None = None
     """The agent that writes the entry point of a code problem. All other agents that write code are
     its helpers. Default: `main`, or else the last agent that writes code."""
     model: ModelSpec | None = None
-    """The model that the team's prompts were written for; used if neither the recipe nor `-m` names
-    one."""
+    """The model for which the team's prompts were written, used if neither the recipe nor `-m`
+    names a model."""
     suite: str = "code"
     """The suite that provides kind and reward if the task is a data file, e.g. `posts`."""
     sampling: SamplingSpec = SamplingSpec()

@@ -51,7 +51,7 @@ class LoraSpec(Spec):
     alpha: float = Field(default=32.0, gt=0)
     """An adapter's output is multiplied by alpha / rank."""
     targets: tuple[str, ...] = ()
-    """Names of the linear layers to adapt, e.g. `q_proj`; empty means all."""
+    """Names of the linear layers to adapt, e.g. `q_proj`. An empty list means all."""
 
 
 class RanksSpec(Spec):
@@ -88,7 +88,7 @@ class PhaseSpec(Spec):
     """A phase of training with its own turns and feedback."""
 
     steps: int = Field(ge=1)
-    """Optimiser steps in the phase."""
+    """Optimizer steps in the phase."""
     turns: int = Field(ge=1)
     """H, the turns of an episode during the phase."""
     feedback: tuple[FeedbackSpec, ...] | None = None
@@ -99,11 +99,12 @@ class LevelsSpec(Spec):
     """Train on easy tasks first: one level after the other, each until it is learned."""
 
     field: str = "level"
-    """The field of the suite's rows with a task's level, a number; the lowest is the easiest."""
+    """The field of the suite's rows with a task's level, a number. The lowest level is the
+    easiest."""
     above: float = Field(default=0.7, ge=0.0, lt=1.0)
     """Threshold: a level is learned once its mean over the last `steps` steps is above this."""
     steps: int = Field(default=5, ge=1)
-    """Number of steps in the mean; a level lasts at least as long."""
+    """Number of steps in the mean. A level lasts at least as long."""
     by: MeasuredBy = "solved"
     """The quantity to average: the share of `solved` episodes, or the `return` as a share of the
     largest possible one."""
@@ -170,13 +171,13 @@ class TrainerSpec(Spec):
     tasks: str | None = None
     """Training tasks: a split of the suite, or rows. Default: the split `train`, else all rows."""
     tasks_per_step: int = Field(default=1, ge=1)
-    """Groups per optimiser step."""
+    """Groups per optimizer step."""
     epochs: int = Field(default=1, ge=1)
     """Passes over the tasks, each in a new order."""
     steps: int | None = Field(default=None, ge=1)
-    """Number of optimiser steps; replaces `epochs`."""
+    """Number of optimizer steps. It replaces `epochs`."""
     tokens: int | None = Field(default=None, ge=1)
-    """Tokens to generate in training, over all agents; replaces `epochs`. The step that reaches
+    """Tokens to generate in training, over all agents. They replace `epochs`. The step that reaches
     them is the last. If `steps` is set too, whichever limit is reached first ends the training."""
 
     discount: float = Field(default=1.0, gt=0.0, le=1.0)
@@ -191,7 +192,8 @@ class TrainerSpec(Spec):
     local_parts: dict[str, tuple[str, ...]] = {}
     """Maps an agent to its own reward parts: r_i = team_weight x r + the points of these parts."""
     team_weight: float = Field(default=1.0, ge=0.0)
-    """Weight of the joint reward in each agent's reward; 0 leaves only the local parts."""
+    """Weight of the joint reward in each agent's reward. A value of 0 leaves only the local
+    parts."""
 
     objective: Objective | None = None
     """The objective of each token, given its response's weight A. `reinforce`: A log pi (the
@@ -205,14 +207,14 @@ class TrainerSpec(Spec):
     """Epsilon of the clip: ratios to the sampling policy are clipped below 1 - epsilon and above 1
     + epsilon. About 0.2 for `ppo`, 0.0003 for `gspo`."""
     clip_ratio_high: float | None = Field(default=None, gt=0.0)
-    """Epsilon above 1, if it differs, e.g. DAPO's 0.28; `cispo` uses only this one."""
+    """Epsilon above 1, if it differs, e.g. DAPO's 0.28. `cispo` uses only this one."""
     inner_epochs: int = Field(default=1, ge=1)
-    """Optimiser steps on the same episodes; more than 1 needs a clip, except for `sft`."""
+    """Optimizer steps on the same episodes. More than 1 needs a clip, except for `sft`."""
     update_order: UpdateOrder = "simultaneous"
     """`simultaneous`: every agent learns from the same weights (MAGRPO). `alternating`: one agent
-    learns at a time, in the order of the team; the others stay unchanged. `sequential`: agents
-    learn one after the other, in a new random order per step. Each agent's weight is multiplied by
-    the factor by which earlier updates made the joint action more likely (HAPPO)."""
+    learns at a time, in the order of the team, while the others stay unchanged. `sequential`:
+    agents learn one after the other, in a new random order per step. Each agent's weight is
+    multiplied by the factor by which earlier updates made the joint action more likely (HAPPO)."""
     alternate_every: int = Field(default=1, ge=1)
     """With `alternating`: steps that one agent learns before the next agent's turn."""
     compound_ratio_cap: float | None = Field(default=2.0, gt=1.0)
@@ -235,24 +237,24 @@ class TrainerSpec(Spec):
 
     policies: Policies = "adapters"
     """`adapters`: one base model and one LoRA adapter per agent. `shared_adapter`: one adapter for
-    all agents of a base model. `full`: one whole model per agent; an agent's adapter is merged into
-    it."""
+    all agents of a base model. `full`: one whole model per agent, with the agent's adapter merged
+    into it."""
     lora: LoraSpec = LoraSpec()
 
     learning_rate: float | None = Field(default=None, gt=0.0)
     """Peak learning rate. Default: 1e-5 for `full`, as in the paper, and 1e-4 for adapters."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """Learning rate schedule after the warm-up; `linear` and `cosine` end at 0."""
+    """Learning rate schedule after the warm-up. `linear` and `cosine` end at 0."""
     warmup_steps: int = Field(default=0, ge=0)
     """Steps over which the learning rate rises from 0."""
     weight_decay: float = Field(default=0.01, ge=0.0)
     """Weight decay of AdamW."""
     max_grad_norm: float | None = Field(default=None, gt=0.0)
-    """Largest gradient norm of a policy; larger gradients are scaled down. None: no limit."""
+    """Largest gradient norm of a policy. Larger gradients are scaled down. None: no limit."""
 
     micro_batch_tokens: int | None = Field(default=None, ge=1)
     """Tokens per forward and backward pass, padding included. Lower it to save memory. Default:
-    2,048 on a CPU; on a GPU as many as the free memory holds, up to 32,768."""
+    2,048 on a CPU, and on a GPU as many as the free memory holds, up to 32,768."""
     tree_attention: Literal["auto", "varlen", "mask"] = "auto"
     """Attention over responses with a common beginning. `varlen`: one call of flash attention per
     layer, on GPUs of compute capability 8.0 and later, in bfloat16 or float16. `mask`: attention
@@ -263,22 +265,22 @@ class TrainerSpec(Spec):
     CPU."""
 
     curriculum: tuple[PhaseSpec, ...] = ()
-    """Phases at the start of training; after them, the team's own turns and feedback apply."""
+    """Phases at the start of training. After them, the team's own turns and feedback apply."""
     episodes: str | None = None
     """Learn from these episodes instead of playing, with `algorithm: sft`: the folder of a run, or
     an `episodes.jsonl`. Only episodes of training tasks count, up to `group_size` per task and
     step."""
     levels: LevelsSpec | None = None
-    """Begin with the easiest tasks, and move to harder ones once they are learned; None uses all
+    """Begin with the easiest tasks, and move to harder ones once they are learned. None uses all
     tasks from the start. Needs `steps` or `tokens`."""
     filter: FilterSpec | None = None
     """Measure the tasks before training, and train on those that are neither too hard nor too easy.
     Needs `steps` or `tokens`."""
     evaluation: EvaluationSpec | None = None
-    """Evaluation of the team on held-out problems; None to skip it."""
+    """Evaluation of the team on held-out problems. None skips it."""
 
     checkpoint_every: int = Field(default=10, ge=1)
-    """Steps between checkpoints; the last step always saves one."""
+    """Steps between checkpoints. The last step always saves one."""
     keep_checkpoints: int = Field(default=1, ge=1)
     """Number of newest checkpoints to keep, in addition to the best one by evaluation."""
     mismatch_tolerance: float | None = Field(default=None, gt=0.0)

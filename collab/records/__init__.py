@@ -1,8 +1,8 @@
 """The record of a team's work: plain typed data, JSON in and out.
 
-An `Episode` is one attempt of a team at a problem. It holds turns; a turn holds decisions (one
-agent's observation and its action), the joint artefact, its score, and the feedback for the next
-turn. Tokens are the record and text is derived from them, so a trainer never re-tokenises.
+An `Episode` is one attempt of a team at a problem. It holds turns. A turn holds decisions (one
+agent's observation and its action), the joint artifact, its score, and the feedback for the next
+turn. Tokens are the record and text is derived from them, so a trainer never re-tokenizes.
 """
 
 from collab.records.episode import (

@@ -17,7 +17,7 @@ class Record(BaseModel):
 
 
 class Problem(Record):
-    """One problem of a suite. Agents and feedback see `public` only; rewards see both."""
+    """One problem of a suite. Agents and feedback see `public` only, and rewards see both."""
 
     address: str
     public: dict[str, Any]
@@ -43,7 +43,7 @@ class ToolCall(Record):
     name: str
     arguments: dict[str, Any] = {}
     id: str = ""
-    """Id of the call at the service; empty if a model wrote the call as text."""
+    """Id of the call at the service, or "" if a model wrote the call as text."""
 
 
 class Message(Record):
@@ -78,14 +78,14 @@ def failure_of(error: CollabError) -> Failure:
 
 
 class Finding(Record):
-    """One remark on an artefact, in the shape that every feedback tool shares."""
+    """One remark on an artifact, in the shape that every feedback tool shares."""
 
     source: str
     code: str
     severity: Literal["error", "warning", "info"]
     message: str
     line: int | None = None
-    """Line, from 1, in the agent's own artefact, or in `file`."""
+    """Line, from 1, in the agent's own artifact, or in `file`."""
     file: str | None = None
     """File of the line, for a program of several files."""
     column: int | None = None
@@ -112,7 +112,7 @@ class Sampling(Record):
     temperature: float = Field(default=1.0, ge=0.0, le=5.0)
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
     top_k: int = Field(default=0, ge=0)
-    """Keep the k likeliest tokens; 0 keeps all."""
+    """Keep the k likeliest tokens. A value of 0 keeps all."""
     max_new_tokens: int = Field(default=256, ge=1)
     stop: tuple[str, ...] = ()
     """The response ends before the first of these strings."""
@@ -124,7 +124,7 @@ class Usage(Record):
     cached_tokens: int = 0
     """Prompt tokens that a service read from its cache."""
     cost: float | None = None
-    """Cost in US dollars; None if the engine has no price."""
+    """Cost in US dollars, or None if the engine has no price."""
 
     def __add__(self, other: Usage) -> Usage:
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
@@ -173,13 +173,14 @@ class Decision(Record):
 
     agent: str
     round: int = 0
-    """Position within the turn; agents of one round act at the same time."""
+    """Position within the turn. Agents of one round act at the same time."""
     step: int = 0
-    """Position within the agent's move; above 0 after a tool has answered."""
+    """Position within the agent's move, above 0 after a tool has answered."""
     saw: tuple[str, ...] = ()
     """Agents whose answers of this turn the agent saw."""
     observation: tuple[Message, ...]
-    """The messages added to the agent's history; the first one has its role."""
+    """The messages added to the agent's history. The first observation includes the agent's
+    role."""
     action: Action
     given: bool = False
     """True if the response was copied from another episode, or left empty because the agent did not
@@ -190,11 +191,11 @@ class Turn(Record):
     index: int
     decisions: tuple[Decision, ...]
     artefacts: dict[str, str] = {}
-    """Artefact that each agent's parser took from its last response of the turn."""
+    """Artifact that each agent's parser took from its last response of the turn."""
     joined: tuple[str, ...] | None = None
-    """Agents whose artefacts make the joint one; None in records that join all of them."""
+    """Agents whose artifacts make the joint one, or None in records that join all of them."""
     joint: str = ""
-    """The joint artefact, e.g. the joined program."""
+    """The joint artifact, e.g. the joined program."""
     score: Score | None = None
     feedback: dict[str, tuple[Feedback, ...]] = {}
     failures: tuple[Failure, ...] = ()
@@ -234,7 +235,7 @@ class Scheme(Record):
     name: str
     """One of `collab.analysis.SCHEMES`."""
     lines: tuple[int, ...]
-    """Lines of the joint artefact that prove it, 1-based."""
+    """Lines of the joint artifact that prove it, 1-based."""
     why: str
 
 
@@ -243,13 +244,13 @@ class Score(Record):
 
     reward: float
     maximum: float
-    """Largest reward possible for this team. In an environment, that of the whole game, at its last
-    turn; 0 at earlier turns."""
+    """Largest reward possible for this team. An environment has the whole game's largest reward at
+    its last turn, and 0 at earlier turns."""
     by_agent: dict[str, float] = {}
     """Earnings of each agent if they differ, as in a game that one of them wins. The joint reward
     is then their mean."""
     solved: bool | None = None
-    """True if the task is solved; None if its reward does not say so."""
+    """True if the task is solved, or None if its reward does not define this."""
     told: str = ""
     """Description of the events in the environment, in one line for people."""
     tests: Tests | None = None
@@ -267,14 +268,14 @@ class Score(Record):
     @model_validator(mode="before")
     @classmethod
     def _read_older_records(cls, data: Any) -> Any:
-        """`solved` was called `passed`."""
+        """Rename `passed`, the former name of `solved`."""
         if isinstance(data, dict) and "passed" in data and "solved" not in data:
             return {"solved" if key == "passed" else key: value for key, value in data.items()}
         return data
 
     @property
     def scheme(self) -> str | None:
-        """The cooperation scheme with the highest precedence; None if there is none."""
+        """The cooperation scheme with the highest precedence, or None if there is none."""
         return self.schemes[0].name if self.schemes else None
 
 
@@ -283,8 +284,8 @@ WhenSolved = Literal["absorb", "stop", "continue"]
 
 
 Further = Literal["", "solo", "continuation"]
-"""Purpose of an episode outside the comparison: `solo` plays without some agents; `continuation`
-measures the value of a state in another episode."""
+"""Purpose of an episode outside the comparison: `solo` plays without some agents, and
+`continuation` measures the value of a state in another episode."""
 
 
 class Episode(Record):
@@ -301,13 +302,13 @@ class Episode(Record):
     seed: int = 0
     turns: tuple[Turn, ...] = ()
     horizon: int | None = None
-    """H, the turns that the team could have played; None in records without it."""
+    """H, the turns that the team could have played, or None in records without it."""
     when_solved: WhenSolved = "absorb"
     """Treatment of turns that were not played because the task was solved."""
     further: Further = ""
-    """Purpose of an episode that training ignores; its return is not the team's."""
+    """Purpose of an episode that training ignores. Its return is not the team's."""
     failure: Failure | None = None
-    """Reason why the episode could not be finished; its rewards must not be used."""
+    """Reason why the episode could not be finished. Its rewards must not be used."""
     started: str = ""
     seconds: float = 0.0
 
@@ -327,7 +328,7 @@ class Episode(Record):
 
     @property
     def solved_by_turn(self) -> tuple[bool, ...]:
-        """True if the task was solved after each turn; empty if the rewards do not mark tasks as
+        """True if the task was solved after each turn, or () if the rewards do not mark tasks as
         solved.
 
         A turn that was skipped because the task was solved earlier counts as solved.
@@ -352,7 +353,7 @@ class Episode(Record):
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """The joint reward of every turn that counts; empty unless all played turns have one.
+        """The joint reward of every turn that counts, or () unless all played turns have one.
 
         By default a solved task is an absorbing state: its reward counts for the turns that were
         not played too, so solving a task early loses nothing.
@@ -364,17 +365,17 @@ class Episode(Record):
 
     @property
     def joint_return(self) -> float | None:
-        """R_0, the undiscounted sum of `rewards`; None without any."""
+        """R_0, the undiscounted sum of `rewards`, or None if there are none."""
         return fsum(self.rewards) if self.rewards else None
 
     def return_of(self, agent: str) -> float:
-        """The agent's sum of rewards over the turns that were played, undiscounted."""
+        """Return the agent's sum of rewards over the turns that were played, undiscounted."""
         scores = [turn.score for turn in self.turns if turn.score]
         return fsum(score.by_agent.get(agent, score.reward) for score in scores)
 
     @property
     def largest_return(self) -> float | None:
-        """The largest return possible for this team; None without a score."""
+        """The largest return possible for this team, or None if there is no score."""
         largest = [turn.score.maximum for turn in self.turns if turn.score]
         if not largest:
             return None

@@ -20,7 +20,7 @@ from collab.wording import counted, faults
 @dataclass(frozen=True)
 class RunRecord:
     about: dict[str, Any]
-    """Content of `run.json`; empty if it cannot be read."""
+    """Content of `run.json`, empty if it cannot be read."""
     episodes: list[Episode]
     complaints: list[str]
     """Files that could not be read, and a note if the run did not end normally."""

@@ -32,15 +32,15 @@ class ShownEpisode:
     """Number of its run."""
     episode: Episode
     step: int | None = None
-    """Training step for which it was played; for a held-out episode, the last step before it."""
+    """Training step for which it was played. For a held-out episode, the last step before it."""
     phase: Phase | None = None
-    """Phase of training; None without training."""
+    """Phase of training, or None without training."""
     mode: Mode | None = None
     """The sampling of a held-out episode."""
 
 
 def choose_episodes(runs: Sequence[Run], most: int) -> tuple[list[ShownEpisode], int]:
-    """The episodes to show, each run by its share, and the number of all."""
+    """Return the episodes to show, each run by its share, and the number of all."""
     kinds = [
         kind
         for number, run in enumerate(runs)
@@ -60,7 +60,7 @@ def _played(number: int, run: Run) -> list[ShownEpisode]:
 
 
 def _held_out(number: int, run: Run) -> list[ShownEpisode]:
-    """Ordered by problem, so that a problem's episodes are chosen together."""
+    """Return the episodes ordered by problem, so that a problem's episodes are chosen together."""
     steps = [evaluation.step for evaluation in run.evaluations]
     phases: dict[int, Phase] = {}
     if steps:
@@ -96,7 +96,8 @@ Fields = dict[str, Any]
 
 
 def problems_of(run: Run) -> dict[str, Fields]:
-    """The public fields of each problem of the run's suite, by address, if they are certain."""
+    """Return the public fields of each problem of the run's suite, by address, if they are
+    certain."""
     suite = _suite(run)
     if suite is None:
         return {}
@@ -106,7 +107,7 @@ def problems_of(run: Run) -> dict[str, Fields]:
 
 
 def is_recorded(fields: Fields, episode: Episode) -> bool:
-    """True if the agents' observations contain a field of the problem."""
+    """Return True if the agents' observations contain a field of the problem."""
     decisions = [decision for turn in episode.turns for decision in turn.decisions]
     observations = "\n".join(message.content for d in decisions for message in d.observation)
     texts = (as_text(value).strip() for value in fields.values())
@@ -114,7 +115,7 @@ def is_recorded(fields: Fields, episode: Episode) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """A field's value as agents see it."""
+    """Return a field's value as agents see it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -133,7 +134,7 @@ def _suite(run: Run) -> Suite | None:
 
 
 def _at_hand(source: SourceSpec, folder: Path) -> SourceSpec | None:
-    """The source, if it is in the run's folder or comes with what is installed."""
+    """Return the source, if it is in the run's folder or comes with what is installed."""
     if source.hub or (source.generate and source.generate.use not in GENERATORS):
         return None
     if source.adapt and source.adapt.use not in FORMATS:
@@ -149,7 +150,7 @@ def _at_hand(source: SourceSpec, folder: Path) -> SourceSpec | None:
 def episode_data(
     shown: ShownEpisode, texts: Texts, columns: Sequence[Column] = ()
 ) -> dict[str, Any]:
-    """The data of an episode; `columns` are those that the run's reward declares."""
+    """Return the data of an episode. The run's reward declares `columns`."""
     episode, score = shown.episode, shown.episode.score
     actions = [d.action for turn in episode.turns for d in turn.decisions]
     return {
@@ -182,13 +183,13 @@ def episode_data(
 
 
 def _shown(score: Score, columns: Sequence[Column]) -> dict[str, Any]:
-    """The text and the sort key of each column."""
+    """Return the text and the sort key of each column."""
     cells = ((column.head, column.cell(score), column.value(score)) for column in columns)
     return {head: [cell, value] for head, cell, value in cells if cell}
 
 
 def verdict(episode: Episode) -> str:
-    """The outcome of an episode, in a word or two."""
+    """Return the outcome of an episode, in a word or two."""
     if episode.failure:
         return "failed"
     if episode.score is None or episode.score.solved is None:
@@ -227,7 +228,7 @@ def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
 
 
 def _placed(value: Any, texts: Texts, key: str = "") -> Any:
-    """The value with its texts replaced by their places in the table."""
+    """Return the value with its texts replaced by their places in the table."""
     if isinstance(value, dict):
         return {k: _placed(v, texts, key if key == "artefacts" else k) for k, v in value.items()}
     if isinstance(value, list):
@@ -236,7 +237,7 @@ def _placed(value: Any, texts: Texts, key: str = "") -> Any:
 
 
 def _logprobs(action: Action) -> dict[str, float] | None:
-    """Log-probabilities of the sampled tokens, in nats."""
+    """Return log-probabilities of the sampled tokens, in nats."""
     values = action.logprobs
     return {"mean": fsum(values) / len(values), "least": min(values)} if values else None
 

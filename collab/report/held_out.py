@@ -38,7 +38,8 @@ Values = dict[str, float]
 
 
 def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
-    """Returns and solved shares on held-out tasks, a point for each evaluation."""
+    """Yield panels of returns and solved shares on held-out tasks, with a point for each
+    evaluation."""
     for metric, title in TITLES.items():
         series = [
             points
@@ -77,9 +78,9 @@ def _points(cohort: Cohort, number: int, mode: str, metric: str, *, named: bool)
 
 
 def ends_of(cohort: Cohort, mode: str, metric: str) -> tuple[Values, Values]:
-    """The value of each problem in the first and in the last evaluation, over all seeds.
+    """Return the value of each problem in the first and in the last evaluation, over all seeds.
 
-    Both have the same problems; runs with fewer than two evaluations are left out.
+    Both have the same problems. Runs with fewer than two evaluations are left out.
     """
     pairs = [
         (values_of(run, steps[0], mode, metric), values_of(run, steps[-1], mode, metric))
@@ -98,13 +99,13 @@ def ends_of(cohort: Cohort, mode: str, metric: str) -> tuple[Values, Values]:
 
 
 def values_of(run: Run, step: int, mode: str, metric: str) -> Values:
-    """The values of an evaluation, by task."""
+    """Return the values of an evaluation, by task."""
     evaluation = next((each for each in run.evaluations if each.step == step), None)
     return values_by_task(getattr(evaluation, mode), metric) if evaluation else {}
 
 
 def _most(cohort: Cohort, returns: Sequence[float]) -> float:
-    """The largest return that there could be."""
+    """Return the largest possible return."""
     return max(*returns, *(largest_return(run) or 0.0 for run in cohort.runs))
 
 
@@ -127,7 +128,7 @@ class Change:
 
 
 def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
-    """Held-out results before and after training, or else the returns of the steps."""
+    """Return held-out results before and after training, or else the returns of the steps."""
     solved, returns = (
         [c for cohort in cohorts for mode in MODES if (c := _change(cohort, mode, metric))]
         for metric in (names.SOLVED, names.JOINT_RETURN)
@@ -153,7 +154,7 @@ def _change(cohort: Cohort, mode: str, metric: str) -> Change | None:
 
 
 def _table(title: str, changes: Sequence[Change]) -> ResultTable:
-    """A row for each recipe and mode, all on one scale."""
+    """Return a row for each recipe and mode, all on one scale."""
     most = max(change.most for change in changes)
     several = len({change.label for change in changes}) > 1
     modes = len({change.mode for change in changes}) > 1
@@ -181,7 +182,7 @@ def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:
 
 
 def _samples(runs: Sequence[Run], mode: str) -> int | None:
-    """Samples per problem, if all runs have the same number."""
+    """Return samples per problem, if all runs have the same number."""
     if mode == "greedy":
         return None
     counts = {value_at(run.recipe, "trainer.evaluation.samples") for run in runs}
@@ -190,7 +191,7 @@ def _samples(runs: Sequence[Run], mode: str) -> int | None:
 
 
 def _without_held_out(cohorts: Sequence[Cohort]) -> str:
-    """The mean return of the first step and the last one, where there is one run."""
+    """Return the mean return of the first step and the last one, where there is one run."""
     runs = [run for cohort in cohorts for run in cohort.runs]
     if len(runs) != 1:
         return ""
@@ -216,7 +217,7 @@ Places = dict[tuple[int, str, str | None, str | None], int]
 
 
 def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTable | None:
-    """A row for each problem; of several runs, a column for each.
+    """Return a row for each problem, with a column for each of several runs.
 
     Gains lead to two of the `shown` episodes.
     """
@@ -266,7 +267,8 @@ def _places(shown: Sequence[ShownEpisode]) -> Places:
 def _cells(
     run: Run, number: int, task: str, mode: str, places: Places, *, short: bool
 ) -> Iterator[TableCell]:
-    """Before, after and the gain; in `short`, the gain with the two below it."""
+    """Yield the values before and after, and the gain, or in `short` the gain with both values
+    below it."""
     steps = [evaluation.step for evaluation in run.evaluations] or [0]
     ends = (steps[0], steps[-1])
     before, after = (values_of(run, step, mode, names.JOINT_RETURN).get(task) for step in ends)
@@ -293,7 +295,7 @@ Groups = dict[tuple[str, int], Items]
 
 
 def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTable | None:
-    """A row for each problem, without the held-out ones; of several runs, a column for each.
+    """Return a row for each problem that is not held out, with a column for each of several runs.
 
     `shown` are the episodes that are counted.
     """
@@ -321,7 +323,8 @@ def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTabl
 def _side_by_side(
     runs: Sequence[Run], groups: Groups, tasks: Sequence[str]
 ) -> tuple[list[str], list[list[TableCell]]]:
-    """The columns and rows of several runs; a problem leads to the first two that played it."""
+    """Return the columns and rows of several runs. A problem leads to the first two that played
+    it."""
     numbers = sorted({number for _, number in groups})
     rows = []
     for task in tasks:
@@ -334,7 +337,7 @@ def _side_by_side(
 
 
 def _run_cell(items: Items) -> TableCell:
-    """The mean return of a run at a problem, and its solved episodes."""
+    """Return the mean return of a run at a problem, and its solved episodes."""
     played = [item.episode for _, item in items if not item.episode.further]
     known = [e.score.solved for e in played if e.score and e.score.solved is not None]
     solved = f"{sum(known)} of {len(known)} solved" if known else ""
@@ -371,7 +374,7 @@ def _mean_return(episodes: Sequence[Episode]) -> TableCell:
 
 
 def _ends(items: Items) -> str:
-    """An episode of the first step and one of the last."""
+    """Return an episode of the first step and one of the last."""
     steps = {place: item.step for place, item in items if item.step is not None}
     if len(set(steps.values())) < 2:
         return ""

@@ -38,7 +38,7 @@ class Opening:
 
 
 def joined(openings: Sequence[Opening]) -> Opening:
-    """Several as one."""
+    """Join several openings into one."""
     return Opening(
         " ".join(o.sentence for o in openings if o.sentence),
         [table for opening in openings for table in opening.tables],
@@ -47,7 +47,7 @@ def joined(openings: Sequence[Opening]) -> Opening:
 
 
 def in_words(value: float, form: Form, most: float | None = None) -> str:
-    """A value within a sentence: shares as whole percents, points with their maximum.
+    """Return a value within a sentence: shares as whole percents, points with their maximum.
 
     A share is rounded to nothing or all only where it is that.
     """
@@ -60,7 +60,7 @@ def in_words(value: float, form: Form, most: float | None = None) -> str:
 
 
 def size_of(problems: int, samples: int | None, seeds: int = 1) -> str:
-    """Numbers of problems, samples and seeds, for parentheses."""
+    """Return numbers of problems, samples and seeds, for parentheses."""
     return ", ".join(_sizes(problems, samples, seeds))
 
 
@@ -73,7 +73,7 @@ def _sizes(problems: int, samples: int | None, seeds: int) -> Iterator[str]:
 
 
 def evaluation_opening(results: Results) -> Opening:
-    """The tables of an evaluation, and a sentence on the best team."""
+    """Return the tables of an evaluation, and a sentence on the best team."""
     if not results.teams:
         return Opening()
     sentence = _best_of([(team.label, team.metrics) for team in results.teams], results.differences)
@@ -84,7 +84,7 @@ def evaluation_opening(results: Results) -> Opening:
 
 
 def run_opening(runs: Sequence[Run]) -> Opening:
-    """Runs without training; empty without a score."""
+    """Return the opening for runs without training, empty if there is no score."""
     scored = [(run, metrics) for run in runs if (metrics := _estimates(run))]
     if not scored:
         return Opening()
@@ -112,7 +112,7 @@ def _run_sentence(runs: Sequence[Run], entries: Named) -> str:
 
 
 def _one_problem(run: Run) -> str:
-    """A sentence on a run of one problem: samples solved, and the return."""
+    """Return a sentence on a run of one problem: samples solved, and the return."""
     task, played = run.episodes[0].task, len(run.episodes)
     known = [e.score.solved for e in run.episodes if e.score and e.score.solved is not None]
     returns = [e.joint_return for e in run.episodes if e.joint_return is not None]
@@ -126,7 +126,7 @@ def _one_problem(run: Run) -> str:
 
 
 def _best_of(entries: Named, differences: Sequence[Difference] = ()) -> str:
-    """A sentence on the best team by the first metric, compared with another."""
+    """Return a sentence on the best team by the first metric, compared with another."""
     order = [names.named(names.PASS_AT, 1), names.SOLVED, names.JOINT_RETURN]
     metric = next((name for name in order if any(name in m for _, m in entries)), None)
     if metric is None:
@@ -146,7 +146,7 @@ def _best_of(entries: Named, differences: Sequence[Difference] = ()) -> str:
 
 
 def _is_sure(metric: str, label: str, other: str, differences: Sequence[Difference]) -> bool:
-    """True if the interval of the difference leaves out zero, or if there are no pairs."""
+    """Return True if the interval of the difference leaves out zero, or if there are no pairs."""
     pairs = [d for d in differences if {d.team, d.baseline} == {label, other}]
     change = next((d.metrics[metric] for d in pairs if metric in d.metrics), None)
     return change is None or change.low > 0 or change.high < 0

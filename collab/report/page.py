@@ -45,7 +45,7 @@ class Follows:
 
 
 def render(report: Any, data: str, follows: Follows | None = None) -> str:
-    """The page; `data` is what its script reads, packed. Without `follows` it asks for nothing."""
+    """Return the page. Its script reads `data`, packed. Without `follows` it makes no request."""
     scripts = [*SCRIPTS, "follow"] if follows else SCRIPTS
     values = {"report": report, "data": Markup(data), "follows": follows}
     return fill("report", STYLES, scripts, connects=bool(follows), **values)
@@ -59,7 +59,7 @@ def fill(
     connects: bool = False,
     **values: Any,
 ) -> str:
-    """A template with its values, each escaped, and with its style and script inside.
+    """Return a template with its values, each escaped, and with its style and script inside.
 
     Args:
         connects: the script may ask the server that the page came from.
@@ -81,7 +81,7 @@ def fill(
 
 @cache
 def _environment() -> Environment:
-    """Every value is escaped, and what steers the text around it is shown by its name."""
+    """Return an environment that escapes every value and shows control characters by name."""
     environment = Environment(
         loader=FunctionLoader(_part),
         autoescape=True,
@@ -99,7 +99,7 @@ def _part(name: str) -> str:
 
 
 def _policy(style: str, script: str, *, connects: bool) -> str:
-    """Nothing is loaded, nothing is sent, and only this style and this script are obeyed."""
+    """Return a policy that allows only this style and this script, and no loading or sending."""
     return "; ".join(
         [
             "default-src 'none'",
@@ -144,7 +144,7 @@ class Texts:
         self._places: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
-        """The place of a text in the table."""
+        """Return the place of a text in the table."""
         if len(text) > self.limit:
             left_out = len(text) - self.limit
             text = f"{text[: self.limit]}\n[{left_out:,} more characters are left out]"
@@ -162,7 +162,7 @@ def pack(data: Any) -> str:
 
 
 def _plain(data: Any) -> Any:
-    """The data with its texts visible, and its numbers as JSON has them, to six digits."""
+    """Return the data with its texts visible, and its numbers as JSON has them, to six digits."""
     if isinstance(data, str):
         return clean(data)
     if isinstance(data, float):

@@ -19,11 +19,11 @@ Reach = Literal["open", "return", "reward", "part"]
 
 @dataclass(frozen=True)
 class Series:
-    """One curve; `low` and `high` bound its band, or its points' intervals."""
+    """One curve. `low` and `high` bound its band, or its points' intervals."""
 
     label: str
     short: str
-    """The label in the panel's legend; the page's legend explains the colours."""
+    """The label in the panel's legend. The page's legend explains the colors."""
     color: int
     x: list[float]
     y: list[float]
@@ -70,7 +70,7 @@ class MetricFamily:
     """The bound: the largest return, reward of a turn, or weight of the part."""
 
     def match(self, key: str) -> str | None:
-        """The part of `key` that `*` matches; None for other metrics."""
+        """Return the part of `key` that `*` matches, or None for other metrics."""
         return names.matched(self.key, key)
 
 
@@ -154,10 +154,10 @@ FAMILIES = (
 
 
 def mark_equal(panel: Panel, *, merge: bool) -> Panel:
-    """Dash or merge curves that are equal, and name them in the panel's note.
+    """Dash or merge equal curves, and name them in the panel's note.
 
     Args:
-        merge: draw them as one, under both names; else the later one is dashed, so that the colours
+        merge: draw them as one, under both names; else the later one is dashed, so that the colors
             of both are seen.
     """
     if panel.stacked:
@@ -186,7 +186,7 @@ def _equal(one: Series, other: Series) -> bool:
 
 
 def most_of(reach: Reach, unit: Unit, name: str, runs: Sequence[Run]) -> float | None:
-    """The largest value that a metric can have; None if it has no bound.
+    """Return the largest value that a metric can have, or None if it has no bound.
 
     Args:
         name: of a part of the reward, its own.
@@ -211,7 +211,7 @@ def _scores(runs: Sequence[Run]) -> list[Score]:
 
 
 def bounded(panel: Panel, most: float | None) -> Panel:
-    """The panel with its axis up to `most`, and its bands within what is possible.
+    """Return the panel with its axis up to `most`, and its bands within what is possible.
 
     A value beyond `most`, or below 0, shows that it is no bound of this metric: that end is open.
     """
@@ -230,7 +230,7 @@ def _cut(line: Series, floor: float | None, ceiling: float | None) -> Series:
 
 
 MOST_POINTS = 400
-"""Points of one curve; more steps than that are averaged in equal stretches."""
+"""Points of one curve. More steps than that are averaged in equal stretches."""
 
 SMOOTHED_FROM = 40
 """Points from which a running mean is drawn over the curve itself."""
@@ -250,13 +250,13 @@ class CurveLine:
     color: int
 
     def curves(self, key: str) -> list[Curve]:
-        """The curve of each run that has the metric."""
+        """Return the curve of each run that has the metric."""
         curves = [_curve(run.steps, key) for run in self.cohort.runs]
         return [curve for curve in curves if curve]
 
 
 def training_panels(cohorts: Sequence[Cohort]) -> list[Panel]:
-    """Every family of metrics that some run has."""
+    """Return every family of metrics that some run has."""
     runs = [run for cohort in cohorts for run in cohort.runs]
     keys = list(dict.fromkeys(key for run in runs for row in run.steps for key in row))
     shown = names_of_parts(runs)
@@ -266,7 +266,7 @@ def training_panels(cohorts: Sequence[Cohort]) -> list[Panel]:
 def _panels(
     family: MetricFamily, keys: Sequence[str], cohorts: Sequence[Cohort], shown: Mapping[str, str]
 ) -> Iterator[Panel]:
-    """`shown` are names that rewards give their metrics."""
+    """Yield panels of the metrics. `shown` holds the metric names that rewards define."""
     matching = {key: name for key in keys if (name := family.match(key)) is not None}
     if len(matching) < 1 + family.several:
         return
@@ -306,7 +306,7 @@ def _panel(title: str, family: MetricFamily, lines: Sequence[CurveLine], name: s
 
 
 def _note(family: MetricFamily, lines: Sequence[CurveLine], series: Sequence[Series]) -> str:
-    """A note on the metric, the thin lines and the bands."""
+    """Return a note on the metric, the thin lines and the bands."""
     seeds = any(len(line.cohort.runs) > 1 for line in lines)
     notes = [family.note] if family.note else []
     if seeds:
@@ -384,7 +384,7 @@ def _thinned(curve: Curve) -> Curve:
 
 
 def _across(curves: Sequence[Curve]) -> Curve:
-    """The mean at the steps that every run has."""
+    """Return the mean at the steps that every run has."""
     return {step: fmean(curve[step] for curve in curves) for step in _common(curves)}
 
 
@@ -393,6 +393,6 @@ def _common(curves: Sequence[Curve]) -> list[float]:
 
 
 def _running_mean(curve: Curve) -> Curve:
-    """The mean over a centred window of a tenth of the curve; shorter at its ends."""
+    """Return the mean over a centered window of a tenth of the curve, or less at its ends."""
     values, half = list(curve.values()), len(curve) // 20
     return {step: fmean(values[max(0, n - half) : n + half + 1]) for n, step in enumerate(curve)}

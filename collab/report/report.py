@@ -63,7 +63,7 @@ class RunFacts:
     status: str
     facts: dict[str, str]
     trainer: dict[str, str]
-    """The settings of its training; empty for a run without."""
+    """The settings of its training, empty for a run without training."""
     agents: list[dict[str, Any]]
     recipe: str
     command: str
@@ -97,14 +97,14 @@ def facts_of(run: Run) -> RunFacts:
 
 
 def _status(run: Run) -> str:
-    """The status; older records of a running run do not say if it was killed."""
+    """Return the status. Older records of a running run do not show if it was killed."""
     if run.status == RUNNING and "process" not in run.about:
         return "running or killed"
     return status_of(run.about) if run.about else run.status
 
 
 def shared_facts(runs: Sequence[RunFacts]) -> dict[str, str]:
-    """Facts that all of several runs share."""
+    """Return facts that all of several runs share."""
     if len(runs) < 2:
         return {}
     first = {**runs[0].facts, **runs[0].trainer}
@@ -188,7 +188,7 @@ def _times(run: Run) -> dict[str, str]:
 
 
 def _agents(run: Run) -> list[dict[str, Any]]:
-    """Name, model, responses, tokens and cost of each agent; None if they are unknown."""
+    """Return name, model, responses, tokens and cost of each agent. Unknown values are None."""
     used = by_agent(run.episodes)
     models = run.about.get("models")
     models = models if isinstance(models, dict) else {}
@@ -218,7 +218,7 @@ class Alarm:
 
 @dataclass(frozen=True)
 class HtmlReport:
-    """The contents of a report page; its script draws curves and episodes from the data."""
+    """The contents of a report page. Its script draws curves and episodes from the data."""
 
     title: str
     lead: str
@@ -230,7 +230,7 @@ class HtmlReport:
     notes: list[str]
     tables: list[ResultTable]
     cohorts: list[str]
-    """Labels of the curves' colours; empty for one recipe."""
+    """Labels of the curves' colors, empty for one recipe."""
     panels: list[Panel]
     constants: list[str]
     """Metrics that were the same at every step, in words."""
@@ -258,7 +258,7 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
 
 
 def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
-    """The report of some runs."""
+    """Return the report of some runs."""
     runs = reading.runs
     trained = [run for run in runs if run.is_training]
     played = [run for run in runs if not run.is_training and run.path not in reading.entrants]
@@ -285,7 +285,7 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
 
 
 def make_page(report: HtmlReport, runs: Sequence[Run], follows: Follows | None = None) -> str:
-    """The HTML, with texts cut where it would become too large, and a word on what was cut.
+    """Return the HTML, with texts cut where it would become too large, and a word on what was cut.
 
     `follows` is of a page that is served.
     """
@@ -327,7 +327,7 @@ def _cut_note(texts: Texts) -> str:
 
 
 def _language(run: Run) -> str | None:
-    """The language of the joint artefacts; None for plain text."""
+    """Return the language of the joint artifacts, or None for plain text."""
     languages = (language_of(e.score) for e in run.episodes if e.score is not None)
     return next((language for language in languages if language), None)
 

@@ -46,7 +46,7 @@ class Run:
     evaluations: list[Evaluation] = field(default_factory=list)
     """Held-out evaluations, by step."""
     held_out: list[HeldOut] = field(default_factory=list)
-    """The episodes of the evaluations; of an unfinished one too."""
+    """The episodes of the evaluations, including an unfinished one."""
     complaints: list[str] = field(default_factory=list)
     is_training: bool = False
 
@@ -55,7 +55,7 @@ class Run:
         return str(self.about.get("status", "unknown"))
 
     def step_of(self, episode: Episode) -> int | None:
-        """The step of training that the episode was played for, counted from 1."""
+        """Return the step of training that the episode was played for, counted from 1."""
         if not self.is_training:
             return None
         per_step = value_at(self.recipe, "trainer.tasks_per_step")
@@ -63,26 +63,26 @@ class Run:
 
 
 def largest_return(run: Run) -> float | None:
-    """Return the largest possible return of an episode; None without a score."""
+    """Return the largest possible return of an episode, or None if there is no score."""
     episodes = [*run.episodes, *(item.episode for item in run.held_out)]
     return max((e.largest_return for e in episodes if e.largest_return is not None), default=None)
 
 
 def at_most(runs: Sequence[Run]) -> str:
-    """Return the largest return in any of the runs, for captions; empty if none is known."""
+    """Return the largest return in any of the runs, for captions, or "" if none is known."""
     known = [most for run in runs if (most := largest_return(run)) is not None]
     return f" of at most {max(known):.2f}" if known else ""
 
 
 def value_at(data: Any, path: str) -> Any:
-    """The value at a dotted path, None where there is none."""
+    """Return the value at a dotted path, or None if there is none."""
     for key in path.split("."):
         data = data.get(key) if isinstance(data, Mapping) else None
     return data
 
 
 def read_run(path: Path) -> Run:
-    """The readable part of a run.
+    """Return the readable part of a run.
 
     Raises:
         RecordError: there is nothing to show.
@@ -115,7 +115,7 @@ def read_run(path: Path) -> Run:
 
 
 def _first(complaints: Sequence[str]) -> list[str]:
-    """The first complaints, and the number of others."""
+    """Return the first complaints, and the number of others."""
     more = len(complaints) - MOST_COMPLAINTS
     rest = [f"{more:,} more of this kind not shown"] if more > 0 else []
     return [*complaints[:MOST_COMPLAINTS], *rest]
@@ -162,7 +162,7 @@ def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:
 
 
 def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str]:
-    """The recipe as data and as text, without checks."""
+    """Return the recipe as data and as text, without checks."""
     if not path.is_dir():
         return {}, ""
     file = path / TRAINING if (path / TRAINING).is_file() else path / RECIPE
@@ -190,7 +190,7 @@ class Reading:
 
 
 def read_all(paths: Sequence[Path]) -> Reading:
-    """The readable parts of the folders.
+    """Return the readable parts of the folders.
 
     Raises:
         RecordError: there is nothing to show in any of them.
@@ -211,7 +211,7 @@ def read_all(paths: Sequence[Path]) -> Reading:
 
 
 def _read_evaluation(path: Path, reading: Reading) -> None:
-    """The results, and the runs of the teams that they name."""
+    """Read the results, and the runs of the teams that they name."""
     record = open_evaluation(path)
     reading.complaints += record.complaints
     if record.results is not None:
@@ -233,7 +233,7 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
 
 
 def _named_apart(runs: Sequence[Run]) -> list[Run]:
-    """Runs in folders of the same name get the folder above as a prefix."""
+    """Prefix runs in folders of the same name with the folder above."""
     names = [run.name for run in runs]
     return [
         replace(run, name=f"{run.path.resolve().parent.name}/{run.name}")
@@ -244,7 +244,7 @@ def _named_apart(runs: Sequence[Run]) -> list[Run]:
 
 
 def reward_of(run: Run) -> RewardSpec | None:
-    """The reward of a run; None where its recipe has none that can be read."""
+    """Return the reward of a run, or None if its recipe has no readable reward."""
     try:
         return RewardSpec.model_validate(value_at(run.recipe, "task.reward"))
     except ValidationError:
@@ -252,7 +252,7 @@ def reward_of(run: Run) -> RewardSpec | None:
 
 
 def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
-    """Titles of metrics that the rewards declare."""
+    """Return titles of metrics that the rewards declare."""
     rewards = [reward for run in runs if (reward := reward_of(run))]
     return {
         names.named(pattern, name): part.shown_as
@@ -281,7 +281,7 @@ HOUSEKEEPING = (
 
 LABEL_DIFFERENCES = 3
 LABEL_LETTERS = 40
-"""Longest value in a label; prompts are longer."""
+"""Longest value in a label, since prompts are longer."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ class Cohort:
 
 
 def cohorts_of(runs: Sequence[Run]) -> list[Cohort]:
-    """The runs grouped by recipe, labelled by the settings that differ."""
+    """Return the runs grouped by recipe, labeled by the settings that differ."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(_fingerprint(run), []).append(run)
@@ -327,7 +327,7 @@ def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
 
 
 def _short(differing: Mapping[str, str]) -> str:
-    """The settings that differ, in a few words; empty if there are too many."""
+    """Return the settings that differ, in a few words, or "" if there are too many."""
     longest = max(map(len, differing.values()), default=0)
     if len(differing) > LABEL_DIFFERENCES or longest > LABEL_LETTERS:
         return ""
@@ -337,7 +337,7 @@ def _short(differing: Mapping[str, str]) -> str:
 
 
 def _leaf(key: str) -> str:
-    """The last word of a setting's key that is not `name` or `use`."""
+    """Return the last word of a setting's key that is not `name` or `use`."""
     *before, last = key.split(".")
     return before[-1] if before and last in ("name", "use") else last
 

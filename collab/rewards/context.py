@@ -1,4 +1,4 @@
-"""The argument of reward parts: the problem, the artefacts, the verdict on the joint artefact."""
+"""The argument of reward parts: the problem, the artifacts, the verdict on the joint artifact."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ class Verdicts:
         self._waiting = _Stopwatch()
 
     async def on(self, key: Hashable, trial: MakeTrial) -> Verdict:
-        """Return the verdict of a trial, requested once per `key`; may be awaited in any event
-        loop."""
+        """Return the verdict of a trial, requested once per `key`. Any event loop may await it."""
         work = self._once(key, trial)
         if asyncio.get_running_loop() is self._loop:
             return await work
@@ -39,7 +38,7 @@ class Verdicts:
         return await asyncio.wrap_future(elsewhere)
 
     def known(self, key: Hashable) -> Verdict | None:
-        """Return the verdict of an earlier `on` call for `key`; None before that."""
+        """Return the verdict of an earlier `on` call for `key`, or None before that."""
         task = self._tasks.get(key)
         return task.result() if task is not None and task.done() else None
 
@@ -91,7 +90,7 @@ class _Stopwatch:
 T = TypeVar("T")
 
 TrialOf = Callable[["RewardContext", str, "Treatment | None", Hashable], "Trial"]
-"""Makes the sandbox's trial of an artefact of a problem."""
+"""Makes the sandbox's trial of an artifact of a problem."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +103,9 @@ class Part:
     applies: bool = True
     """False if the part does not apply here. It then does not count towards the maximum either."""
     passes: bool | None = None
-    """True if scoring continues after this gate; None: if the value is above 0."""
+    """True if scoring continues after this gate. None: if the value is above 0."""
     solved: bool | None = None
-    """True if the task is solved; None: a part marked `solves` counts a value of 1 as solved."""
+    """True if the task is solved. None: a part marked `solves` counts a value of 1 as solved."""
 
 
 class RewardContext:
@@ -122,12 +121,12 @@ class RewardContext:
         trial_of: TrialOf,
         roles: Roles | None = None,
     ) -> None:
-        """Without `roles`, every agent contributes, and `main` or the last agent has the entry
-        role."""
+        """Make the context. Without `roles`, every agent contributes, and `main` or the last agent
+        has the entry role."""
         self.problem = problem
         self.roles = roles or roles_of(tuple(artefacts))
         self.artefacts = dict(artefacts)
-        """Artefacts by agent, in the team's order, including agents that do not write the
+        """Artifacts by agent, in the team's order, including agents that do not write the
         answer."""
         self.joint = joint
         self.verdicts = verdicts
@@ -141,11 +140,11 @@ class RewardContext:
 
     @property
     def contributions(self) -> dict[str, str]:
-        """The artefacts that were joined, by agent."""
+        """The artifacts that were joined, by agent."""
         return {agent: self.artefacts[agent] for agent in self.agents}
 
     def field(self, name: str) -> str:
-        """A field of the problem, public or hidden, as text.
+        """Return a field of the problem, public or hidden, as text.
 
         Raises:
             RewardError: the problem has no such field.
@@ -173,10 +172,10 @@ class RewardContext:
         run: int = 0,
         subject: Hashable = None,
     ) -> Verdict:
-        """Return the sandbox's verdict on the joint artefact, requested at most once.
+        """Return the sandbox's verdict on the joint artifact, requested at most once.
 
         Args:
-            artefact: judged instead of the joint artefact.
+            artefact: judged instead of the joint artifact.
             treatment: replaces the values that one of its functions returns.
             run: another number forces a separate run.
             subject: the part of the problem to judge, as the reward's family names it; None: the
@@ -191,5 +190,5 @@ class RewardContext:
         return await self.verdicts.on((text, treatment, run, subject), trial)
 
     def known_verdict(self) -> Verdict | None:
-        """Return the verdict on the joint artefact if a part has requested it; else None."""
+        """Return the verdict on the joint artifact if a part has requested it, or else None."""
         return self.verdicts.known((self.joint.text, None, 0, None))

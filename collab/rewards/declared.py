@@ -33,7 +33,7 @@ class Watched:
 
 
 def watched(reward: RewardSpec | None) -> Iterator[Watched]:
-    """Yield the alarms of this reward in training; without a reward, those of all families."""
+    """Yield the alarms of this reward in training, or of all families if there is no reward."""
     for measure in MEASURES:
         if measure.alarm and measure.metric:
             yield Watched(measure.metric, 1.0, measure.alarm)
@@ -63,7 +63,7 @@ class ScoreColumn:
 
 
 def shown(reward: RewardSpec | None) -> list[ScoreColumn]:
-    """Return the score columns of this reward; without one, those of all rewards."""
+    """Return the score columns of this reward, or of all rewards if there is none."""
     columns = [ScoreColumn(m.column, m.cell, m.read) for m in MEASURES if m.column]
     for name, part in reward.parts.items() if reward else ():
         if part.shown_as:
@@ -78,7 +78,7 @@ def measures_of(score: Score) -> list[str]:
 
 
 def language_of(score: Score) -> str | None:
-    """Return the language of the joint artefact, e.g. `python`; None for plain text."""
+    """Return the language of the joint artifact, e.g. `python`, or None for plain text."""
     languages = (family.language_of(score) for family in FAMILIES)
     return next((language for language in languages if language), None)
 
@@ -126,7 +126,7 @@ def from_trl(
     Args:
         low: its lowest value, worth 0 points.
         high: its highest value, worth the part's whole weight.
-        agent: the agent whose answer it judges; None for the team's joint answer.
+        agent: the agent whose answer it judges, or None for the team's joint answer.
 
     Raises:
         RecipeError: `low` is not below `high`, or the function takes an argument that only TRL has.
@@ -152,7 +152,7 @@ def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float =
     """Wrap a reward function of CoMLRL, with one list of completions per agent, as a part.
 
     The answers are passed by position in the team's order. If the function takes `batch_items`, it
-    gets a list of the problem's fields; if it takes `prompts`, a list of the prompt.
+    gets a list of the problem's fields. If it takes `prompts`, it gets a list of the prompt.
 
     Args:
         low: its lowest value, worth 0 points.
@@ -233,7 +233,7 @@ def _named(part: Adapted, function: Callable[..., Any]) -> Adapted:
 def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
     """Describe who writes the answer, its highest reward, and which parts do not apply.
 
-    `joined` are agents whose answers the team's protocol may choose; None: it does not choose.
+    `joined` are agents whose answers the team's protocol may choose, or None if it does not choose.
     """
     roles, agents = recipe.team.roles, [*recipe.team.agents]
     others = [agent for agent in agents if agent not in roles.contributors]

@@ -30,19 +30,19 @@ class Measure:
     """A number from 0 to 1 that scores show besides their reward parts."""
 
     read: Callable[[Score], float | None]
-    """Reads the number from a score; None if it has none."""
+    """Reads the number from a score, or returns None if it has none."""
     best_of: str = ""
-    """Name of its best-of-k metric in evaluations, shown as `NAME@k`; "" for none."""
+    """Name of its best-of-k metric in evaluations, shown as `NAME@k`, or "" for none."""
     metric: str = ""
-    """Name of its mean over a training step; "" for none."""
+    """Name of its mean over a training step, or "" for none."""
     title: str = ""
     """Title of its curve."""
     column: str = ""
-    """Heading of its column in lists of episodes; "" for none."""
+    """Heading of its column in lists of episodes, or "" for none."""
     cell: Callable[[Score], str] = lambda _: ""
     """Formats the cell of a score in that column."""
     told: Callable[[Score], str] = lambda _: ""
-    """Describes the number in a sentence; "" if there is nothing to say."""
+    """Describes the number in a sentence, or returns "" if there is nothing to say."""
     alarm: AlarmSpec | None = None
 
 
@@ -56,16 +56,15 @@ class Family:
     trial_of: TrialOf | None = None
     """Makes the sandbox's trial of an answer."""
     examine: Examine | None = None
-    """Computes the score fields besides the parts; called once all parts are scored."""
+    """Computes the score fields besides the parts, once all parts are scored."""
     title_of: Callable[[Mapping[str, Any]], str | None] = lambda _: None
     """Returns a line of a problem's public fields that identifies it, if there is one."""
     language_of: Callable[[Score], str | None] = lambda _: None
-    """Returns the language of the joint artefact of a score, if known."""
+    """Returns the language of the joint artifact of a score, if known."""
 
 
 def level_shares(score: Score) -> dict[str, float]:
-    """Map each level to its share of the largest possible points; levels that do not apply are left
-    out."""
+    """Map each applicable level to its share of the largest possible points."""
     levels: dict[str, list[PartScore]] = {}
     for part in score.parts:
         if part.applies:

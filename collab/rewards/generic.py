@@ -19,10 +19,10 @@ def length(
     maximum: int = 256,
     margin: int = 0,
 ) -> tuple[float, str]:
-    """The artefact is between `minimum` and `maximum` units long; a word has a letter or a digit.
+    """The artifact is between `minimum` and `maximum` units long. A word has a letter or a digit.
 
     Args:
-        agent: the agent whose artefact is scored; "" for the joint artefact.
+        agent: the agent whose artifact is scored, or "" for the joint artifact.
         margin: outside the bounds, the value falls linearly to 0 over this many units.
     """
     text = _artefact(context, agent)
@@ -33,7 +33,7 @@ def length(
 
 
 def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tuple[float, str]:
-    """The fraction of `phrases` found in the artefact, as whole words, in any case."""
+    """The fraction of `phrases` found in the artifact, as whole words, in any case."""
     if not phrases:
         raise RewardError("the part 'contains' needs at least one phrase")
     text = _artefact(context, agent)
@@ -44,14 +44,14 @@ def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tup
 
 
 def equals(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
-    """The artefact equals the problem's `field`, ignoring case and white space."""
+    """The artifact equals the problem's `field`, ignoring case and white space."""
     expected = context.field(field)
     same = normal(_artefact(context, agent)) == normal(expected)
     return float(same), f"equals '{field}'" if same else f"differs from '{field}'"
 
 
 def one_of(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
-    """The artefact is one of the words in the problem's `field`, separated by commas.
+    """The artifact is one of the words in the problem's `field`, separated by commas.
 
     It must match exactly. Ignoring case, a second word or a punctuation mark would allow more
     messages than there are words.
@@ -73,7 +73,7 @@ def normal(text: str) -> str:
 def utility(
     context: RewardContext, table: dict[str, Any], maximum: float = 1.0
 ) -> tuple[float, str]:
-    """A game's payoff: each agent's artefact is its move, looked up in the team's order.
+    """A game's payoff: each agent's artifact is its move, looked up in the team's order.
 
     Args:
         table: moves of the first agent, each with the moves of the second, and so on, down to

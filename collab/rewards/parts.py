@@ -18,7 +18,7 @@ from collab.recipe.team import ENTRY, HELPER, Roles
 from collab.rewards.context import Part, RewardContext
 
 AGENT_OPTIONS = ("agent", "helper")
-"""Options that name an agent, or a role; the part does not apply to a team without it."""
+"""Options that name an agent or a role. The part does not apply to a team without it."""
 
 
 class Budget:
@@ -43,13 +43,13 @@ class PartFunction:
     """Agents, or roles, that the part is about, by option."""
 
     def lacks(self, roles: Roles, agents: Collection[str]) -> str:
-        """Explain why the part does not apply to a team; "" if it does."""
+        """Explain why the part does not apply to a team, or return "" if it does."""
         return next(filter(None, (roles.lacks(name, agents) for name in self.named.values())), "")
 
     def calls(self, roles: Roles) -> dict[str, dict[str, Any]]:
         """Return the options of each call: one per helper, if the part is about the helpers.
 
-        The key is the helper's name; "" for a part that is called once.
+        The key is the helper's name, or "" for a part that is called once.
         """
         helpers = roles.helpers if HELPER in self.named.values() else ("",)
         return {
@@ -61,8 +61,8 @@ class PartFunction:
         }
 
     async def evaluate(self, context: RewardContext, budget: Budget) -> Part:
-        """Return the part's value, from 0 to 1; for a part about several helpers, the mean over
-        them.
+        """Return the part's value, from 0 to 1. For a part about several helpers, return the mean
+        over them.
 
         `budget` is the time of all parts together.
 

@@ -22,7 +22,7 @@ _TRIAL_OF = next(family.trial_of for family in FAMILIES if family.trial_of)
 
 
 class Scorer:
-    """Scores joint actions by one reward; several can be in progress at the same time.
+    """Scores joint actions by one reward, several of them at the same time if necessary.
 
     Raises:
         RecipeError: on construction: an unknown part, or an option that it does not take.
@@ -31,15 +31,15 @@ class Scorer:
     def __init__(
         self, spec: RewardSpec, sandbox: Sandbox | None, roles: Roles | None = None
     ) -> None:
-        """Without `roles`, every agent contributes, and `main` or the last agent has the entry
-        role."""
+        """Make a scorer. Without `roles`, every agent contributes, and `main` or the last agent has
+        the entry role."""
         self.spec, self._sandbox, self._roles = spec, sandbox, roles
         self._parts = {name: open_part(name, part) for name, part in spec.parts.items()}
 
     async def score(
         self, problem: Problem, joint: Joint, artefacts: Mapping[str, str], agents: Sequence[str]
     ) -> Score:
-        """Return the joint reward of `joint`, the joined artefacts of `agents`.
+        """Return the joint reward of `joint`, the joined artifacts of `agents`.
 
         `agents` are in the team's order. `artefacts` also holds those of other agents, for parts
         that use them.
@@ -96,7 +96,7 @@ class _Scoring:
 
     @property
     def solved(self) -> bool | None:
-        """True if every part that can judge it counts the task as solved; None if none can."""
+        """True if every part that can judge it counts the task as solved, or None if none can."""
         return all(self._verdicts) if self._verdicts else None
 
     async def part(self, name: str) -> PartScore:

@@ -62,8 +62,8 @@ def _is_gone(process: Any) -> bool:
 
 
 def _began(number: int) -> str | None:
-    """Return the start time of a process, in the system's ticks; None if the system does not report
-    it.
+    """Return the start time of a process, in the system's ticks, or None if the system does not
+    report it.
 
     A zombie has ended, so it has no start time of a working process.
     """
@@ -77,7 +77,7 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class _About(TypedDict, total=False):
-    """The keys of `run.json` that collab reads; a file may have more or fewer."""
+    """The keys of `run.json` that collab reads. A file may have more or fewer keys."""
 
     __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
 
@@ -144,10 +144,10 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:
-    """Replace `run.json` atomically; for a running run it names the process.
+    """Replace `run.json` atomically. For a running run it names the process.
 
     Raises:
-        RecordError: it cannot be written; the file is unchanged.
+        RecordError: it cannot be written. The file is unchanged.
     """
     content = {key: value for key, value in about.items() if key != "process"}
     if content.get("status") == RUNNING:
@@ -173,5 +173,5 @@ def now() -> str:
 
 
 def new_run_id(name: str) -> str:
-    """Return a name for a run: its start time, and its content."""
+    """Return a name for a run, built from the current time and `name`."""
     return f"{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3] + f"-{as_name(name) or 'run'}"

@@ -32,7 +32,8 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def writing(path: Path, remedy: str = "") -> Iterator[None]:
-    """While entered, errors of the disk become one RecordError for `path`, with the remedy."""
+    """Context manager that turns errors of the disk into one RecordError for `path`, with the
+    remedy."""
     try:
         yield
     except OSError as error:
@@ -65,7 +66,7 @@ def sync_names(folder: Path) -> None:
 
 
 class Lock:
-    """The exclusive right to write a folder; it ends with the process."""
+    """The exclusive right to write a folder, which ends with the process."""
 
     def __init__(self, folder: Path, *, seconds: float = 0.0) -> None:
         """Make the folder and lock it, or wait up to `seconds` for another writer to end.
@@ -99,7 +100,7 @@ class Lock:
         self.release()
 
     def release(self) -> None:
-        """Release the lock; a folder that holds nothing else is removed."""
+        """Release the lock, and remove the folder if it holds nothing else."""
         with suppress(OSError):
             if [path.name for path in self.folder.iterdir()] == [LOCK]:
                 (self.folder / LOCK).unlink()

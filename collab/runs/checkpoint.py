@@ -20,7 +20,7 @@ class LevelsState(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
     level: float | None = None
-    """Current level; None without levels."""
+    """Current level, or None without levels."""
     since: Count = 0
     """Step at which the level began."""
     shares: list[Annotated[float, Field(ge=0, le=1)]] = []

@@ -1,4 +1,4 @@
-"""Every name of a file or folder that a run leaves; imports nothing.
+"""Every name of a file or folder that a run leaves, in a module without imports.
 
 A run (`collab run`):
 
@@ -51,7 +51,7 @@ ADAPTERS = "adapters"
 MODELS = "models"
 CHECKPOINTS = "checkpoints"
 CHECKPOINT = "step-"
-"""Prefix of the names of checkpoints; the number of the step follows."""
+"""Prefix of the names of checkpoints, before the number of the step."""
 CHECKPOINT_POLICIES = "policies"
 CHECKPOINT_TENSORS = "state.pt"
 CHECKPOINT_STATE = "state.json"

@@ -33,7 +33,8 @@ def _of_run(about: Mapping[str, Any]) -> Outcome:
 
 
 def _of_training(folder: Path) -> Outcome:
-    """Read the last evaluation on held-out tasks; before there is one, the last step."""
+    """Read the last evaluation on held-out tasks, or the last step if there is no evaluation
+    yet."""
     try:
         rows = read_lines(folder / METRICS, _mapping, "not JSON").items
     except CollabError:
@@ -62,7 +63,7 @@ def _mean(tasks: Iterable[Mapping[str, Any]], key: str) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a number that was read; None for other values, and for numbers that are no finite
+    """Return a number that was read, or None for other values and for numbers that are no finite
     float."""
     with suppress(OverflowError):
         if isinstance(value, int | float) and isfinite(value):
@@ -92,13 +93,13 @@ class Listed:
     status: str
     """Status in `run.json`, or `killed`, or the reason why it cannot be read."""
     mean_return: float | None = None
-    """Mean over episodes; None in records without one."""
+    """Mean over episodes, or None in records without it."""
     largest_return: float | None = None
     solved: float | None = None
     """Share of solved episodes, among those that say so."""
 
     def data(self) -> dict[str, Any]:
-        """The row as JSON."""
+        """Return the row as JSON."""
         return {**asdict(self), "began": self.began.isoformat(timespec="seconds")}
 
 
@@ -156,7 +157,7 @@ def _kind(folder: Path) -> Kind:
 
 
 def _began(folder: Path, about: Mapping[str, Any]) -> datetime:
-    """Return the start time of the run; for older records, from its name or its file."""
+    """Return the start time of the run, or for older records the time from its name or its file."""
     with suppress(ValueError):
         return datetime.fromisoformat(str(about.get("started"))).astimezone()
     with suppress(ValueError):

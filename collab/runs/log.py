@@ -1,4 +1,4 @@
-"""Line-based log files: each line is appended completely or not at all; a truncated one is
+"""Line-based log files. Each line is appended completely or not at all, and a truncated line is
 removed."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Log:
     """A file of lines, open for appending by one process."""
 
     def __init__(self, path: Path, remedy: str = "free some space") -> None:
-        """Open or create the file; a truncated last line is removed.
+        """Open or create the file, and remove a truncated last line.
 
         `remedy` ends the message for a line that does not fit.
 
@@ -38,7 +38,7 @@ class Log:
         """Append a line, completely or not at all.
 
         Raises:
-            RecordError: it cannot be written; the file is unchanged.
+            RecordError: it cannot be written. The file is unchanged.
         """
         data = line.encode() + b"\n"
         before = self.size()
@@ -109,7 +109,7 @@ def _whole_size(path: Path) -> int:
 
 
 class Tail:
-    """Reads the lines of a growing file; removed lines are not missed."""
+    """Reads the lines of a growing file, even if lines are removed meanwhile."""
 
     def __init__(self, path: Path) -> None:
         """Follow a file, which need not exist yet."""
@@ -160,7 +160,7 @@ class Lines(Generic[T]):
     broken: list[str]
     """Complaints about complete lines that are invalid."""
     torn: str
-    """Complaint about a truncated last line, as a running run may have; or ""."""
+    """Complaint about a truncated last line, which a running run may have, or ""."""
 
     @property
     def complaints(self) -> list[str]:
@@ -184,9 +184,9 @@ def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
 
 
 def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T]:
-    """Parse each line; return the items, and a complaint for each line that `parse` rejects.
+    """Parse each line, and return the items and a complaint for each line that `parse` rejects.
 
-    `parse` rejects a line by `ValueError`, `KeyError` or `TypeError`; `refused` says what the line
+    `parse` rejects a line by `ValueError`, `KeyError` or `TypeError`. `refused` says what the line
     is not.
 
     Raises:

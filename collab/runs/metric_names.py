@@ -1,4 +1,4 @@
-"""The names of all metrics of training and evaluations; imports nothing.
+"""The names of all metrics of training and evaluations, in a module without imports.
 
 A `*` in a name represents an agent, a policy, a part, a turn or similar. Metrics of a family of
 rewards are named where they are declared (`collab.rewards.family.Measure`).
@@ -106,8 +106,8 @@ def reward_of_turn(number: int) -> str:
 
 
 def matched(pattern: str, key: str) -> str | None:
-    """Return the text that `*` matches in `key`; "" for a pattern without `*`, None without a
-    match."""
+    """Return the text that `*` matches in `key`, "" for a pattern without `*`, or None if nothing
+    matches."""
     before, star, after = pattern.partition("*")
     if not star:
         return "" if key == pattern else None
@@ -121,7 +121,7 @@ def best_of(name: str, k: int) -> str:
 
 
 def what_is_best_in(name: str) -> str:
-    """Return the measure of a best-of-k metric; "" for other metrics, including `pass@k`."""
+    """Return the measure of a best-of-k metric, or "" for other metrics, including `pass@k`."""
     return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
 
 

@@ -66,7 +66,7 @@ class Acting:
     async def play(
         self, turn: int, feedback: TurnFeedback, decisions: list[Decision], round_: Round
     ) -> dict[str, str]:
-        """Let the agents of a round act at the same time; returns their artefacts.
+        """Let the agents of a round act at the same time, and return their artifacts.
 
         Each response is added to `decisions` and reported to listeners.
 
@@ -96,8 +96,7 @@ class Acting:
         return Move(name, history, observed, partial(self._ask, first, prefix), agent.tools)
 
     async def _play_out(self, move: Move) -> None:
-        """Finish a round; a failure is reported once the earlier agents of the round are
-        recorded."""
+        """Finish a round. Report a failure once the earlier agents of the round are recorded."""
         try:
             with suppress(ActionFailed):
                 await self.context.agents[move.agent].harness(move)
@@ -136,7 +135,7 @@ class Acting:
         return action
 
     def _take(self, turn: int, round_: Round, move: Move, decisions: list[Decision]) -> str:
-        """Record an agent's action, and parse the artefact out of its answer."""
+        """Record an agent's action, and parse the artifact out of its answer."""
         for number, step in enumerate(move.steps):
             decision = Decision(
                 agent=move.agent,

@@ -1,6 +1,6 @@
-"""Finds the best joint artefact among combinations of independent answers.
+"""Finds the best joint artifact among combinations of independent answers.
 
-G samples of n agents that saw nothing of each other give G^n joint artefacts for the price of G.
+G samples of n agents that saw nothing of each other give G^n joint artifacts for the price of G.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collab.runtime.rehearsal import rehearsed
 from collab.runtime.session import Session
 
 MOST_COMBINATIONS = 4096
-"""Most joint artefacts per problem that are scored."""
+"""Most joint artifacts per problem that are scored."""
 
 
 def check_best_of(recipe: Recipe, samples: int) -> None:
@@ -52,8 +52,8 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
 async def best_of(
     recipe: Recipe, problems: Sequence[Problem], episodes: Sequence[Episode]
 ) -> list[BestOf]:
-    """Return the best combination for each problem with an episode without a failure; no model is
-    asked.
+    """Return the best combination for each problem with at least one episode without a failure. No
+    model is asked.
 
     Among equal combinations, one that was played wins, or else the first.
     """

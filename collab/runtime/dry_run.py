@@ -47,8 +47,7 @@ from collab.tools import open_tools, uncalled
 from collab.wording import counted
 
 CHARACTERS_A_TOKEN = 3.5
-"""Characters per token where no tokenizer is available; a low estimate, so that counts err
-upward."""
+"""Characters per token if no tokenizer is available. The low estimate makes counts err upward."""
 
 MOST_CHARACTERS = 500_000
 """Most characters of an answer that replaces a model's longest one."""
@@ -100,7 +99,7 @@ class FeedbackStandIn:
 
 
 MOST_PROBLEMS = 64
-"""Largest number of problems to play; among more, the longest are used."""
+"""Largest number of problems to play. Of more problems, the longest are used."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,8 @@ class DryRun:
 
 
 def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
-    """Play the recipe's team on the problems, with an echo for every model; no code is run.
+    """Play the recipe's team on the problems, with an echo for every model and without running
+    code.
 
     Raises:
         RecipeError: a template or protocol fails or does not end, a feedback source does not
@@ -254,7 +254,7 @@ def _check_adapters(recipe: Recipe) -> None:
 
 
 def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
-    """Warn of the user's templates that the protocol never uses; `revise` may need more turns."""
+    """Warn of the user's templates that the protocol never uses. `revise` may need more turns."""
     places = [
         f"team.agents.{name}.{key}"
         for name, agent in recipe.team.agents.items()
@@ -271,7 +271,7 @@ def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
 
 
 def _unused_feedback(team: TeamSpec, turn: Rehearsed) -> list[str]:
-    """Warn of the user's feedback without a later turn; shipped teams offer theirs for more
+    """Warn of the user's feedback without a later turn. Shipped teams offer theirs for more
     turns."""
     shipped = library.shipped() / library.FOLDERS["team"] / f"{team.name}.yaml"
     if team.turns > 1 or turn.asks_feedback or not team.feedback:

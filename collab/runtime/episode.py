@@ -69,7 +69,7 @@ class Start:
 
 
 class EpisodeRun:
-    """Plays one episode; `play` raises only on cancellation."""
+    """Plays one episode. `play` raises only on cancellation."""
 
     def __init__(self, context: RolloutContext, start: Start, seed: int) -> None:
         self.context, self.problem, self.seed = context, start.problem, seed
@@ -138,7 +138,7 @@ class EpisodeRun:
         return solved and self.context.recipe.team.when_solved != "continue"
 
     async def _act(self, state: _TurnState, feedback: TurnFeedback) -> None:
-        """Play the protocol, then join the agents' artefacts; a game makes its step during
+        """Play the protocol, then join the agents' artifacts. A game makes its step during
         scoring."""
         context = self.context
         agents = tuple(context.agents)
@@ -167,7 +167,7 @@ class EpisodeRun:
             state.feedback, state.failures = {}, ()  # on an answer that was replaced
 
     def _join(self, state: _TurnState, turn: Turn) -> None:
-        """Make the joint artefact of the answers so far."""
+        """Make the joint artifact of the answers so far."""
         state.artefacts = {n: turn.artefacts[n] for n in turn.agents if n in turn.artefacts}
         state.joined = turn.joined(self.context.recipe.team.roles.contributors)
         joined = {name: state.artefacts[name] for name in state.joined}

@@ -1,4 +1,4 @@
-"""The typed stream of a run's events; console, JSON, record and trainer read it."""
+"""The typed stream of a run's events, which console, JSON, record and trainer read."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ class BestOf(Record):
     made_of: dict[str, int]
     """Sample of each agent's answer."""
     played: bool
-    """True if these answers belong to one sample; if not, the joint artefact was never played."""
+    """True if these answers belong to one sample. Otherwise, the joint artifact was never
+    played."""
     artefacts: dict[str, str]
     joint: str
     score: Score

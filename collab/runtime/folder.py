@@ -1,4 +1,4 @@
-"""The folder of a run, open for writing; it can be read at any time."""
+"""The folder of a run, open for writing. It can be read at any time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ class RunFolder:
     def __init__(
         self, path: Path, recipe: Recipe, about: Mapping[str, Any], lock: Lock | None = None
     ) -> None:
-        """Write the initial files; raises RecordError if they cannot be written."""
+        """Write the initial files.
+
+        Raises:
+            RecordError: the files cannot be written.
+        """
         self.path, self._lock = path, lock
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -55,7 +59,7 @@ class RunFolder:
         """Append a finished episode, completely or not at all.
 
         Raises:
-            RecordError: it cannot be written; the earlier episodes are intact.
+            RecordError: it cannot be written. The earlier episodes are intact.
         """
         self._episodes.append(episode.model_dump_json())
 

@@ -33,7 +33,7 @@ class Game:
     def __init__(
         self, spec: TaskSpec, make: Make, problem: Problem, agents: Sequence[str], turns: int
     ) -> None:
-        """Start a game; `agents` are the team's, in order, and `turns` the most that it plays."""
+        """Start a game. `agents` are the team's, in order, and `turns` the most that it plays."""
         assert spec.environment is not None, "an environment's task names it"
         name = spec.environment.use
         self._what, self._own = f"environment '{name}'", name not in BUILT_IN
@@ -74,7 +74,8 @@ class Game:
             await self.step(turn.artefacts)
 
     async def step(self, artefacts: Mapping[str, str]) -> tuple[Score, str]:
-        """Take a step with the agents' artefacts; returns the turn's score and the state as text.
+        """Take a step with the agents' artifacts, and return the turn's score and the state as
+        text.
 
         Raises:
             EnvironmentFailed: the environment fails, or an agent that had to act has not acted.
@@ -151,7 +152,8 @@ Games = Callable[[Problem], Game]
 
 
 def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
-    """Return the maker of games for the recipe's problems; None if its task is no environment.
+    """Return the maker of games for the recipe's problems, or None if its task is not an
+    environment.
 
     Raises:
         RecipeError: there is no such environment, or the team has feedback as well.
@@ -172,7 +174,7 @@ async def score_anew(game: Game, artefacts: Mapping[str, str], turns: int) -> Sc
     """Score a joint action that was not played, in a game of one turn.
 
     Raises:
-        RecipeError: the team plays several turns, so the score depends on earlier ones.
+        RecipeError: the team plays several turns, so the score depends on earlier turns.
     """
     if turns > 1:
         raise RecipeError(

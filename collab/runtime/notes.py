@@ -14,7 +14,8 @@ from collab.runs.about import now
 
 
 def unused(recipe: Recipe, model: str | None) -> list[str]:
-    """Name the settings without effect, one sentence each; `model` is the value of `--model`."""
+    """Name the settings without effect, with one sentence each. `model` is the value of
+    `--model`."""
     notes = []
     agents = recipe.team.agents
     bare = [n for n, a in agents.items() if a.adapter and local_weights(recipe.model_of(n)) is None]

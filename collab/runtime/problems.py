@@ -23,7 +23,7 @@ def find_problems(
     """Return the problems at `addresses`, each once, and the recipe with their suite as `task`.
 
     The suite is the one that was read: a dataset on the hub is named with its commit id. Without an
-    address, the recipe's whole suite is selected; `trust` is asked about another suite.
+    address, the recipe's whole suite is selected. `trust` is asked about another suite.
 
     Raises:
         RecipeError: the addresses have different suites, there is no suite, or a feedback source

@@ -15,7 +15,7 @@ from collab.runtime.turn import Round, Turn, TurnFeedback
 from collab.runtime.waiting import wait_for
 
 MOST_ROUNDS = 1000
-"""Most rounds of a turn; a protocol with more of them counts as endless."""
+"""Most rounds of a turn. A protocol with more rounds counts as endless."""
 
 
 REPORTS_ERROR = Feedback(
@@ -32,9 +32,9 @@ class Rehearsed:
 
     rounds: tuple[Round, ...]
     joined: tuple[str, ...]
-    """Agents whose answers made the joint artefact."""
+    """Agents whose answers made the joint artifact."""
     is_chosen: bool
-    """True if the protocol chose them; in another turn it may choose others."""
+    """True if the protocol chose them. In another turn it may choose other agents."""
     asks_feedback: bool
     """True if the protocol asked for feedback on answers of the same turn."""
 
@@ -92,7 +92,11 @@ def gives_feedback(recipe: Recipe) -> bool:
 
 
 def rehearsed(recipe: Recipe) -> Rehearsed:
-    """Rehearse a turn of a recipe's team; raises RecipeError as `rehearse` does."""
+    """Rehearse a turn of a recipe's team.
+
+    Raises:
+        RecipeError: the protocol cannot be rehearsed.
+    """
     return wait_for(rehearse(protocol_for(recipe.team.protocol), recipe.team))
 
 
@@ -125,7 +129,12 @@ class RehearsedGame(Game):
 
 
 def cut_off(games: Games | None, problems: Iterable[Problem], turns: int) -> list[str]:
-    """Warn if games last longer than the team plays; raises RecipeError as `Game` does."""
+    """Warn if games last longer than the team plays.
+
+    Raises:
+        RecipeError: the environment does not accept a problem's fields, or its seats do not match
+            the team.
+    """
     longest = (
         max((games(problem).environment.turns for problem in problems), default=0) if games else 0
     )

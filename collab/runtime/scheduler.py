@@ -30,8 +30,8 @@ class _Wait:
     missing: int
 
     def wants(self, position: int) -> bool:
-        """True if an action is missing that a caller still waits for, without having been
-        cancelled."""
+        """Return True if an action is missing that a caller still waits for, without having been
+        canceled."""
         return self.missing > 0 and not self.done.done() and self.actions[position] is None
 
 
@@ -59,7 +59,7 @@ class Scheduler:
         self._dispatch_static()
 
     async def act(self, requests: Sequence[tuple[Model, Request]]) -> list[Action]:
-        """Return one action per request, in order; a model's error becomes a failed action."""
+        """Return one action per request, in order. A model's error becomes a failed action."""
         loop = asyncio.get_running_loop()
         wait = _Wait(loop.create_future(), [None] * len(requests), len(requests))
         for position, (model, request) in enumerate(requests):
@@ -77,9 +77,9 @@ class Scheduler:
             raise
 
     async def together(self, branches: Sequence[Coroutine[Any, Any, None]]) -> None:
-        """Run the parts of one lane at the same time; each may wait for its own actions.
+        """Run the parts of one lane at the same time. Each part may wait for its own actions.
 
-        If one of them raises, the others are cancelled and the error is raised.
+        If one of them raises, the others are canceled and the error is raised.
         """
         running = len(branches)
         self._busy += running - 1

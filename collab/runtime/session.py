@@ -55,7 +55,7 @@ Adjust = Callable[[Sampling], Sampling]
 
 
 class Session:
-    """Opens everything that a recipe names; rolls out episodes of problems; closes everything.
+    """Opens everything that a recipe names, rolls out episodes of problems, and closes everything.
 
     Raises:
         RecipeError, ModelUnavailable, SandboxUnavailable, ToolUnavailable: on entry, before any
@@ -73,7 +73,7 @@ class Session:
         serve: bool = True,
         within: Operation | None = None,
     ) -> None:
-        """Set up a session; `models` replace the recipe's for the agents they name, and stay open.
+        """Set up a session. `models` replace the recipe's for the agents they name, and stay open.
 
         Models of a `pool` stay open, too, since several sessions may share them. `loading` is
         called for models being downloaded, on the downloading thread. Without `serve`, no MCP
@@ -95,7 +95,7 @@ class Session:
         self._within = within
 
     async def open(self) -> Session:
-        """Open everything; `aclose` closes it, without checking whether a script was used up."""
+        """Open everything. `aclose` closes it, without checking whether a script was used up."""
         try:
             for name in self.recipe.team.agents:
                 if name not in self.models:
@@ -171,7 +171,7 @@ class Session:
         seed: int = 0,
         progress: bool = False,
     ) -> AsyncGenerator[Event, None]:
-        """Yield the events of a rollout as they happen; close it as for `play`."""
+        """Yield the events of a rollout as they happen. Close the generator as for `play`."""
         starts = [
             Start(problem, group=number, sample=sample)
             for number, problem in enumerate(problems)
@@ -210,7 +210,7 @@ class Session:
                 await work
 
     async def score(self, problem: Problem, artefacts: Mapping[str, str]) -> Score:
-        """Return the joint reward of a joint action, described by the artefact of each agent.
+        """Return the joint reward of a joint action, described by the artifact of each agent.
 
         Raises:
             RecipeError: the recipe has no suite, or it is an environment of several turns.

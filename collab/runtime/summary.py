@@ -1,4 +1,4 @@
-"""Summarises a run in numbers."""
+"""Summarizes a run in numbers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ CUT, FEW = 0.25, 4
 
 
 def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
-    """Return counts, mean rewards and returns, and the cost of a run; per agent if informative.
+    """Return counts, mean rewards and returns, and the cost of a run, per agent if that is
+    informative.
 
-    A reward is the last turn's, a return the sum over all turns; each comes with its largest
+    A reward is the last turn's, a return the sum over all turns. Each comes with its largest
     possible value. `solvable` are the episodes whose reward says whether the task is solved.
     """
     scored = [episode for episode in episodes if episode.failure is None]
@@ -113,7 +114,7 @@ class Rollout:
         """The only episode.
 
         Raises:
-            ValueError: there is not exactly one.
+            ValueError: the number of episodes is not 1.
         """
         if len(self.episodes) != 1:
             raise ValueError(f"the rollout has {len(self.episodes)} episodes, not 1")

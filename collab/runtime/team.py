@@ -98,7 +98,7 @@ class Team:
         await self._kept.close_here(clean=kind is None)
 
     def run(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
-        """Play `recipe.samples` episodes of each problem; also works in a notebook.
+        """Play `recipe.samples` episodes of each problem. This also works in a notebook.
 
         Args:
             problems: addresses, e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`, or lists of
@@ -113,7 +113,7 @@ class Team:
         return self._kept.wait_for(self._play(problems, out))
 
     async def arun(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
-        """Like `run`, within a running event loop."""
+        """Run like `run`, but within a running event loop."""
         return await self._kept.follow(self._play(problems, out))
 
     async def _play(self, problems: Sequence[Problems], out: str | Path | None) -> Rollout:
@@ -137,7 +137,7 @@ class Team:
         """Yield the run's events as they happen, from `run.started` to `run.finished`.
 
         Use it with `contextlib.aclosing`: leaving early cancels the work in progress. `progress`
-        asks for `agent.progress` events; `loading` is called for models being downloaded. A team
+        asks for `agent.progress` events. `loading` is called for models being downloaded. A team
         entered by `with`, not `async with`, opens separate models for it.
         """
         recipe, addresses = self._recipe_for(problems)
@@ -150,7 +150,7 @@ class Team:
                 yield event
 
     def _recipe_for(self, problems: Sequence[Problems]) -> tuple[Recipe, list[str]]:
-        """Return the recipe and the addresses; rows become the recipe's task."""
+        """Return the recipe and the addresses. Rows become the recipe's task."""
         rows = rows_in(problems[0]) if len(problems) == 1 else None
         addresses = flat_addresses(problems) if rows is None else []
         task = rows or (
@@ -214,7 +214,7 @@ async def play(
     loading: StoreProgress | None = None,
     pool: ModelPool | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """Yield the events of a run of given problems, as `Team.stream` does.
+    """Yield the events of a run of given problems, like `Team.stream`.
 
     Models of a `pool` belong to the caller, and stay open.
     """

@@ -17,7 +17,7 @@ named agents."""
 
 @dataclass(frozen=True)
 class Round:
-    """Agents that act at the same time; none of them sees the others' actions in the round."""
+    """Agents that act at the same time. None of them sees the others' actions in the round."""
 
     number: int
     """Position within the turn, from 0."""
@@ -40,7 +40,7 @@ class Round:
 
 
 Play = Callable[[Round], Awaitable[Mapping[str, str]]]
-"""Plays a round; returns each agent's artefact."""
+"""Plays a round and returns each agent's artifact."""
 TurnFeedback = Mapping[str, tuple[Feedback, ...]]
 """Feedback by agent, in the order of the sources."""
 
@@ -69,9 +69,9 @@ class Turn:
         self.artefacts: dict[str, str] = {}
         """Each agent's latest answer in this turn, as parsed."""
         self.previous: Mapping[str, str] = previous or {}
-        """Each agent's answer in the previous turn; empty in the first turn."""
+        """Each agent's answer in the previous turn, empty in the first turn."""
         self.chosen: tuple[str, ...] | None = None
-        """Agents whose answers count; None leaves it to the team."""
+        """Agents whose answers count. None leaves the choice to the team."""
         self._play, self._examine = play, examine
         self._acted = set(acted)
         self._rounds = 0
@@ -87,9 +87,9 @@ class Turn:
         otherwise: str | None = None,
         **fields: Any,
     ) -> str:
-        """Let one agent act; returns its answer.
+        """Let one agent act and return its answer.
 
-        `fields` are further variables of the template. For the other arguments, see `together`.
+        `fields` are additional variables of the template. For the other arguments, see `together`.
         """
         answers = await self.together(
             [agent], template, sees=sees, otherwise=otherwise, fields={agent: fields}
@@ -105,10 +105,10 @@ class Turn:
         otherwise: str | None = None,
         fields: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Mapping[str, str]:
-        """Let agents act at the same time; returns their answers by agent.
+        """Let agents act at the same time, and return their answers by agent.
 
         Args:
-            agents: the agents to act; None means the whole team.
+            agents: the agents to act, or None for the whole team.
             template: the name of the template of each agent's observation. `prompt` becomes
                 `revise` for an agent that has acted before.
             sees: the answers of this turn that the templates see, as `others`; a mapping sets it
@@ -154,7 +154,7 @@ class Turn:
         return agent in self._acted
 
     def choose(self, *agents: str) -> None:
-        """Make the joint artefact from these agents' answers only."""
+        """Make the joint artifact from these agents' answers only."""
         self._check(agents)
         self.chosen = agents
 
@@ -163,10 +163,10 @@ class Turn:
         return {other: answer for other, answer in self.previous.items() if other != agent}
 
     def joined(self, contributors: Iterable[str]) -> tuple[str, ...]:
-        """Return the contributors whose answers make the joint artefact.
+        """Return the contributors whose answers make the joint artifact.
 
         Raises:
-            AgentError: there is none.
+            AgentError: no agent has answered.
         """
         counts = self.chosen or tuple(self.artefacts)
         writers = tuple(contributors)

@@ -51,7 +51,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop.result())
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in this loop; an interrupted wait cancels it and waits for its end."""
+        """Run `work` in this loop. An interrupted wait cancels it and waits for its end."""
         over: Future[None] = Future()
         begun = self.submit(_begun(work, over))
         try:
@@ -64,13 +64,13 @@ class LoopThread:
         return begun.result().result()
 
     def is_running_here(self) -> bool:
-        """True if the caller's code runs in this loop."""
+        """Return True if the caller's code runs in this loop."""
         with suppress(RuntimeError):
             return asyncio.get_running_loop() is self._loop.result()
         return False
 
     def close(self) -> None:
-        """End the loop; work in progress is cancelled."""
+        """End the loop and cancel work in progress."""
         self._loop.result().call_soon_threadsafe(self._end.set)
         self._thread.join()
 
@@ -91,8 +91,8 @@ async def _begun(work: Coroutine[Any, Any, T], over: Future[None]) -> asyncio.Ta
 class Kept:
     """Models that stay open between the runs of a team, from `open` to `close`.
 
-    Opened by plain code, they live in a loop on their own thread; opened by `open_here`, in the
-    running loop.
+    Opened by plain code, they live in a loop on their own thread. Opened by `open_here`, they live
+    in the running loop.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,11 @@ class Kept:
         self._loop = asyncio.get_running_loop()
 
     def close(self, *, clean: bool) -> None:
-        """Close the models; after a `clean` end, raise ModelError for a script not used up."""
+        """Close the models.
+
+        Raises:
+            ModelError: a script is not used up after a `clean` end.
+        """
         assert self._thread is not None, "open comes first"
         try:
             self._thread.wait_for(self._close_pool(clean=clean))
@@ -118,7 +122,7 @@ class Kept:
             self._thread = None
 
     async def close_here(self, *, clean: bool) -> None:
-        """Like `close`, for `open_here`."""
+        """Close a resource of `open_here`, like `close`."""
         self._loop = None
         await self._close_pool(clean=clean)
 
@@ -132,7 +136,7 @@ class Kept:
         return wait_for(work)
 
     async def follow(self, work: Coroutine[Any, Any, T]) -> T:
-        """Like `wait_for`, within a running event loop."""
+        """Wait like `wait_for`, but within a running event loop."""
         if self._thread is None:
             return await work
         return await asyncio.wrap_future(self._thread.submit(work))

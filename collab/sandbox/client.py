@@ -24,7 +24,7 @@ _MAIN = "from jail.supervisor import main; main(int(sys.argv[2]), sys.argv[3])"
 def interpreter(main: str, *arguments: str) -> list[str]:
     """Return the command of a bare interpreter that runs `main` with the supervisor's modules.
 
-    It excludes the caller's settings, site packages and folder; `sys.argv[2:]` are `arguments`.
+    It excludes the caller's settings, site packages and folder. `sys.argv[2:]` are `arguments`.
     """
     return [sys.executable, *_ALONE, "-c", f"{_BOOT}{main}", _ROOM, *arguments]
 
@@ -40,7 +40,7 @@ def bare_environment() -> dict[str, str]:
 
 
 class JailClient:
-    """A running supervisor. Calls block; use it from one thread at a time, except for `end`."""
+    """A running supervisor. Calls block, so use it from one thread at a time, except for `end`."""
 
     def __init__(self, isolation: str) -> None:
         try:
@@ -67,7 +67,11 @@ class JailClient:
         return self._process.poll() is None
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run one trial. Raises SandboxError if the supervisor has ended."""
+        """Run one trial.
+
+        Raises:
+            SandboxError: the supervisor has ended.
+        """
         assert self._process.stdin is not None
         try:
             wire.send(self._process.stdin.fileno(), request)
@@ -83,7 +87,7 @@ class JailClient:
         return answer
 
     def stop(self) -> None:
-        """Ask the supervisor to end itself and all its processes; `end` waits for it."""
+        """Ask the supervisor to end itself and all its processes. `end` waits for it."""
         with suppress(ProcessLookupError):
             self._process.terminate()
 

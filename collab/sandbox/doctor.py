@@ -34,7 +34,7 @@ class LayerReport(Record):
     holds: bool
     detail: str
     remedy: str
-    """Remedy if the layer does not hold; empty if it does."""
+    """Remedy if the layer does not hold, or "" if it does."""
 
 
 async def examine() -> list[LayerReport]:
@@ -44,9 +44,10 @@ async def examine() -> list[LayerReport]:
 
 
 def probe(layer: str, *, on: bool) -> dict[str, Any]:
-    """Run the probes of `layer`; returns `broke` and `held` by name, or `refused`.
+    """Run the probes of `layer`, and return `broke` and `held` by name, or `refused`.
 
-    Raises SandboxError if the probes themselves fail.
+    Raises:
+        SandboxError: the probes themselves fail.
     """
     bare = layer == "environment" and on
     environment = bare_environment() if bare else {**_given_to_no_python(), CANARY: "secret"}

@@ -24,7 +24,8 @@ Result = dict[str, Any]
 
 
 class Executor:
-    """Runs at most `workers` jobs at the same time, each in its own process; 0: one per processor.
+    """Runs at most `workers` jobs at the same time, each in its own process. Default: one per
+    processor.
 
     It may serve several event loops in turn, and restarts after `close`.
     """
@@ -37,7 +38,7 @@ class Executor:
         self._threads: ThreadPoolExecutor | None = None
 
     async def run(self, job: Job) -> Result:
-        """Return the result of one job. If it is cancelled, the job is stopped before it returns.
+        """Return the result of one job. If it is canceled, the job is stopped before it returns.
 
         Raises:
             SandboxError: the sandbox failed, e.g. lost a process.
@@ -56,7 +57,7 @@ class Executor:
         return ending.result()
 
     def close(self) -> None:
-        """End every process; running jobs raise SandboxError."""
+        """End every process. Running jobs raise SandboxError."""
         with self._lock:
             threads, self._threads = self._threads, None
             supervisors = [*self._idle, *self._busy]
@@ -116,7 +117,7 @@ class Executor:
 
 
 class _Work:
-    """One job's claim on a supervisor, which may be cancelled from another thread."""
+    """One job's claim on a supervisor, which may be canceled from another thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -143,7 +144,7 @@ class _Work:
 
 
 async def _ended(waiting: Future[Result], ending: asyncio.Future[Result]) -> None:
-    """Wait for the thread of a cancelled job, which ends as soon as its supervisor does."""
+    """Wait for the thread of a canceled job, which ends together with its supervisor."""
     if not waiting.cancel():
         await asyncio.wait([ending])
         if not ending.cancelled():
@@ -187,14 +188,16 @@ class Sandbox:
     async def check(self, trial: Trial) -> Verdict:
         """Run one trial.
 
-        Raises SandboxUnavailable if the program cannot be isolated, and SandboxError for other
-        failures of the sandbox, such as a test that does not parse. A program's own behaviour is
-        never an error but a verdict.
+        A program's own behavior is never an error but a verdict.
+
+        Raises:
+            SandboxUnavailable: the program cannot be isolated.
+            SandboxError: the sandbox fails in another way, e.g. because a test does not parse.
         """
         return self._verdict(await self._own_executor().run(self._job(trial)))
 
     def close(self) -> None:
-        """End every process of the sandbox; running trials raise SandboxError."""
+        """End every process of the sandbox. Running trials raise SandboxError."""
         self._own_executor().close()
 
     async def aclose(self) -> None:

@@ -41,16 +41,16 @@ class Treatment(Record):
     first       its own first value, every time
     previous    for each value, the one that came before its first occurrence
 
-    Equal values of one type are changed alike in the whole run; with `zeros` and `ones` those of
-    all types. If a program inspects the interpreter (frames, code, tracing), its later answers do
-    not count.
+    Equal values of one type are changed alike in the whole run, and with `zeros` and `ones` those
+    of all types. If a program inspects the interpreter (frames, code, tracing), its later answers
+    do not count.
     """
 
     function: str
     values: Values
     seed: int = 0
     lines: tuple[int, int] | None = None
-    """First and last line, from 1, of the function's definition; None: anywhere.
+    """First and last line, from 1, of the function's definition, or None for any place.
 
     Another function of the same name keeps its own values.
     """
@@ -69,7 +69,7 @@ class Trial(Record):
     """Trusted source that defines `check(candidate)`, as HumanEval's does.
 
     Arguments and answers are plain data and are copied: a program cannot change the values that a
-    test compares with. A test of a function does not see in-place changes of its argument; a test
+    test compares with. A test of a function does not see in-place changes of its argument. A test
     of a class (`entry_point: class NAME`) sees a method's changes to its arguments.
     """
     prelude: str = ""
@@ -89,7 +89,7 @@ class Check(Record):
     got: str | None = None
     error: str | None = None
     answer: str | None = None
-    """Digest of the program's answers for this check; None without an answer."""
+    """Digest of the program's answers for this check, or None if there is no answer."""
 
 
 class Verdict(Record):

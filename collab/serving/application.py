@@ -54,7 +54,7 @@ class Application:
         models: Mapping[str, Mapping[str, Model]] | None = None,
         loading: StoreProgress | None = None,
     ) -> None:
-        """Make the application; `models` replace the recipes', by the team's name and the agent's.
+        """Make the application. `models` replace the recipes', by the team's name and the agent's.
 
         Raises:
             RecipeError: with MCP tools, two teams would be the same tool.
@@ -76,7 +76,7 @@ class Application:
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """While entered, the teams' models are open.
+        """Context manager that keeps the teams' models open.
 
         Raises:
             CollabError: something is missing.
@@ -189,7 +189,7 @@ _HEADERS = [
 
 @dataclass
 class AnswerApp:
-    """An ASGI application for one request. The episode is cancelled when its client leaves.
+    """An ASGI application for one request. The episode is canceled when its client leaves.
 
     A stream starts with its first event, so an earlier failure can still set the status.
     """
@@ -211,7 +211,7 @@ class AnswerApp:
     _has_begun: bool = field(init=False, default=False)
     _has_ended: bool = field(init=False, default=False)
     _has_sent: bool = field(init=False, default=False)
-    """True if a part of the answer was sent; pings and the opening do not count."""
+    """True if a part of the answer was sent. Pings and the opening do not count."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._client = scope, receive, send
@@ -248,7 +248,7 @@ class AnswerApp:
         return await play(*whole, hear=hear, carrier=self.carrier)
 
     async def _hand_over(self, episode: Episode) -> None:
-        """Send the end of the answer; a client that does not accept it is dropped."""
+        """Send the end of the answer, and drop a client that does not accept it."""
         try:
             async with asyncio.timeout(self.service.settings.client_seconds):
                 if self.question.stream:
@@ -262,13 +262,13 @@ class AnswerApp:
             self.service.metrics.answered(self.team.name, episode)
 
     async def _tell(self, events: Iterable[str]) -> None:
-        """Send a part of a stream; the first part is timed, including the wait for a place."""
+        """Send a part of a stream. The time to the first part includes the wait for a place."""
         if await self._stream(events) and not self._has_sent:
             self._has_sent = True
             self.service.metrics.began(self.team.name, time.monotonic() - self._arrived)
 
     async def _refuse(self, refused: Refused) -> None:
-        """Send the refusal, as a status or within the stream; a client that waits is dropped."""
+        """Send the refusal, as a status or within the stream, and drop a client that waits."""
         if self._has_ended:
             return
         with suppress(TimeoutError):
@@ -280,7 +280,7 @@ class AnswerApp:
                     await self._give(refused.response())
 
     async def _stream(self, events: Iterable[str]) -> bool:
-        """Send events of a stream; returns whether there were any."""
+        """Send events of a stream, and return True if there were any."""
         async with self._one:
             if self._opening is None:
                 self._opening = "".join(self.reply.begin())
@@ -311,7 +311,8 @@ class AnswerApp:
 
     @asynccontextmanager
     async def _kept_alive(self, seconds: float | None) -> AsyncIterator[None]:
-        """While entered, send a comment whenever nothing was sent for so many seconds."""
+        """Context manager that sends a comment whenever nothing was sent for a number of
+        seconds."""
         if seconds is None:
             yield
             return

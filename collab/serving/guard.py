@@ -1,4 +1,4 @@
-"""Checks each request: host, origin, key and body; writes a log line."""
+"""Checks each request's host, origin, key and body, and writes a log line."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ LOG = logging.getLogger("collab.serving")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _OPEN = ("/health",)
 _OURS = Path(__file__).parents[1]
-"""Folder of the package; frames of libraries are elsewhere."""
+"""Folder of the package. Frames of libraries are elsewhere."""
 
 
 class Guard:
-    """An ASGI application in front of another one; it reports the other's failures without their
+    """An ASGI application in front of another one. It reports the other's failures without their
     cause."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:

@@ -101,7 +101,7 @@ async def serve_stdio(service: Service) -> None:
 
 @asynccontextmanager
 async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
-    """An ASGI application that speaks MCP while it is entered; access is checked before it."""
+    """Context manager that yields an ASGI application for MCP. Access is checked before it."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     manager = StreamableHTTPSessionManager(
@@ -112,10 +112,10 @@ async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
 
 
 async def _play(service: Service, team: ServedTeam, given: dict[str, Any], hear: Hear) -> Episode:
-    """Play the episode of a call, which is counted.
+    """Play the episode of a call, and count it.
 
     Raises:
-        Refused: as `play` does, and for wrong arguments.
+        Refused: the arguments are invalid, the queue is full, or the episode failed.
     """
     try:
         problem, question = _read(team, given)

@@ -1,4 +1,4 @@
-"""Reads a request's JSON into one problem for one team; refuses the rest with its path."""
+"""Reads a request's JSON into one problem for one team, and refuses the rest with its path."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TeamQuestion:
     fields: dict[str, FieldValue] = field(default_factory=dict)
     seed: int | None = None
     most_tokens: int | None = None
-    """Most new tokens per response; never more than the agent's recipe allows."""
+    """Most new tokens per response, never more than the agent's recipe allows."""
     temperature: float | None = None
     top_p: float | None = None
     stream: bool = False
@@ -58,7 +58,7 @@ class TeamQuestion:
         return settings.model_copy(update=changes)
 
     def drawn_seed(self) -> int:
-        """The requested seed, or a random one."""
+        """Return the requested seed, or a random one."""
         return secrets.randbelow(2**31) if self.seed is None else self.seed
 
 
@@ -77,7 +77,7 @@ _LONGEST_NAME = 40
 
 
 class Body(BaseModel):
-    """Some of the JSON that a client sends; unknown keys are recorded."""
+    """Some of the JSON that a client sends. Unknown keys are recorded."""
 
     model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=())
 
@@ -115,7 +115,7 @@ class Common(Body):
     collab: OwnFields = OwnFields()
 
     def question(self, message: Sequence[Spoken], place: str, settings: Settings) -> TeamQuestion:
-        """Return the question; `place` names the request's field with the messages.
+        """Return the question. `place` names the request's field with the messages.
 
         Raises:
             Refused: the messages are not a conversation that a team can answer.
@@ -169,7 +169,7 @@ def read(kind: type[Read], body: bytes) -> Read:
     """Parse the request in a body.
 
     Raises:
-        Refused: it is not valid JSON of that kind, or no team can follow it; the message names the
+        Refused: it is not valid JSON of that kind, or no team can follow it. The message names the
             path, and repeats nothing of the body.
     """
     try:
@@ -204,7 +204,7 @@ def _place(location: Sequence[int | str], body: Any, *, is_missing: bool) -> lis
 
 
 def _path(location: Iterable[int | str]) -> str:
-    """Write a path like OpenAI, `messages[0].content`; the client's own keys are shortened."""
+    """Write a path like OpenAI, `messages[0].content`, and shorten the client's own keys."""
     path = ""
     for key in location:
         if isinstance(key, int):

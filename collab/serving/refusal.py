@@ -64,7 +64,8 @@ def unavailable(message: str) -> Refused:
 
 
 def of_failure(failure: Failure) -> Refused:
-    """Return the refusal for a failed episode; only its kind, since messages may name files."""
+    """Return the refusal for a failed episode. It gives only the kind, because messages may name
+    files."""
     match failure.type:
         case "ContextOverflow":
             message = "the text is too long for an agent of the team; shorten it"

@@ -15,7 +15,7 @@ from collab.serving.team import ServedTeam
 
 
 def answering(episode: Episode) -> list[Decision]:
-    """Return the last response of each agent whose artefact is in the joint one."""
+    """Return the last response of each agent whose artifact is in the joint one."""
     turn = episode.turns[-1]
     joined = turn.artefacts if turn.joined is None else turn.joined
     last = {decision.agent: decision for decision in turn.decisions}
@@ -63,7 +63,7 @@ _Place = tuple[int, int, str, int]
 class Narrator:
     """Streams the agents' texts as they are generated, one agent after the other.
 
-    Agents of one round write at the same time. The first of them is streamed live; the others'
+    Agents of one round write at the same time. The first of them is streamed live. The others'
     texts follow when all have ended. So nothing is mixed up, and the joined stream is the text of
     the record.
     """
@@ -110,7 +110,7 @@ DONE = "data: [DONE]\n\n"
 
 
 def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
-    """Format one event; line breaks in it are escaped, including Unicode's."""
+    """Format one event, with line breaks in it escaped, including Unicode's."""
     name = f"event: {kind}\n" if kind else ""
     return f"{name}data: {json.dumps(data, separators=(',', ':'))}\n\n"
 
@@ -161,7 +161,7 @@ class Trimmed:
         self.sent = ""
 
     def add(self, text: str) -> str:
-        """Return the text to send now; trailing white space waits until more text follows."""
+        """Return the text to send now. Trailing white space waits until more text follows."""
         whole = self._kept + text
         if not self.sent:
             whole = whole.lstrip()
@@ -175,12 +175,13 @@ class Trimmed:
         return "" if self.differs(whole) else whole[len(self.sent) :]
 
     def differs(self, whole: str) -> bool:
-        """True if the sent text is not the beginning of the whole, so that nothing can follow."""
+        """Return True if the sent text is not the beginning of the whole, so that nothing can
+        follow."""
         return not whole.startswith(self.sent)
 
 
 class TeamReply:
-    """Parts that `ChatReply` and `ResponseReply` share; a stream is texts of server-sent events.
+    """Parts that `ChatReply` and `ResponseReply` share. A stream is texts of server-sent events.
 
     `all_of_it` adds the object `collab` with each agent's response.
     """
@@ -198,7 +199,7 @@ class TeamReply:
             self._warnings.append(_warned(words.agent))
 
     def _rest(self, episode: Episode) -> str:
-        """Return the unsent part of the joint answer; warns once if the sent text differs."""
+        """Return the unsent part of the joint answer, and warn once if the sent text differs."""
         joint = episode.turns[-1].joint
         if self._answer.differs(joint) and not self._warnings:
             self._warnings.append(_warned("the answer"))

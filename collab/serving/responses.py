@@ -85,7 +85,7 @@ Status = Literal["in_progress", "completed", "incomplete"]
 
 
 def reasoning(answer: str, number: int, agent: str, text: str | None) -> dict[str, Any]:
-    """Return one agent's response as an item; `text` is None while the agent writes."""
+    """Return one agent's response as an item. `text` is None while the agent writes."""
     return {
         "type": "reasoning",
         "id": f"rs_{answer}_{number}",
@@ -97,7 +97,7 @@ def reasoning(answer: str, number: int, agent: str, text: str | None) -> dict[st
 
 
 def message(answer: str, status: Status, text: str | None) -> dict[str, Any]:
-    """Return the joint answer as an item; `text` is None until it exists."""
+    """Return the joint answer as an item. `text` is None until it exists."""
     return {
         "type": "message",
         "id": f"msg_{answer}",

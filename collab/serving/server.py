@@ -25,7 +25,7 @@ _CONNECTIONS = 256
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Open a listening socket at that address; port 0 takes any free port.
+    """Open a listening socket at that address. Port 0 takes any free port.
 
     Raises:
         RecipeError: the address is taken, or does not belong to this machine.
@@ -81,7 +81,7 @@ class _Server(uvicorn.Server):
         self._draining_since: float | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """The first signal begins to drain, the second one ends it."""
+        """Begin to drain at the first signal, and end the drain at the second one."""
         if self._service.is_ready:
             self._service.drain()
         else:
@@ -89,7 +89,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """While entered, handle signals here; they are not raised again afterwards."""
+        """Context manager that handles signals here, and does not raise them again afterwards."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -36,7 +36,7 @@ from collab.telemetry import client_of
 
 
 class Lanes:
-    """Limits the number of running episodes; others wait in order of arrival."""
+    """Limits the number of running episodes. Other episodes wait in order of arrival."""
 
     def __init__(self, episodes: int, queue: int) -> None:
         self.running = self.waiting = 0
@@ -57,15 +57,16 @@ class Lanes:
         return self._most + self._most_waiting
 
     def widen(self, episodes: int) -> None:
-        """Set the number of concurrent episodes; call it before the first request."""
+        """Set the number of concurrent episodes. Call this before the first request."""
         self._most, self._free = episodes, asyncio.Semaphore(episodes)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Wait in the queue to be entered; while entered, an episode may be played.
+        """Context manager that waits in the queue for a place, and holds it while an episode is
+        played.
 
         Raises:
-            Refused: the queue is full; the message says when to retry.
+            Refused: the queue is full. The message says when to retry.
         """
         if self.running + self.waiting >= self.places:
             raise Refused(
@@ -175,14 +176,14 @@ class Service:
         self.lanes = Lanes(1, settings.queue)
         self.metrics = Metrics(self.lanes)
         self.shut = asyncio.Event()
-        """Set when requests in progress must be cancelled."""
+        """Set when requests in progress must be canceled."""
         self._is_ready = False
         self._folders: dict[str, RunFolder] = {}
         self._kept = 0
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """While entered, the teams' models are open.
+        """Context manager that keeps the teams' models open.
 
         Raises:
             CollabError: something is missing, or the record cannot be written.
@@ -206,14 +207,14 @@ class Service:
         return self._is_ready and not self.shut.is_set()
 
     def drain(self) -> None:
-        """Accept no further request; those in progress continue."""
+        """Accept no more requests, but continue those in progress."""
         self._is_ready = False
 
     def team(self, name: str) -> ServedTeam:
         """Return the team of that name.
 
         Raises:
-            Refused: there is none, or none is open.
+            Refused: there is no such team, or the server is not ready.
         """
         self.check_ready()
         if name not in self.teams:
@@ -230,7 +231,7 @@ class Service:
     async def finish(
         self, team: str, work: Coroutine[Any, Any, T], left: Coroutine[Any, Any, None] | None = None
     ) -> T | None:
-        """Finish the work of a request; None if its client has `left`.
+        """Finish the work of a request, or return None if its client has `left`.
 
         Raises:
             Refused: the server shuts down.
@@ -284,7 +285,7 @@ def _why(error: RecordError) -> str:
 
 
 Hear = Callable[[Event], Awaitable[None]]
-"""Called with each event as it happens; the time it takes counts as the episode's."""
+"""Called with each event as it happens. Its time counts as the episode's."""
 
 
 async def play(
@@ -297,7 +298,7 @@ async def play(
     hear: Hear,
     carrier: Mapping[str, str] | None = None,
 ) -> Episode:
-    """Play the episode of a request that has a place; cancelling this cancels it.
+    """Play the episode of a request that has a place. Canceling this cancels the episode.
 
     `carrier` holds the client's headers, for its trace.
 

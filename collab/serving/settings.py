@@ -23,12 +23,12 @@ class Settings:
     """The options of `collab serve`, and of an application that mounts teams."""
 
     keys: tuple[str, ...] = field(default=(), repr=False)
-    """Keys, each of which gives access to every path but `/health`; without any, no key is
+    """Keys, each of which gives access to every path but `/health`. If there are none, no key is
     needed."""
     concurrency: int | None = None
     """Episodes at the same time. Default: as many as `collab run` plays, the recipe's."""
     queue: int = 256
-    """Requests that may wait for their turn; further ones are refused with 429."""
+    """Requests that may wait for their turn. More requests are refused with 429."""
     seconds: float = 600.0
     """Time limit of one episode, in seconds."""
     max_body: int = 1_000_000
@@ -59,7 +59,7 @@ class Settings:
     """Host names that requests may use, to stop pages that point their own name at this machine.
     None allows any name."""
     origins: tuple[str, ...] = ()
-    """Origins that browsers may send requests from; all others are refused."""
+    """Origins from which browsers may send requests. All others are refused."""
 
     def __post_init__(self) -> None:
         for origin in self.origins:
@@ -77,7 +77,7 @@ def read_keys(given: Sequence[str]) -> tuple[str, ...]:
     """Read the keys of the command line and of the environment.
 
     Raises:
-        RecipeError: no header can hold a key; the message does not repeat it.
+        RecipeError: a key cannot be sent in a header. The message does not include the key.
     """
     keys = [*given, *os.environ.get(VARIABLE, "").split(",")]
     keys = [key.strip() for key in keys]
@@ -92,7 +92,7 @@ def read_keys(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def local_names(host: str, keys: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the names that a server without keys answers to; None if a key is required instead.
+    """Return the names that a server without keys answers to, or None if a key is required instead.
 
     Raises:
         RecipeError: it has no key, and other machines could reach it.

@@ -166,7 +166,7 @@ class ServedTeam:
     async def play(
         self, question: TeamQuestion, problem: Problem, seed: int
     ) -> AsyncGenerator[Event]:
-        """Yield the events of one episode; leaving it early cancels the episode."""
+        """Yield the events of one episode. Leaving the generator early cancels the episode."""
         events = self.session.play(
             [Start(problem)], seed=seed, progress=question.stream, adjust=question.sampling
         )

@@ -32,7 +32,7 @@ class Batched:
     """A static model that takes requests at any time: waiting requests share its next batch.
 
     A batch never waits for an episode that runs a tool or has ended. A batch whose requests were
-    all cancelled is cancelled.
+    all canceled is canceled.
     """
 
     batching: Batching = "continuous"
@@ -79,7 +79,7 @@ class Batched:
                 self._hearers.pop(id(request), None)
 
     async def aclose(self) -> None:
-        """Cancel the current batch; the model stays open."""
+        """Cancel the current batch, but leave the model open."""
         await self._scheduler.aclose()
 
     def _report(self, request: Request, new_tokens: int, text: str) -> None:
@@ -195,7 +195,7 @@ class Teams(Mapping[str, ServedTeam]):
         models: Mapping[str, Mapping[str, Model]] | None = None,
         loading: StoreProgress | None = None,
     ) -> None:
-        """Set up the teams; `models` replace the recipes', by the team's name and the agent's."""
+        """Set up the teams. `models` replace the recipes', by the team's name and the agent's."""
         self._recipes = {name: as_served(recipe, settings) for name, recipe in recipes.items()}
         self._settings, self._loading = settings, loading
         self._given = models or {}
@@ -246,7 +246,7 @@ class Teams(Mapping[str, ServedTeam]):
         return ServedTeam(name, recipe, fields, session, self._settings.history)
 
     def _shared(self, model: Model) -> Model:
-        """Return the model; a static one is wrapped so that all episodes share its batches."""
+        """Return the model. A static model is wrapped so that all episodes share its batches."""
         if model.batching == "continuous":
             return model
         if id(model) not in self._batched:

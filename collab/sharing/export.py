@@ -48,7 +48,8 @@ def base_of(recipe: Recipe, agent: str) -> TransformersModel:
 
 
 def export_adapters(run: Path, out: Path) -> dict[str, str]:
-    """Write each agent's adapter to `out`/AGENT in PEFT's format; returns each one's base model.
+    """Write each agent's adapter to `out`/AGENT in PEFT's format, and return the base models by
+    agent.
 
     Raises:
         RecordError: there is no adapter, or `out` is not empty.

@@ -141,7 +141,7 @@ PARTS = (FUNCTIONS, DATA, ADAPTERS, MODELS)
 
 
 def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list[str]:
-    """Write the folder for the hub to `out`; returns notes on possible problems.
+    """Write the folder for the hub to `out`, and return notes on possible problems.
 
     The record itself stays local: neither episodes nor the command line are included.
 
@@ -198,12 +198,12 @@ def check_repository(name: str) -> None:
 
 
 def push(folder: Path, repository: str, *, private: bool, hub: Any = None) -> str:
-    """Create the repository if needed, and upload the folder; returns its name for `run`.
+    """Create the repository if needed, upload the folder, and return its name for `run`.
 
     `hub` replaces `huggingface_hub.HfApi`.
 
     Raises:
-        RecordError: the hub refuses it; the message says why.
+        RecordError: the hub refuses it. The message says why.
     """
     check_repository(repository)
     if hub is None:

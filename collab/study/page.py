@@ -28,7 +28,7 @@ OVER_SEEDS = METHOD.replace("problems", "seeds").replace("problem", "seed")
 
 
 def write_page(results: StudyResults, folder: Path) -> Path | None:
-    """Write the report into the study's folder; None where no cell can be read yet.
+    """Write the report into the study's folder, or return None if no cell can be read yet.
 
     Raises:
         RecordError: the file cannot be written.
@@ -53,7 +53,7 @@ def write_page(results: StudyResults, folder: Path) -> Path | None:
 
 
 def curve_panels(results: StudyResults) -> Iterator[Panel]:
-    """A panel per suite: each trainer's return over tokens, and its seeds."""
+    """Yield a panel per suite: each trainer's return over tokens, and its seeds."""
     names = list(dict.fromkeys(cell.trainer for cell in results.cells))
     for task in dict.fromkeys(trainer.task for trainer in results.trainers):
         of_task = [trainer for trainer in results.trainers if trainer.task == task]
@@ -64,7 +64,7 @@ def curve_panels(results: StudyResults) -> Iterator[Panel]:
 
 
 def study_tables(results: StudyResults) -> Iterator[ResultTable]:
-    """The results of each trainer, and their differences."""
+    """Yield the results of each trainer, and their differences."""
     several = len({trainer.task for trainer in results.trainers}) > 1
     rows = [_result_row(trainer, several) for trainer in results.trainers]
     if rows:
@@ -93,7 +93,7 @@ def _measured(results: StudyResults) -> str:
 
 
 def tokens_text(trainer: TrainerResult) -> str:
-    """The tokens to the level, and by how many seeds it was reached."""
+    """Return the tokens to the level, and by how many seeds it was reached."""
     known = [tokens for tokens in trainer.tokens_to_level if tokens is not None]
     if not known:
         return "not reached"

@@ -22,8 +22,8 @@ class OverSeeds(Record):
 
     mean: float
     low: float | None
-    """Lower limit; None, as is `high`, if all values are equal: a few equal seeds do not show the
-    spread."""
+    """Lower limit. Both limits are None if all values are equal, because a few equal seeds do not
+    show the spread."""
     high: float | None
     tasks: int
     """The number of values."""
@@ -75,7 +75,7 @@ class TrainerResult(Record):
     level: float
     """The value to reach."""
     tokens_to_level: tuple[float | None, ...]
-    """One number per seed; None if the level was not reached."""
+    """One number per seed, or None if the level was not reached."""
     tokens: OverSeeds | None = None
     """Mean of the tokens to the level, if every seed reached it."""
     maximum: float
@@ -85,7 +85,7 @@ class TrainerDifference(Record):
     """A trainer less the first one, paired by suite and seed."""
 
     task: str | None
-    """Suite of the comparison; None for all suites together, in shares of the largest value."""
+    """Suite of the comparison, or None for all suites together, in shares of the largest value."""
     trainer: str
     baseline: str
     pairs: int
@@ -147,7 +147,7 @@ _ROUNDING = 1e-9
 def trainer_results(
     cells: Sequence[CellResult], marks: Sequence[int], level: float | None
 ) -> list[TrainerResult]:
-    """Return the results of each trainer and suite with a finished cell; `level` is a share."""
+    """Return the results of each trainer and suite with a finished cell. `level` is a share."""
     done = [cell for cell in cells if cell.status == "done" and cell.points]
     results = []
     for task in dict.fromkeys(cell.task for cell in done):
@@ -160,7 +160,7 @@ def trainer_results(
 
 
 def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[TrainerDifference]:
-    """Each trainer less the first one: suite by suite, and over all of several suites."""
+    """Yield each trainer less the first one: suite by suite, and over all of several suites."""
     done = {(c.task, c.trainer, c.seed): c for c in cells if c.status == "done" and c.points}
     tasks = list(dict.fromkeys(task for task, _, _ in done))
     trainers = list(dict.fromkeys(cell.trainer for cell in cells))
@@ -172,7 +172,7 @@ def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[T
 
 
 def value_at(points: Sequence[Point], tokens: float) -> float:
-    """The return at so many tokens, on straight lines between evaluations."""
+    """Return the return at so many tokens, on straight lines between evaluations."""
     if tokens <= points[0].tokens:
         return points[0].value
     for before, after in pairwise(points):
@@ -183,7 +183,7 @@ def value_at(points: Sequence[Point], tokens: float) -> float:
 
 
 def tokens_to(points: Sequence[Point], level: float) -> float | None:
-    """The tokens at which the return reaches `level` first; None where it does not."""
+    """Return the tokens at which the return first reaches `level`, or None if it does not."""
     if points[0].value >= level:
         return float(points[0].tokens)
     for before, after in pairwise(points):
@@ -194,7 +194,7 @@ def tokens_to(points: Sequence[Point], level: float) -> float | None:
 
 
 def on_the_way(points: Sequence[Point], marks: Sequence[int]) -> float:
-    """The mean return over the budget, by trapezoids between the marks."""
+    """Return the mean return over the budget, by trapezoids between the marks."""
     values = [value_at(points, mark) for mark in marks]
     areas = [
         (b - a) * (before + after) / 2
@@ -256,7 +256,7 @@ def _difference(
 
 
 def _maximum(cells: Sequence[CellResult]) -> float:
-    """The largest return; where it is not known, the largest that was seen."""
+    """Return the largest possible return, or the largest one seen if that is unknown."""
     known = [cell.maximum for cell in cells if cell.maximum]
     return max(known or [abs(p.value) for c in cells for p in c.points]) or 1.0
 

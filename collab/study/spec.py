@@ -35,7 +35,7 @@ class TrainerEntry(Spec):
     trainer: str = "magrpo"
     """A trainer's name or file."""
     settings: dict[str, Any] = {}
-    """Settings by key, as `--set` takes them; e.g. `trainer.algorithm: mine.py:rule`, or `team:
+    """Settings by key, in the form of `--set`, e.g. `trainer.algorithm: mine.py:rule`, or `team:
     NAME` for another team on the same tasks."""
 
 
@@ -46,9 +46,9 @@ class StudySpec(Spec):
     """Recipe of the study: a team's name, or a team or recipe file, relative to the study's file or
     to the current folder."""
     model: str | None = None
-    """Model for agents that name none; default: the recipe's."""
+    """Model for agents that name none. Default: the recipe's."""
     tasks: tuple[str, ...] = ()
-    """Suites; default: the recipe's own."""
+    """Suites. Default: the recipe's own."""
     trainers: tuple[TrainerEntry, ...] = Field(min_length=1)
     """Trainers to compare: names, your own algorithms as `file.py:NAME`, or mappings with `name`,
     `trainer` and `settings`. The others are compared with the first."""
@@ -140,7 +140,7 @@ def _beside(kind: library.Kind, name: str, study: Path) -> str:
 
 
 def _entry(name: str) -> dict[str, Any]:
-    """Return a trainer by its name; `file.py:NAME` is MAGRPO's settings with that algorithm."""
+    """Return a trainer by its name. `file.py:NAME` is MAGRPO's settings with that algorithm."""
     if ".py:" in name:
         rule = re.sub(r"\W", "-", name.rpartition(":")[2])
         return {"name": rule, "trainer": "magrpo", "settings": {"trainer.algorithm": name}}
@@ -168,11 +168,14 @@ class Cell:
         return f"{as_name(f'{self.task}-{self.trainer}')}-seed-{self.seed}"
 
     def read(self, written_in: Files | None = None) -> tuple[Recipe, Question]:
-        """Read the cell's recipe, and the question to ask first; raises RecipeError.
+        """Read the cell's recipe, and the question to ask first.
 
         Args:
             written_in: the study's file, whose contents need approval as a recipe's do; without it,
                 the arguments count as the user's own words, as in the cell's process.
+
+        Raises:
+            RecipeError: the recipe cannot be read.
         """
         return read_recipe(
             self.recipe,
@@ -185,7 +188,7 @@ class Cell:
         )
 
     def arguments(self) -> list[str]:
-        """Arguments of `collab train`, without the folder."""
+        """Return arguments of `collab train`, without the folder."""
         words = [self.recipe, "--trainer", self.base, "--seed", str(self.seed)]
         words += ["--task", self.suite] if self.suite else []
         words += ["--model", self.model] if self.model else []
@@ -235,7 +238,8 @@ def cells_of(spec: StudySpec) -> list[Cell]:
 
 
 def _suites(spec: StudySpec) -> list[tuple[str, str | None]]:
-    """The name of each suite and the suite; the whole address if names end alike."""
+    """Return the name of each suite and the suite. The name is the whole address if names end
+    alike."""
     if not spec.tasks:
         return [(Path(spec.recipe).stem, None)]
     stems = [Path(suite).stem for suite in spec.tasks]
@@ -246,7 +250,7 @@ def _suites(spec: StudySpec) -> list[tuple[str, str | None]]:
 
 
 def marks_of(spec: StudySpec) -> list[int]:
-    """The tokens at which cells are compared: 0, and equal steps up to the budget."""
+    """Return the tokens at which cells are compared: 0, and equal steps up to the budget."""
     return [round(n * spec.tokens / spec.evaluations) for n in range(spec.evaluations + 1)]
 
 

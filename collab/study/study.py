@@ -74,7 +74,8 @@ class Study:
         trust: bool = False,
         emit: Emit | None = None,
     ) -> None:
-        """`retry` also trains those that failed before; `trust` is passed on to each process."""
+        """Prepare the study. `retry` also trains the failed cells, and each process receives
+        `trust`."""
         self.spec, self.cells, self.marks = spec, cells_of(spec), marks_of(spec)
         self.folder = StudyFolder(out, spec, resume=resume)
         again = ("waiting", "interrupted", "failed") if retry else ("waiting", "interrupted")
@@ -86,9 +87,9 @@ class Study:
         """Final results, once the study is closed."""
 
     async def run(self, jobs: int, threads: int) -> StudyResults:
-        """Train the missing cells, `jobs` at once; returns the results of all.
+        """Train the missing cells, `jobs` at once, and return the results of all.
 
-        When the task is cancelled the processes are interrupted, and what was done is kept.
+        If the task is canceled, the processes are interrupted, and finished work is kept.
 
         Raises:
             RecordError: the folder cannot be written.
@@ -173,13 +174,13 @@ class Study:
 
 
 GRACE_SECONDS = 5.0
-"""Seconds for a process to write its state; training takes one."""
+"""Seconds for a process to write its state. Training takes one second."""
 
 
 async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
-    """Run `collab train` to its end; returns its exit status, and the last error that it printed.
+    """Run `collab train` to its end, and return its exit status and the last error that it printed.
 
-    When the task is cancelled, the process is interrupted as by Ctrl-C, and awaited.
+    If the task is canceled, the process is interrupted as by Ctrl-C, and awaited.
 
     Raises:
         RecordError: the log cannot be written.
@@ -245,9 +246,10 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def jobs_for(plans: Sequence[Plan], cores: int, memory: int | None) -> int:
-    """Cells at once: one a core at most, and as many as their planned memory allows; 1 at least.
+    """Return the number of cells to train at once, at least 1. It is at most the number of cores,
+    and their planned memory must fit.
 
-    `memory` is what is free, in bytes; None where nobody knows.
+    `memory` is the free memory in bytes, or None if it is unknown.
     """
     most = max(plan.total for plan in plans)
     by_memory = len(plans) if memory is None or not most else int(SPARE * memory / most)
@@ -255,12 +257,13 @@ def jobs_for(plans: Sequence[Plan], cores: int, memory: int | None) -> int:
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """Return the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_memory() -> int | None:
-    """Bytes: the GPU's where there is one, else the machine's; None where it does not say."""
+    """Return the free bytes of the GPU if there is one, or else of the machine. Return None if
+    unknown."""
     import torch
 
     if torch.cuda.is_available():
@@ -273,9 +276,9 @@ def free_memory() -> int | None:
 
 
 MAY_GROW = ("description", "seeds", "level")
-"""Keys of a study that may change when it is continued; more seeds mean more cells."""
+"""Keys of a study that may change when it is continued. More seeds mean more cells."""
 ENDING_SECONDS = 10.0
-"""Time for a cell's process to end after its study was killed; training itself takes one second."""
+"""Time for a cell's process to end after its study was killed. Training itself takes one second."""
 
 
 class StudyFolder:
@@ -302,11 +305,11 @@ class StudyFolder:
         self.failures = self._read_failures()
 
     def cell(self, cell: Cell) -> Path:
-        """The folder of a cell's training run."""
+        """Return the folder of a cell's training run."""
         return self.path / cell.name
 
     def status(self, cell: Cell) -> Status:
-        """The status of a cell."""
+        """Return the status of a cell."""
         if cell.name in self.failures:
             return "failed"
         if not self.is_begun(cell):
@@ -318,13 +321,13 @@ class StudyFolder:
         return status if status in ("done", "failed") else "interrupted"
 
     def is_begun(self, cell: Cell) -> bool:
-        """True if there is a run to continue."""
+        """Return True if there is a run to continue."""
         return all((self.cell(cell) / name).is_file() for name in (TRAINING, RUN))
 
     def prepare(self, cell: Cell) -> bool:
-        """Prepare a cell's folder; returns True if there is a run to continue.
+        """Prepare a cell's folder, and return True if there is a run to continue.
 
-        Waits for the process of a study that was killed, which still writes down how far it came.
+        Wait for the process of a killed study, which still writes its state.
 
         Raises:
             RecordError: another process trains in the folder, and does not end.
@@ -339,7 +342,7 @@ class StudyFolder:
         return False
 
     def result(self, cell: Cell, seconds: float) -> CellResult:
-        """The result of a cell so far."""
+        """Return the result of a cell so far."""
         points, maximum = self._points(cell)
         status = self.status(cell)
         return CellResult(
@@ -355,7 +358,11 @@ class StudyFolder:
         )
 
     def save(self, results: StudyResults) -> None:
-        """Write all results; raises RecordError if the disk is full."""
+        """Write all results.
+
+        Raises:
+            RecordError: the disk is full.
+        """
         with writing(self.path / STUDY, "free some space"):
             write_atomically(self.path / STUDY, results.model_dump_json(indent=2))
 
@@ -407,11 +414,11 @@ class StudyFolder:
 def check_same_cell(cell: Cell, run: Path) -> None:
     """Refuse to continue if a file or recipe of the study has changed since `run` began.
 
-    Cells that are trained now would not be comparable with those that were trained before.
+    Otherwise, cells trained now would not be comparable with cells trained before.
 
     Raises:
         RecipeError: one of the recipes cannot be read.
-        RecordError: a setting differs, or the content of a file.
+        RecordError: a setting or the content of a file differs.
     """
     was = flat(Packing(run).pack(read_recipe(str(run / TRAINING), is_run=True)[0]))
     with TemporaryDirectory() as name:
@@ -432,7 +439,7 @@ def check_same_cell(cell: Cell, run: Path) -> None:
 
 
 def _pinned(recipe: Recipe) -> Recipe:
-    """The recipe with the commit of its hub dataset, as in a run's recipe."""
+    """Return the recipe with the commit of its hub dataset, as in a run's recipe."""
     if recipe.task is None:
         return recipe
     task = recipe.task.model_copy(update={"source": pinned(recipe.task.source)})

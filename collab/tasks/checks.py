@@ -17,7 +17,7 @@ _TEXTS_OF_CODE = ("prompt", "entry_point", "test")
 
 
 def id_of(spec: TaskSpec, row: Row) -> str:
-    """A row's id as text, "" where it has none."""
+    """Return a row's id as text, "" where it has none."""
     identifier = row.get(spec.id_field) if spec.id_field else None
     return "" if identifier is None else str(identifier).strip()
 
@@ -26,8 +26,8 @@ def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
     """Check that rows are complete, and that the fields which the suite names exist.
 
     Raises:
-        TaskError: a row lacks a field, the suite names one that no row has, or two rows share an
-            id. The message gives the line of the row.
+        TaskError: a row lacks a field, the suite names a field that no row has, or two rows share
+            an id. The message gives the line of the row.
     """
     known = dict.fromkeys(field for row in rows for field in row.fields)
     _check_names(spec, list(known), rows[0].source)

@@ -1,7 +1,7 @@
 """Datasets on the hub, or on a mirror named by HF_ENDPOINT.
 
 A branch moves, so a suite is read at a commit, whose id is recorded. The hub's own cache keeps
-downloads by commit; a completely cached dataset is read without the hub.
+downloads by commit. A completely cached dataset is read without the hub.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collab.errors import TaskError
 from collab.recipe import SourceSpec
 
 LOOKUP_SECONDS = 5.0
-"""Time limit of one attempt to reach the hub; the hub's client may make a second one."""
+"""Time limit of one attempt to reach the hub. The hub's client may make a second one."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REMEDY = "or give the path of a local .jsonl file as suite"
 
@@ -92,7 +92,7 @@ def _fetch(name: str, revision: str | None) -> Path:
 
 
 def _snapshot(name: str, revision: str | None, *, online: bool) -> Path:
-    """Download all files of a dataset; without the network, raises the hub client's error."""
+    """Download all files of a dataset. Without the network, the hub client's error is raised."""
     from huggingface_hub import snapshot_download
 
     folder = snapshot_download(
@@ -102,7 +102,11 @@ def _snapshot(name: str, revision: str | None, *, online: bool) -> Path:
 
 
 def _look_up(name: str, revision: str | None) -> Exception | None:
-    """Return why the hub cannot be reached, or None; raises TaskError if it lacks the dataset."""
+    """Return the reason why the hub cannot be reached, or None.
+
+    Raises:
+        TaskError: the hub lacks the dataset.
+    """
     from huggingface_hub import HfApi, errors
 
     try:

@@ -78,10 +78,10 @@ def read_file(path: Path) -> list[PlacedRow]:
 
 
 def placed(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
-    """Return rows with their positions; each must be a mapping.
+    """Return rows with their positions.
 
     Raises:
-        TaskError: one is not.
+        TaskError: a row is not a mapping.
     """
     rows_placed = []
     for place, row in rows:
@@ -121,7 +121,7 @@ def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
 
 
 def _lines(path: Path, text: str) -> list[tuple[str, Any]]:
-    """Return each line's value; only a line feed ends a line, since JSON strings may hold
+    """Return each line's value. Only a line feed ends a line, because JSON strings may hold
     U+2028."""
     rows: list[tuple[str, Any]] = []
     for number, line in enumerate(text.split("\n"), start=1):

@@ -75,7 +75,7 @@ class Suite:
 
     @property
     def left_out(self) -> str:
-        """Describe the skipped rows in a sentence; "" if there are none."""
+        """Describe the skipped rows in a sentence, or return "" if there are none."""
         if not self.unfit:
             return ""
         reasons = Counter(self.unfit.values()).most_common()
@@ -164,7 +164,8 @@ class Suite:
 
 
 def read_rows(source: SourceSpec) -> tuple[list[PlacedRow], dict[str, str]]:
-    """Read all rows of a source, in order, in collab's form; and by id why others are skipped.
+    """Read all rows of a source, in order, in collab's form, and the reasons for skipped rows by
+    id.
 
     Rows are skipped only with `source.skip_unfit`.
 
@@ -188,7 +189,7 @@ def read_rows(source: SourceSpec) -> tuple[list[PlacedRow], dict[str, str]]:
 
 
 def _id(row: PlacedRow) -> str:
-    """Return a row's published id, in `task_id` or `id`; "" if it has none."""
+    """Return a row's published id, in `task_id` or `id`, or "" if it has none."""
     return str(row.fields.get("task_id", row.fields.get("id", "")))
 
 

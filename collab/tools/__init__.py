@@ -19,10 +19,10 @@ Toolboxes = Mapping[str, Mapping[str, Tool]]
 async def open_tools(
     team: TeamSpec, sandbox: Sandbox, servers: ToolServers | None = None
 ) -> Toolboxes:
-    """Open the tools of every agent of a team; without `servers`, none of MCP servers.
+    """Open every agent's tools. With `servers=False`, skip MCP servers.
 
     Raises:
-        RecipeError: no such tool, a function that cannot be one, or two tools of one name.
+        RecipeError: a tool is unknown, is not a valid function, or shares its name with another.
         ToolUnavailable: an MCP server does not start, or its extra is missing.
     """
     return {

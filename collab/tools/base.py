@@ -26,7 +26,7 @@ class Tool:
     run: Callable[[Mapping[str, Any]], Awaitable[str]]
 
     async def answer(self, arguments: Mapping[str, Any], *, seconds: float) -> str:
-        """Call the tool within `seconds`; its errors are answers too.
+        """Call the tool within `seconds`. Its errors are answers too.
 
         Raises:
             CollabError: an internal failure, such as an unavailable sandbox.
@@ -46,7 +46,7 @@ class Tool:
 def function_tool(reference: str) -> Tool:
     """Make a tool from the function at `file.py:function` or `module:function`, by its own name.
 
-    Its docstring is the description for the model; its parameters and their types become the
+    Its docstring is the description for the model. Its parameters and their types become the
     schema. Its result is passed on as text, or as JSON if it is not text.
 
     Raises:

@@ -42,12 +42,13 @@ class ToolServers:
         self._servers: dict[str, ToolConnection] = {}
 
     async def tools(self, spec: MCPServer) -> list[Tool]:
-        """Return the tools of a server that an agent may call; starts it on first use.
+        """Return the tools of a server that an agent may call, and start the server on first use.
 
         Raises:
             ToolUnavailable: the extra is missing, or the server does not start in time.
-            RecipeError: it lacks a tool in `only`, or has one that cannot be described to models.
-            Untrusted: a recipe from elsewhere names it, and it is not approved.
+            RecipeError: the server lacks a tool in `only`, or has a tool that cannot be described
+                to models.
+            Untrusted: a recipe from elsewhere names the server, and it is not approved.
         """
         key = spec.model_copy(update={"only": None}).model_dump_json()
         if key not in self._servers:
@@ -97,7 +98,7 @@ class ToolConnection:
         await self._ready
 
     async def aclose(self) -> None:
-        """Stop the server; calls in progress are cancelled."""
+        """Stop the server and cancel calls in progress."""
         self._over.set()
         if self._task is not None:
             if self._ready is None or not self._ready.done():
@@ -133,7 +134,7 @@ class ToolConnection:
         )
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Call a tool; return its answer as text.
+        """Call a tool, and return its answer as text.
 
         Raises:
             RuntimeError: the server has ended. Other exceptions of the SDK are passed on.
@@ -177,7 +178,7 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
 
 
 def _http(spec: MCPServer, log: Any) -> Any:
-    """Make the HTTP client for a server; it notes refusals, because the SDK hides the status."""
+    """Make the HTTP client for a server. It notes refusals, because the SDK hides the status."""
     import httpx2
 
     async def note(answer: httpx2.Response) -> None:

@@ -78,7 +78,7 @@ class JudgeClock:
 
     @contextmanager
     def judging(self) -> Iterator[None]:
-        """While entered, count one joint action as being scored."""
+        """Context manager that counts one joint action as being scored."""
         self._settle()
         self._running += 1
         self.calls += 1
@@ -89,12 +89,12 @@ class JudgeClock:
             self._running -= 1
 
     def sampled(self) -> None:
-        """Note the end of sampling: from now on the step waits for the scoring."""
+        """Note the end of sampling. From now on the step waits for the scoring."""
         self._settle()
         self._hidden = self.seconds
 
     def measures(self) -> Iterator[tuple[str, float]]:
-        """Yield the metrics; none if no further joint action was scored."""
+        """Yield the metrics, or none if no additional joint action was scored."""
         if self.calls:
             self._settle()
             yield metric_names.FURTHER_SCORED, self.calls

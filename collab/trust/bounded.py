@@ -47,10 +47,10 @@ _LEFT: ContextVar[list[int]] = ContextVar("left")
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """While entered, templates of a `BoundedEnvironment` are compiled and rendered within bounds.
+    """Context manager that bounds the compiling and rendering of `BoundedEnvironment` templates.
 
     Raises:
-        Overrun: one takes more.
+        Overrun: a template exceeds the bounds.
     """
     token = _LEFT.set([MOST])
     try:
@@ -73,8 +73,8 @@ _TEXTS = (str, bytes)
 
 
 def weight_of(value: Any) -> int:
-    """Return the cost of a value in characters, including its content; anything above MOST counts
-    as MOST."""
+    """Return the cost of a value in characters, including its content. Counting stops above
+    MOST."""
     if isinstance(value, _TEXTS):
         return STEP + len(value)
     total, waiting = 0, [value]
@@ -148,12 +148,12 @@ def _by_indent(*values: Any) -> int:
 
 
 def _by_characters(*values: Any) -> int:
-    """Cost of making a value per character."""
+    """Return the cost of making a value per character."""
     return 4 * sum(map(weight_of, values))
 
 
 def _by_items(values: Any, *_: Any) -> int:
-    """Cost of handling each item in Python."""
+    """Return the cost of handling each item in Python."""
     return 5 * STEP * len(values) if isinstance(values, Sized) else 0
 
 
@@ -173,7 +173,7 @@ def _of_sum(values: Any, *options: Any) -> int:
 
 
 def cost_of_format(text: str, *values: Any) -> int:
-    """Cost of `text % values`; an asterisk takes its width from the values."""
+    """Return the cost of `text % values`, where an asterisk takes its width from the values."""
     widths = sum(_size(inner) for value in values for inner in (value, *_held_in(value)))
     return (
         numbers_in(text)
@@ -220,7 +220,7 @@ def charge_call(name: str, values: Sequence[Any], cost: Callable[..., int] | Non
 
 
 def cost_of_operator(operator: str, left: Any, right: Any) -> int:
-    """Cost of an operator between two values."""
+    """Return the cost of an operator between two values."""
     if isinstance(left, int) and isinstance(right, int):
         if operator == "**":
             return int((1 + left.bit_length() * max(right, 0) // 30) ** 2)
@@ -258,7 +258,7 @@ def _charged(
     kind: Callable[[Iterator[Any]], Any],
     cost: Callable[..., int] | None = None,
 ) -> Callable[..., Any]:
-    """A filter or test that is charged; an iterator is computed at once, and returned as `kind`."""
+    """Wrap a filter or test with a charge, and return what is lazy as `kind`, computed at once."""
     skipped = 0 if _PassArg.from_obj(function) is None else 1
 
     def charged(*args: Any, **options: Any) -> Any:
@@ -293,7 +293,7 @@ class _ChargingEscape(_Charging, SandboxedEscapeFormatter):
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, with a charge for every costly operation; see `bounded`.
+    """Jinja's sandbox with a charge for every costly operation. See `bounded`.
 
     Filters that Jinja computes lazily return lists, or with `one_shot` iterators as in Jinja.
     """
@@ -339,7 +339,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return super().call(__context, __obj, *args, **kwargs)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """`str.format` with formatters that charge, as the sandbox has it."""
+        """Wrap `str.format` with formatters that charge, like the sandbox's own method."""
         if not isinstance(value, _METHODS) or value.__name__ not in _FORMATS:
             return None
         text = value.__self__

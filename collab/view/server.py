@@ -65,11 +65,11 @@ class Pages:
         self._one = Lock()
 
     def runs(self) -> str:
-        """The page with the list, which asks for its rows."""
+        """Return the page with the list, which asks for its rows."""
         return fill("collab.view:runs", STYLES, SCRIPTS, connects=True)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per run, newest first, in which no text steers what is around it."""
+        """Return a row per run, newest first, in which no text steers what is around it."""
         listed = {name: row_of(folder) for name, folder in self._runs().items()}
         rows = []
         for name in sorted(listed, key=lambda name: newest_first(listed[name])):
@@ -80,10 +80,10 @@ class Pages:
         return rows
 
     def find(self, names: Sequence[str]) -> list[Path]:
-        """The folders of runs, and of evaluations, by their names.
+        """Return the folders of runs, and of evaluations, by their names.
 
         Raises:
-            NoRun: one is not there, or a link in it leads out of the folders.
+            NoRun: a run is missing, or a link in it leads out of the folders.
         """
         if not names:
             raise NoRun("no run given; choose one from the list")
@@ -97,10 +97,11 @@ class Pages:
         return [known[name] for name in dict.fromkeys(names)]
 
     def stamp(self, names: Sequence[str]) -> dict[str, Any]:
-        """The answer to a page that asks for changes: a stamp of the files, and if one is running.
+        """Answer a page that asks for changes, with a stamp of the files and whether a run is in
+        progress.
 
         Raises:
-            NoRun: one of them is not there.
+            NoRun: a run is missing.
         """
         files = [file for folder in self.find(names) for file in _growing(folder)]
         stamps = [f"{stat.st_size}.{stat.st_mtime_ns}" for file in files if (stat := file.stat())]
@@ -108,10 +109,10 @@ class Pages:
         return {"stamp": "-".join(stamps), "working": any(r.status == RUNNING for r in rows)}
 
     def report(self, names: Sequence[str]) -> str:
-        """The report of some runs, on one page that follows them.
+        """Return the report of some runs, on one page that follows them.
 
         Raises:
-            NoRun: one of them is not there.
+            NoRun: a run is missing.
         """
         key, stamp = tuple(names), self.stamp(names)["stamp"]
         with self._one:
@@ -132,7 +133,7 @@ class Pages:
         return make_page(make_report(reading), reading.runs, follows)
 
     def message(self, title: str, text: str, follows: Follows | None = None) -> str:
-        """A page that says why there is no other one."""
+        """Return a page with a message in place of another page."""
         scripts = ("dom", "collab.view:message", *(["follow"] if follows else []))
         return fill(
             "collab.view:message",
@@ -167,7 +168,7 @@ class Pages:
 
 
 def _read(folder: Path) -> Iterator[Path]:
-    """All files that a report may read of a run or an evaluation."""
+    """Yield all files that a report may read of a run or an evaluation."""
     for path in folder.iterdir():
         yield path
         if path.is_dir() and not path.is_symlink() and path.name not in UNREAD:
@@ -190,7 +191,7 @@ def _parent(name: str) -> str:
 
 HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost")
-"""Host names that this server answers to; other names may belong to anyone."""
+"""Host names that this server answers to. Other names may belong to anyone."""
 
 HEADERS = {
     "cache-control": "no-store",
@@ -210,7 +211,7 @@ def check_installed() -> None:
 
 
 def application(folders: Sequence[Path]) -> ASGIApp:
-    """The ASGI application that shows the runs in some folders, and reads nothing else."""
+    """Return the ASGI application that shows the runs in some folders, and reads nothing else."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -255,7 +256,7 @@ def application(folders: Sequence[Path]) -> ASGIApp:
 
 
 def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -> None:
-    """Answer until SIGINT or SIGTERM; `on_start` is called with the address.
+    """Answer until SIGINT or SIGTERM, after calling `on_start` with the address.
 
     Raises:
         RecipeError: the port is taken, or packages are missing.
@@ -269,7 +270,7 @@ def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -
         should_exit: bool
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-            """Either signal is how it is meant to end, so that it is not raised again."""
+            """End the server without raising the signal again. Either signal is an intended end."""
             self.should_exit = True
 
     with bind(HOST, port) as listener:

@@ -1,4 +1,4 @@
-"""Follows a run to its end; Ctrl-C ends it within two seconds."""
+"""Follows a run to its end. Ctrl-C ends it within two seconds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,12 @@ class Played:
 
 
 def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View) -> Played:
-    """Run to the end; returns also after an interruption, and raises as `Team.stream` does."""
+    """Run to the end, and return also after an interruption.
+
+    Raises:
+        RecipeError, TaskError, ModelUnavailable, SandboxUnavailable: nothing was played.
+        RecordError: the record cannot be written.
+    """
     played = Played()
     opening: RunStarted | None = None
     since: float | None = None  # when the models were loaded
@@ -80,7 +85,7 @@ def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view:
 def run_to_end(
     work: Coroutine[Any, Any, object], view: View, finish: Callable[[Status], str]
 ) -> bool:
-    """Run the work; False if SIGINT, SIGTERM or SIGHUP ended it, see `Interruption`.
+    """Run the work, and return False if SIGINT, SIGTERM or SIGHUP ended it. See `Interruption`.
 
     However the work ends, `finish` is called once, and then the view closes. The text that
     `finish` returns is printed after the word "interrupted" if the work was interrupted.
@@ -117,7 +122,7 @@ def run_to_end(
 
 
 class Interruption:
-    """While entered, SIGINT, SIGTERM and SIGHUP cancel the task that entered it.
+    """Context manager in which SIGINT, SIGTERM and SIGHUP cancel the task that entered it.
 
     If the process still runs after `GRACE_SECONDS`, e.g. because a thread does not end, it calls
     `give_up`, kills its children and exits.
@@ -175,7 +180,8 @@ def _kill_children() -> None:
 
 
 def exit_status(played: Played, *, require_solved: bool) -> int:
-    """0 done, 1 failed, 130 interrupted, 2 if every episode lacked something; prints why."""
+    """Return 0 if done, 1 if failed, 130 if interrupted, or 2 if every episode lacked something,
+    and print why."""
     if played.status == "interrupted":
         return 130
     failures = [episode.failure for episode in played.episodes if episode.failure]

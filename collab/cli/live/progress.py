@@ -58,7 +58,7 @@ class Episodes:
     """Episodes that an earlier call has finished."""
     finished: int = 0
     since: float | None = None
-    """Start of the first response; models were loaded before it."""
+    """Start of the first response. Models were loaded before it."""
     cost: float | None = None
     """US dollars, if an engine knows its price."""
     acting: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Episodes:
             self.largest = max(self.largest, episode.largest_return or 0.0)
 
     def shares_truncated(self) -> dict[str, float]:
-        """The share of truncated responses, by agent with many of them."""
+        """Return the share of truncated responses, by agent with many of them."""
         return {
             agent: self.truncated[agent] / count
             for agent, count in self.responses.items()
@@ -123,7 +123,7 @@ class Episodes:
         }
 
     def text(self) -> str:
-        """Episodes, returns, speed, time and cost."""
+        """Describe episodes, returns, speed, time and cost."""
         seconds = time.monotonic() - self.since if self.since else 0.0
         parts = [f"{self.finished} of {counted(self.planned, 'episode')}"]
         if self.solved:
@@ -140,7 +140,7 @@ class Episodes:
 
 
 class Progress:
-    """Counts episodes, steps and trainings; `lines` shows where they are."""
+    """Counts episodes, steps and trainings. `lines` shows where they are."""
 
     def __init__(self) -> None:
         self.watching = False
@@ -159,7 +159,7 @@ class Progress:
         self._sample_since = float("-inf")
 
     def see(self, event: Record) -> None:
-        """Count an event; one of another kind changes nothing."""
+        """Count an event. An event of another kind changes nothing."""
         if isinstance(event, AgentActing | TrainingProgress):
             self.stage = ""
         self.episodes.see(event)
@@ -198,7 +198,7 @@ class Progress:
             self._sample, self._sample_since = episode, time.monotonic()
 
     def lines(self, width: int, height: int) -> list[Text]:
-        """The work under way, for a terminal of this size."""
+        """Return the work under way, for a terminal of this size."""
         from rich.text import Text
 
         lines: list[Text] = []
@@ -223,7 +223,7 @@ class Progress:
         return lines
 
     def _warnings(self) -> list[str]:
-        """Agents with many truncated responses, in words."""
+        """Name the agents with many truncated responses."""
         shares = self.episodes.shares_truncated()
         for key, share in self._steps[-1].metrics.items() if self._step and self._steps else ():
             if (agent := names.matched(names.TRUNCATED, key)) and share > CUT:
@@ -231,7 +231,7 @@ class Progress:
         return [truncated(agent, share) for agent, share in shares.items()]
 
     def _step_text(self, now: TrainingProgress) -> str:
-        """The part of the step, its episodes, the time so far and left, memory and cost."""
+        """Return the part of the step, its episodes, the time so far and left, memory and cost."""
         count = f" {now.done} of {counted(now.total, 'episode')}" if now.total else ""
         text = f"step {now.step}: {now.phase}{count}"
         if now.phase in ("evaluation", "filter"):
@@ -251,7 +251,7 @@ class Progress:
 
 
 def _time_left(seconds: float, done: int, left: int) -> list[str]:
-    """The time left at the pace so far; nothing if it is unknown."""
+    """Return the time left at the pace so far, or nothing if it is unknown."""
     return [f"about {duration(seconds * left / done)} left"] if done and left > 0 else []
 
 
@@ -260,7 +260,7 @@ def _cost(dollars: float | None) -> list[str]:
 
 
 def _memory() -> str:
-    """Peak memory of the GPUs if they are in use, else of the process."""
+    """Return peak memory of the GPUs if they are in use, else of the process."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         held = sum(torch.cuda.max_memory_allocated(n) for n in range(torch.cuda.device_count()))
@@ -279,7 +279,7 @@ def _began(episode: Episode) -> float | None:
 
 
 def _sample_lines(episode: Episode, width: int) -> list[Text]:
-    """The responses of an episode's last turn with its return, cropped."""
+    """Return the responses of an episode's last turn with its return, cropped."""
     from rich.text import Text
 
     earned = ""
@@ -297,7 +297,7 @@ def _sample_lines(episode: Episode, width: int) -> list[Text]:
 
 
 def _ending(text: str, lines: int, width: int) -> str:
-    """The last lines of a text that grows."""
+    """Return the last lines of a text that grows."""
     pieces = [
         line[n : n + width] for line in text.splitlines() for n in range(0, len(line) or 1, width)
     ]

@@ -35,10 +35,10 @@ def wait() -> None:
 
 
 def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
-    """The events of a run, a training or an evaluation, from its start to its end.
+    """Yield the events of a run, a training or an evaluation, from its start to its end.
 
     Raises:
-        RecordError: the folder is none of these.
+        RecordError: the folder holds no run, training or evaluation.
     """
     if is_evaluation(folder):
         return follow_evaluation(folder, pause)
@@ -47,7 +47,7 @@ def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
 
 
 def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
-    """The events of a run, or of a training: steps, evaluations, and what is under way between."""
+    """Yield the events of a run, or of a training: steps, evaluations, and work in progress."""
     opening = _opening(folder, read_about(folder))
     yield opening
     is_training = (folder / TRAINING).is_file()
@@ -75,7 +75,7 @@ def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
 
 
 def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:
-    """The events of an evaluation, team by team.
+    """Yield the events of an evaluation, team by team.
 
     Raises:
         RecordError: the folder is not an evaluation's.
@@ -102,7 +102,7 @@ def _is_gone(folder: Path) -> bool:
 
 
 def how_it_ended(folder: Path) -> str:
-    """The status of a run or an evaluation, or `killed`."""
+    """Return the status of a run or an evaluation, or `killed`."""
     if not is_evaluation(folder):
         return status_of(read_about(folder))
     return KILLED if _is_gone(folder) else read_results(folder).status
@@ -116,7 +116,7 @@ def _events_of(episode: Episode) -> Iterator[Record]:
 
 
 def _until_it_ends(folder: Path, pause: Pause) -> Iterator[dict[str, Any]]:
-    """The data of `run.json`, again and again until the run has ended."""
+    """Yield the data of `run.json`, again and again until the run has ended."""
     while status_of(about := read_about(folder)) == RUNNING:
         yield about
         pause()
@@ -146,7 +146,7 @@ def _episode(line: bytes) -> Episode | None:
 def _of_training(
     line: bytes, about: Mapping[str, Any], tokens: int
 ) -> StepFinished | Evaluation | None:
-    """A step or an evaluation; `tokens` were generated before it."""
+    """Return a step or an evaluation. `tokens` were generated before it."""
     try:
         if b'"evaluation.finished"' in line:
             return Evaluation.model_validate_json(line)

@@ -51,17 +51,18 @@ class View:
         raise NotImplementedError
 
     def loading(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002
-        """Print on stderr, once per stage, that a model is fetched; called from another thread."""
+        """Print on stderr, once per stage, that a model is fetched. Another thread may call
+        this."""
         if stage != self._stage:
             self._stage = stage
             print(f"model: {stage_text(stage, 0, total)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """End the view; nothing is drawn after it."""
+        """End the view. Nothing is drawn after it."""
 
 
 class JsonView(View):
-    """Prints events as JSON lines on stdout; all other output goes to stderr from now on.
+    """Prints events as JSON lines on stdout. All other output goes to stderr from now on.
 
     So nothing that a library or a child process prints can fall between the lines.
     """
@@ -205,7 +206,7 @@ class LiveReport(Report):
         self._live.stop()
 
     def render(self) -> Group:
-        """The lines below the report, as they are now."""
+        """Return the lines below the report, as they are now."""
         from rich.console import Group
 
         console = self.page.console
@@ -213,7 +214,7 @@ class LiveReport(Report):
 
 
 def open_view(*, json: bool) -> View:
-    """A view for stdout: JSON lines, a live report on a terminal, or a plain report."""
+    """Return a view for stdout: JSON lines, a live report on a terminal, or a plain report."""
     if json:
         return JsonView()
     page = open_page()
@@ -221,7 +222,7 @@ def open_view(*, json: bool) -> View:
 
 
 def show_training(page: Page, event: RunFinished, folder: str) -> None:
-    """The end of a training: its steps, its time, and held-out results before and after."""
+    """Show the end of a training: its steps, its time, and held-out results before and after."""
     summary = event.summary
     steps = counted(summary["steps"], "step")
     page.line(f"{steps} in {summary['seconds']:.0f} s")

@@ -1,4 +1,4 @@
-"""Shows episodes on a page: each agent's artefact, the joint artefact, the score and its parts."""
+"""Shows episodes on a page: each agent's artifact, the joint artifact, the score and its parts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTS = ("part", ">points", ">of", "why")
 def show_episode(
     page: Page, episode: Episode, *, decisions: bool = False, whole: bool = True
 ) -> None:
-    """One episode, turn by turn.
+    """Show one episode, turn by turn.
 
     Args:
         decisions: show all that each agent observes and responds, instead of its tool calls only.
@@ -57,7 +57,7 @@ def show_episode(
 
 
 def _calls_of(decision: Decision) -> Iterator[Block]:
-    """Each tool call of an agent with its result."""
+    """Yield each tool call of an agent with its result."""
     for message in decision.observation:
         if call := message.answers:
             yield call_block(decision.agent, call)
@@ -65,7 +65,7 @@ def _calls_of(decision: Decision) -> Iterator[Block]:
 
 
 def _decision_of(decision: Decision) -> Iterator[Block]:
-    """All that an agent observes, its response and its tool calls."""
+    """Yield everything that an agent observes, its response and its tool calls."""
     action = decision.action
     place = f"{decision.agent}, round {decision.round + 1}" if decision.round else decision.agent
     for message in decision.observation:
@@ -81,7 +81,7 @@ def _decision_of(decision: Decision) -> Iterator[Block]:
 
 
 def call_block(agent: str, call: ToolCall) -> Block:
-    """A tool call; code as its only argument is highlighted."""
+    """Return a tool call. Code as its only argument is highlighted."""
     title, code = f"{agent} calls {call.name}", call.arguments.get("code")
     if isinstance(code, str) and len(call.arguments) == 1:
         return Block(title, code, "python")
@@ -89,7 +89,7 @@ def call_block(agent: str, call: ToolCall) -> Block:
 
 
 def show_work(page: Page, turn: Turn) -> None:
-    """Each agent's artefact, and the joint artefact."""
+    """Show each agent's artifact, and the joint artifact."""
     agents = list(dict.fromkeys(decision.agent for decision in turn.decisions))
     page.blocks([_work_of(turn, agent) for agent in agents])
     if turn.joint.strip():
@@ -111,7 +111,7 @@ def _work_of(turn: Turn, agent: str) -> Block:
 
 
 def _lack(action: Action) -> str:
-    """The reason for a response without an artefact."""
+    """Return the reason for a response without an artifact."""
     text = action.text.strip()
     if action.tool_calls or before_calls(text) != text:
         return "a tool call and no answer"
@@ -125,7 +125,7 @@ def _language(turn: Turn) -> str:
 def show_score(
     page: Page, score: Score, before: float | None = None, *, parts: bool = True
 ) -> None:
-    """The verdict, the change from the turn before, and every part of the joint reward."""
+    """Show the verdict, the change from the turn before, and every part of the joint reward."""
     change = "" if before is None else f" ({score.reward - before:+.2f} from the turn before)"
     page.line(*verdict(score), f", reward {out_of(score.reward, score.maximum)}{change}")
     if score.told:
@@ -146,7 +146,7 @@ def show_score(
 
 
 def describe(scheme: Scheme) -> str:
-    """A cooperation scheme, with the lines of the joint artefact that show it."""
+    """Return a cooperation scheme, with the lines of the joint artifact that show it."""
     noun = "line" if len(scheme.lines) == 1 else "lines"
     lines = ", ".join(map(str, scheme.lines))
     return f"scheme {scheme.name}: {scheme.why} ({noun} {lines})"
@@ -161,7 +161,7 @@ def verdict(score: Score) -> list[Piece]:
 
 
 def outcome(episode: Episode) -> tuple[str, str]:
-    """The outcome of an episode in a word or two, and its style."""
+    """Return the outcome of an episode in a word or two, and its style."""
     if episode.failure:
         return "failed", BAD
     if episode.score is None or episode.score.solved is None:
@@ -181,7 +181,7 @@ def _part(part: PartScore) -> list[Piece]:
 
 
 def show_feedback(page: Page, turn: Turn) -> None:
-    """The feedback for each agent's next turn."""
+    """Show the feedback for each agent's next turn."""
     texts = {agent: [item for item in items if item.text] for agent, items in turn.feedback.items()}
     page.blocks(
         [
@@ -201,7 +201,7 @@ def show_feedback(page: Page, turn: Turn) -> None:
 
 
 def show_end(page: Page, episode: Episode) -> None:
-    """The failure of the episode, or the return of several turns."""
+    """Show the failure of the episode, or the return of several turns."""
     if episode.failure:
         show_failure(page, episode.failure)
     elif (episode.horizon or len(episode.turns)) > 1 and episode.joint_return is not None:
@@ -215,19 +215,20 @@ def show_end(page: Page, episode: Episode) -> None:
 
 
 def solved_early(episode: Episode) -> str:
-    """The turn in which an episode ended early; empty if it did not."""
+    """Return the turn in which an episode ended early, or "" if it did not."""
     if not episode.unplayed:
         return ""
     return f"solved in turn {episode.turns[-1].index + 1} of {episode.horizon}"
 
 
 def out_of(value: float, largest: float | None) -> str:
-    """A reward or return, with its maximum unless that is unknown or 0, as in zero-sum games."""
+    """Return a reward or return, with its maximum unless that is unknown or 0, as in zero-sum
+    games."""
     return f"{value:.2f} of {largest:.2f}" if largest else f"{value:.2f}"
 
 
 def each_earned(by_agent: Mapping[str, float]) -> str:
-    """Each agent's reward, if agents earn different ones."""
+    """Return each agent's reward, if agents earn different ones."""
     return ", ".join(f"{agent} earns {reward:+.2f}" for agent, reward in by_agent.items())
 
 
@@ -238,7 +239,7 @@ def show_failure(page: Page, failure: Failure) -> None:
 
 
 def show_line(page: Page, episode: Episode, width: int) -> None:
-    """One episode in one line; `width` is the length of the longest id."""
+    """Show one episode in one line. `width` is the length of the longest id."""
     tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
     word, style = outcome(episode)
     start = f"  {episode.id:<{width}}  {tokens:>6} tokens {episode.seconds:>6.1f} s"

@@ -1,4 +1,4 @@
-"""A page of lines, blocks and tables: plain in pipes and files, coloured on a terminal."""
+"""A page of lines, blocks and tables: plain in pipes and files, colored on a terminal."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ RIGHT = ">"
 """Begin of the title of a column that is aligned to the right."""
 
 Piece = str | tuple[str, str]
-"""A text, or a text and its style; plain pages leave styles out."""
+"""A text, or a text and its style. Plain pages omit styles."""
 
 SIDE_BY_SIDE = 110
 """A terminal of this many columns shows two blocks next to each other."""
 
 
 Columns = Sequence[str]
-"""Titles of a table's columns; `>title` is aligned to the right and does not wrap."""
+"""Titles of a table's columns. `>title` is aligned to the right and does not wrap."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Block:
     title: str
     text: str
     language: str = "python"
-    """The language for highlighting; `text` for none."""
+    """The language for highlighting, or `text` for none."""
 
 
 class Page(Protocol):
@@ -64,12 +64,12 @@ class Page(Protocol):
 
 
 def open_page() -> PlainPage | TerminalPage:
-    """A terminal page if stdout is a terminal, else a plain one."""
+    """Return a terminal page if stdout is a terminal, else a plain one."""
     if not sys.stdout.isatty():
         return PlainPage(sys.stdout)
     from rich.console import Console
 
-    # The page cleans its texts itself, so that its colours reach the terminal.
+    # The page cleans its texts itself, so that its colors reach the terminal.
     beneath = getattr(sys.stdout, "beneath", sys.stdout)
     return TerminalPage(Console(file=beneath, highlight=False, markup=False, emoji=False))
 
@@ -77,7 +77,7 @@ def open_page() -> PlainPage | TerminalPage:
 def show_components(
     kind: Kind, columns: Sequence[str], row: Callable[[Path], Sequence[Piece]], *remarks: str
 ) -> None:
-    """A row for each component of a kind, as `row` makes it from the component's file."""
+    """Show a row for each component of a kind. `row` makes it from the component's file."""
     from collab.recipe.library import components
 
     page = open_page()
@@ -94,12 +94,12 @@ def show_components(
 
 
 def plain(pieces: Sequence[Piece]) -> str:
-    """The text of the pieces, without styles."""
+    """Return the text of the pieces, without styles."""
     return clean("".join(piece if isinstance(piece, str) else piece[0] for piece in pieces))
 
 
 class PlainPage:
-    """Complete and without colour, one line per thing."""
+    """Complete and without color, one line per thing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -124,14 +124,14 @@ class PlainPage:
 
 
 class TerminalPage:
-    """Calm colours, as wide as the terminal."""
+    """Calm colors, as wide as the terminal."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         console.push_render_hook(cast("RenderHook", CleanHook()))
 
     def live(self, render: Callable[[], RenderableType], **options: Any) -> Live:
-        """A part below the page that `render` draws again and again, not yet started."""
+        """Return a part below the page that `render` draws again and again, not yet started."""
         from rich.live import Live
 
         return Live(console=self.console, get_renderable=lambda: Cleaned(render()), **options)
@@ -165,7 +165,8 @@ class TerminalPage:
         self.console.print(grid)
 
     def table(self, columns: Columns, rows: Sequence[Sequence[Piece]]) -> None:
-        """Cells that have no room continue on the next line; nothing is left out."""
+        """Show a table. Cells without enough space continue on the next line, and nothing is
+        omitted."""
         from rich import box
         from rich.table import Table
         from rich.text import Text

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def show_table(page: Page, table: ResultTable) -> None:
-    """A table with its title and note; each interval follows its mean in brackets."""
+    """Show a table with its title and note. Each interval follows its mean in brackets."""
     page.line()
     page.line((table.title, NAME))
     page.table(_numbers_in(table.columns), [[_piece(cell) for cell in row] for row in table.rows])
@@ -33,7 +33,7 @@ def show_table(page: Page, table: ResultTable) -> None:
 
 
 def _numbers_in(titles: Sequence[str]) -> list[str]:
-    """Columns of titles and, from the second column on, of numbers."""
+    """Return columns of titles and, from the second column on, of numbers."""
     return [titles[0], *(f">{title}" for title in titles[1:])]
 
 
@@ -43,7 +43,7 @@ def _piece(cell: TableCell) -> Piece:
 
 
 def show_summary(page: Page, summary: Mapping[str, Any], models: Mapping[str, str]) -> None:
-    """The counts of a run, its speed, its warnings and a row per agent."""
+    """Show the counts of a run, its speed, its warnings and a row per agent."""
     page.line(counts_text(summary))
     page.line(
         f"{summary['new_tokens']:,} new tokens in {summary['seconds']:.1f} s,"
@@ -66,7 +66,7 @@ def show_summary(page: Page, summary: Mapping[str, Any], models: Mapping[str, st
 
 
 def counts_text(summary: Mapping[str, Any]) -> str:
-    """Numbers of episodes by outcome, and the mean return."""
+    """Return numbers of episodes by outcome, and the mean return."""
     text = counted(summary["episodes"], "episode")
     if summary["solvable"]:
         solved, known = summary["solved"], summary["solvable"]
@@ -82,7 +82,7 @@ def counts_text(summary: Mapping[str, Any]) -> str:
 
 
 def opening_line(event: RunStarted) -> list[Piece]:
-    """The team, its problems and its models, before a run or a training."""
+    """Return the team, its problems and its models, before a run or a training."""
     models = ", ".join(sorted(set(event.models.values())))
     turns = f", {event.turns} turns" if event.turns > 1 else ""
     samples = f", {event.samples} samples" if event.samples > 1 else ""
@@ -92,7 +92,7 @@ def opening_line(event: RunStarted) -> list[Piece]:
 
 
 def step_line(event: StepFinished) -> list[Piece]:
-    """A step of training: its number and the metrics that it has."""
+    """Return a step of training: its number and the metrics that it has."""
     row = event.metrics
     reward = row.get(names.RETURN)
     cells = {
@@ -111,7 +111,7 @@ def step_line(event: StepFinished) -> list[Piece]:
 
 
 def step_text(event: StepFinished) -> str:
-    """The step and the number of steps, or the share of the tokens that end the run."""
+    """Return the step and the number of steps, or the share of the tokens that end the run."""
     if event.of_tokens is None or event.tokens is None:
         return f"{event.step}/{event.steps}"
     return f"{event.step} ({event.tokens / event.of_tokens:.0%})"
@@ -126,12 +126,12 @@ def _number(value: float | None, form: str) -> str:
 
 
 def held_out_after(step: int) -> str:
-    """The time of a held-out evaluation, by the steps of training before it."""
+    """Return the time of a held-out evaluation, by the steps of training before it."""
     return f"held out, after step {step}" if step else "held out, before training"
 
 
 def held_out_text(event: Evaluation) -> str:
-    """The mean returns of a held-out evaluation, its failures and its time."""
+    """Return the mean returns of a held-out evaluation, its failures and its time."""
     means = []
     for mode, results in (("sampled", event.sampled), ("greedy", event.greedy)):
         if results:
@@ -142,7 +142,7 @@ def held_out_text(event: Evaluation) -> str:
 
 
 def show_gains(page: Page, gains: Mapping[str, Mapping[str, Any]]) -> None:
-    """Results on held-out tasks before and after training, a row per mode."""
+    """Show results on held-out tasks before and after training, with a row per mode."""
     titles = (
         *("held out", "tasks", "return before", "after"),
         *("gain ± s.e.", "solved before", "after"),
@@ -159,7 +159,7 @@ def show_gains(page: Page, gains: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def show_evaluation(page: Page, results: Results) -> None:
-    """The tables of an evaluation, how to read them, and notes on what they leave out."""
+    """Show the tables of an evaluation, how to read them, and notes on their gaps."""
     for table in sections(results):
         show_table(page, table)
     if results.teams:
@@ -169,7 +169,7 @@ def show_evaluation(page: Page, results: Results) -> None:
 
 
 def show_study(page: Page, results: StudyResults) -> None:
-    """The tables of a study, and the runs that they leave out."""
+    """Show the tables of a study, and the runs that they leave out."""
     from collab.study.page import study_tables
 
     for cell in results.cells:
@@ -182,7 +182,7 @@ def show_study(page: Page, results: StudyResults) -> None:
 def show_study_plan(
     page: Page, spec: StudySpec, plans: Mapping[str, Plan], jobs: int, folder: Path
 ) -> None:
-    """Every training of a study, with the memory that it takes."""
+    """Show every training of a study, with its memory."""
     page.line(
         (folder.name, NAME),
         f": {counted(len(plans), 'run')} of {spec.tokens:,} generated tokens, {jobs} at once,"
@@ -196,7 +196,7 @@ def show_study_plan(
 
 
 def show_probe(page: Page, probe: TeamProbe) -> None:
-    """Numbers of the team, numbers of its agents, and advice."""
+    """Show numbers of the team, numbers of its agents, and advice."""
     page.line()
     page.table(["before training", ">", "95 % interval"], list(_probe_rows(probe)))
     page.line()
@@ -237,7 +237,7 @@ def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
 
 
 def _row(name: str, value: Estimate | None, most: float | None = None) -> Iterator[list[Piece]]:
-    """A share, or points and their maximum, with the interval; nothing without a value."""
+    """Yield a share, or points and their maximum, with the interval, or nothing without a value."""
     if value is None:
         return
     if most is None:

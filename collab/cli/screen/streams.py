@@ -19,7 +19,7 @@ READER_LEFT = 141
 
 
 class Guarded:
-    """A text stream whose reader may close the pipe, as `head` does.
+    """A text stream whose reader may close the pipe, like `head`.
 
     For stdout, SystemExit then ends the command. For stderr, the text is dropped.
     """
@@ -68,13 +68,14 @@ class Safe:
 
 
 def guarded(beneath: TextIO) -> TextIO:
-    """A stream that ends the command when its reader has left."""
+    """Return a stream that ends the command when its reader has left."""
     return cast(TextIO, Guarded(beneath, output=True))
 
 
 @contextmanager
 def guarded_streams() -> Iterator[None]:
-    """While entered, pipes may break and stderr is cleaned; stdout is flushed at the end."""
+    """Context manager in which pipes may break and stderr is cleaned. It flushes stdout at the
+    end."""
     kept = sys.stdout, sys.stderr
     sys.stdout = guarded(sys.stdout)
     sys.stderr = cast(TextIO, Safe(cast(TextIO, Guarded(sys.stderr, output=False))))
@@ -89,7 +90,7 @@ def guarded_streams() -> Iterator[None]:
 
 @contextmanager
 def safe_output() -> Iterator[None]:
-    """While entered, stdout is cleaned."""
+    """Context manager that cleans stdout."""
     kept = sys.stdout
     sys.stdout = cast(TextIO, Safe(kept))
     try:
@@ -99,5 +100,5 @@ def safe_output() -> Iterator[None]:
 
 
 def json_text(record: BaseModel) -> str:
-    """The record as JSON, with escapes for characters that could steer a terminal."""
+    """Return the record as JSON, with escapes for characters that could steer a terminal."""
     return STEERING.sub(lambda match: dumps(match.group())[1:-1], record.model_dump_json())

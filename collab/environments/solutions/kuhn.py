@@ -30,7 +30,7 @@ def situations() -> list[Situation]:
 
 
 def equilibrium(alpha: float = 1 / 3) -> dict[Situation, dict[str, float]]:
-    """Return best play of both seats; the first may bet its jack with any probability from 0 to
+    """Return best play for both seats. The first may bet its jack with any probability from 0 to
     1/3."""
     bets = {"": (alpha, 0.0, 3 * alpha), "c": (1 / 3, 0.0, 1.0)}
     calls = {"b": (0.0, 1 / 3, 1.0), "cb": (0.0, alpha + 1 / 3, 1.0)}
@@ -52,8 +52,8 @@ def value(first: Strategy, second: Strategy) -> float:
 
 
 def exploitability(strategy: Strategy) -> float:
-    """Return the mean gain of best replies against a strategy that plays both seats; 0 for an
-    equilibrium, in chips per game."""
+    """Return the mean gain per game, in chips, of best replies against a strategy that plays both
+    seats. An equilibrium scores 0."""
     gains = (_best(strategy, 0), _best(strategy, 1))
     return fsum(gains) / 2
 
@@ -73,7 +73,7 @@ def _value(history: str, cards: tuple[int, int], players: tuple[Strategy, Strate
 def _best(strategy: Strategy, seat: int) -> float:
     """Return the payoff of the best reply in a seat against the strategy in the other seat.
 
-    A seat's situations are solved from the last to the first; in each, one move is best.
+    A seat's situations are solved from the last to the first. In each, one move is best.
     """
     reply = uniform()  # so that no situation is out of reach while it is settled
     decided = [s for s in situations() if len(s[1]) % 2 == seat]

@@ -42,7 +42,7 @@ def _differ(left: str, one: Action, right: str, other: Action) -> None:
 
 
 async def missing(bench: Bench) -> str:
-    """A request for an adapter that does not exist fails; the base model never answers it."""
+    """A request for a missing adapter fails, and the base model never answers it."""
     bench.needs_generation()
     request = request_of(adapter=MISSING)
     try:

@@ -80,4 +80,4 @@ def demand(holds: bool, why: str) -> None:
 
 
 Check = Callable[[Bench], Awaitable[str]]
-"""A check; it returns its observation in a few words, or raises Broken or NotApplicable."""
+"""A check that returns its observation in a few words, or raises Broken or NotApplicable."""

@@ -1,4 +1,4 @@
-"""Checks of a prompt beyond the context, of cancelling a call, and of closing the engine."""
+"""Checks of a prompt beyond the context, of canceling a call, and of closing the engine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collab.models.conformance.bench import Bench, Broken, demand, request_of
 ENDLESS = 2_200_000
 """Words of a prompt that no model's context holds."""
 PATIENCE = 2.0
-"""Seconds that an engine may take to stop after it was cancelled or closed."""
+"""Seconds that an engine may take to stop after it was canceled or closed."""
 
 
 async def context(bench: Bench) -> str:
-    """A prompt beyond the context fails alone; the rest of its batch is answered."""
+    """A prompt beyond the context fails alone, and the rest of its batch is answered."""
     bench.needs_generation()
     words = bench.capabilities.context or ENDLESS
     good, bad = await bench.try_to_ask([request_of(), request_of("a " * words, number=1)])
@@ -29,7 +29,7 @@ async def context(bench: Bench) -> str:
 
 
 async def cancellation(bench: Bench) -> str:
-    """A cancelled call ends soon, and the engine keeps working."""
+    """A canceled call ends soon, and the engine keeps working."""
     begun = asyncio.Event()
     batch = [request_of(number=n, seed=n, max_new_tokens=100) for n in range(4)]
     call = asyncio.ensure_future(bench.model.generate(batch, lambda *_: begun.set()))

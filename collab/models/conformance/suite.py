@@ -14,7 +14,7 @@ from collab.models.conformance.bench import Bench, Broken, Check, NotApplicable
 from collab.records import Record
 
 LIMIT = 300.0
-"""Time limit of one check in seconds; the first check also loads the model."""
+"""Time limit of one check in seconds. The first check also loads the model."""
 
 CHECKS: dict[str, Check] = {
     "answering": answers.answering,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
-    """Convert the messages; of several, the last one is marked for the cache.
+    """Convert the messages. If there are several, mark the last one for the cache.
 
     Tool results and the user message after them become one message, as the API requires.
     """
@@ -46,12 +46,12 @@ def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def text_block(text: str, *, marked: bool) -> dict[str, Any]:
-    """A block of text; `marked` for the cache."""
+    """Return a block of text, `marked` for the cache or not."""
     return _marked({"type": "text", "text": text}, marked=marked)
 
 
 def _blocks(message: Message, *, marked: bool) -> list[dict[str, Any]]:
-    """Return a message's blocks; calls that the model wrote as text stay text."""
+    """Return a message's blocks. Calls that the model wrote as text stay text."""
     if message.answers and message.answers.id:
         result = {
             "type": "tool_result",
@@ -83,7 +83,9 @@ async def read_answer(
 ) -> None:
     """Send `body` and read the answer to its end.
 
-    Raises ModelRefused when Claude declines, Transient when the stream ends too early.
+    Raises:
+        ModelRefused: Claude declines.
+        Transient: the stream ends too early.
     """
     stream = await client.messages.create(**body, stream=True)
     async with stream:
@@ -112,7 +114,7 @@ async def _events(stream: Any) -> AsyncIterator[Any]:
 
 
 def _take(reply: Reply, event: Any) -> str:
-    """Add one event; returns the text in it."""
+    """Add one event and return its text."""
     if event.type == "message_start":
         usage = event.message.usage
         reply.begun, reply.model = True, event.message.model
@@ -137,7 +139,7 @@ def _take(reply: Reply, event: Any) -> str:
 
 @contextmanager
 def errors_named(peer: str, key: str) -> Iterator[None]:
-    """Turn the SDK's errors into collab's; the `key` is kept out of every message."""
+    """Turn the SDK's errors into collab's errors, without the `key` in any message."""
     import anthropic
 
     try:
@@ -168,7 +170,7 @@ def _body(error: Exception) -> dict[str, Any]:
 
 
 def _reason(error: Exception, key: str) -> str:
-    """The error's message, in one line."""
+    """Return the error's message, in one line."""
     words = str(_body(error).get("message") or error or type(error).__name__)
     request = getattr(error, "request", None)
     if is_page(words) and request is not None:
@@ -190,7 +192,7 @@ CACHE_WRITE = 1.25
 class AnthropicEngine(HostedEngine):
     """Claude. It returns no tokens and no log-probabilities, so it can only be a frozen agent.
 
-    Settings are sent if they differ from the defaults, since newer models refuse some of them;
+    Settings are sent if they differ from the defaults, since newer models refuse some of them.
     `seed` has no counterpart.
     """
 
@@ -204,7 +206,12 @@ class AnthropicEngine(HostedEngine):
     calls_tools = "tool_use"
 
     def __init__(self, spec: AnthropicModel) -> None:
-        """Raises RecipeError for a bad address, ModelUnavailable without a key."""
+        """Prepare the client.
+
+        Raises:
+            RecipeError: the address is invalid.
+            ModelUnavailable: there is no key.
+        """
         key = read_key(KEY)
         if not key:
             raise ModelUnavailable(f"model {spec.name!r} needs a key: set {KEY}")
@@ -250,7 +257,7 @@ class AnthropicEngine(HostedEngine):
 
 
 def body_of(model: str, request: Request) -> dict[str, Any]:
-    """The arguments of the SDK's `messages.create`.
+    """Return the arguments of the SDK's `messages.create`.
 
     The system message is the same for every problem, and an agent's history for its next turn,
     so both are marked for Anthropic's prompt cache. Messages without text, e.g. an agent's empty
@@ -282,7 +289,7 @@ def body_of(model: str, request: Request) -> dict[str, Any]:
 
 
 def _settings(sampling: Sampling) -> dict[str, float]:
-    """Return settings other than the defaults; later SDKs have no arguments for these."""
+    """Return settings other than the defaults, because later SDKs have no arguments for these."""
     settings: dict[str, float] = {}
     if sampling.temperature != 1.0:
         settings["temperature"] = sampling.temperature

@@ -44,7 +44,7 @@ class Spending:
         cache_read: float = 1.0,
         cache_write: float = 1.0,
     ) -> None:
-        """Set prices per million tokens; those of cached prompt tokens are relative to the
+        """Set prices per million tokens. Prices of cached prompt tokens are relative to the
         others."""
         self.priced = input_price is not None or output_price is not None
         self._input_price = input_price or 0.0
@@ -61,7 +61,11 @@ class Spending:
         return (whole_price * self._input_price + new * self._output_price) / 1_000_000
 
     def reserve(self, model: str, prompt: int, new: int) -> float:
-        """Reserve the highest cost of a request; raises BudgetExceeded if it is too much."""
+        """Reserve the highest cost of a request and return it.
+
+        Raises:
+            BudgetExceeded: the cost exceeds the budget.
+        """
         amount = max(self.cost(prompt, new), self.cost(0, new, written=prompt))
         if self._limit is not None and self._spent + self._reserved + amount > self._limit:
             raise BudgetExceeded(
@@ -123,7 +127,7 @@ MOST_TOKENS = 10**9
 
 BYTES_PER_TOKEN = 3
 """Bytes of UTF-8 that count as one token in the estimated price of an unsent prompt. It is fewer
-than usual, so the estimate is rather too high; in Chinese it is about one character."""
+than usual, so the estimate is rather too high. In Chinese it is about one character."""
 
 
 @dataclass
@@ -179,7 +183,7 @@ async def take_all(
 
 
 class HostedEngine(ABC):
-    """Sends requests at once, a few at a time; each request fails by itself.
+    """Sends requests at once, but only a few at a time. Each request fails on its own.
 
     A subclass defines how to connect and how one answer is read.
     """
@@ -207,8 +211,7 @@ class HostedEngine(ABC):
 
     @abstractmethod
     def _connect(self) -> Any:
-        """Make a client; called off the event loop, since imports and certificates take a
-        second."""
+        """Make a client off the event loop, because imports and certificates take a second."""
 
     @abstractmethod
     async def _disconnect(self) -> None:
@@ -218,7 +221,9 @@ class HostedEngine(ABC):
     async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         """Make one attempt, and add the received data to `reply`.
 
-        Raises ModelError, or Transient if another attempt may succeed.
+        Raises:
+            ModelError: there is no answer.
+            Transient: another attempt may succeed.
         """
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
@@ -236,7 +241,7 @@ class HostedEngine(ABC):
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` concurrently; each failure belongs to one request only."""
+        """Answer `requests` concurrently. Each failure belongs to one request only."""
         async with self._opening:
             if self._client is None:
                 self._client = await asyncio.to_thread(self._connect)
@@ -311,7 +316,11 @@ class HostedEngine(ABC):
         )
 
     def _action(self, reply: Reply, seconds: float) -> Action:
-        """Make the action of an answer; raises ModelError if none can be made."""
+        """Make the action of an answer.
+
+        Raises:
+            ModelError: the answer does not make an action.
+        """
         try:
             return self._made_of(reply, seconds)
         except ODD_SHAPE as error:
@@ -344,7 +353,7 @@ class HostedEngine(ABC):
         )
 
     def _calls(self, reply: Reply) -> tuple[tuple[ToolCall, ...], str]:
-        """Return the tool calls; or their text, if the model's arguments are not a JSON object."""
+        """Return the tool calls, or their text if the model's arguments are not a JSON object."""
         pieces = [(c.id, c.name, unkeyed(c.arguments, self._key)) for c in reply.calls.values()]
         try:
             calls = [
@@ -358,7 +367,11 @@ class HostedEngine(ABC):
 
 
 def count(value: Any) -> int:
-    """Read a service's token count; raises ValueError for an impossible one."""
+    """Read a service's token count.
+
+    Raises:
+        ValueError: the count is impossible.
+    """
     number = int(value or 0)
     if not 0 <= number <= MOST_TOKENS:
         raise ValueError(f"{number} tokens, and one request has 0 to {MOST_TOKENS}")
@@ -381,7 +394,11 @@ class _SafeProgress:
 
 
 def usual_url(variable: str, default: str) -> str:
-    """Return the usual address for models that set none; raises RecipeError for a bad one."""
+    """Return the usual address for models that set none.
+
+    Raises:
+        RecipeError: the address is invalid.
+    """
     try:
         return address(os.environ.get(variable) or default, variable, "https://HOST", "a key")
     except ValueError as error:

@@ -13,7 +13,7 @@ from collab.errors import ContextOverflow, ModelError, ModelRefused, ModelUnavai
 
 
 class Transient(Exception):
-    """An attempt failed in a way that may pass; `error` is raised if it does not."""
+    """A failed attempt that may succeed later. Otherwise `error` is raised."""
 
     def __init__(self, error: ModelError, retry_after: float | None = None) -> None:
         super().__init__(str(error))
@@ -23,7 +23,7 @@ class Transient(Exception):
 
 
 def seconds_of(retry_after: str) -> float | None:
-    """Return the seconds in a `retry-after` header, given in seconds or as a date; else None."""
+    """Return the seconds in a `retry-after` header, given in seconds or as a date, or else None."""
     with suppress(ValueError):
         seconds = float(retry_after)
         return None if isnan(seconds) else seconds
@@ -54,7 +54,7 @@ def page_at(url: str) -> str:
 
 @dataclass(eq=False)
 class Rejection(Exception):
-    """An error status, or an error event within a stream; nothing in it holds the key."""
+    """An error status, or an error event within a stream, without the key in any text."""
 
     status: int
     kind: str
@@ -64,7 +64,7 @@ class Rejection(Exception):
 
 
 def error_of(peer: str, rejection: Rejection, key_variable: str) -> ModelError | Transient:
-    """Return the exception to raise; `peer` has rejected, `key_variable` holds its key."""
+    """Return the exception to raise. `peer` has rejected, and `key_variable` holds its key."""
     status, kind = rejection.status, rejection.kind
     message = " ".join(filter(None, (f"{peer}: {status}", kind))) + f": {rejection.reason}"
     if kind == NO_CREDIT:

@@ -92,7 +92,7 @@ class Dialect:
         return [_message(m) for m in request.messages]
 
     def learn(self, rejection: Rejection, body: dict[str, Any]) -> bool:
-        """Adapt to the rejection; returns True if the request can be sent in another form."""
+        """Adapt to the rejection, and return True if the request can be sent in another form."""
         if rejection.status not in UNDERSTOOD:
             return False
         if "max_completion_tokens" in rejection.reason and "max_tokens" in body:
@@ -109,7 +109,7 @@ class Dialect:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """Convert a message with its tool calls; calls that the model wrote as text stay text."""
+    """Convert a message with its tool calls. Calls that the model wrote as text stay text."""
     if message.answers and message.answers.id:
         return {
             "role": "tool",
@@ -146,9 +146,11 @@ async def read_answer(
     *,
     key: str,
 ) -> None:
-    """Send `body` and read the answer to its end; `key` is hidden wherever it is echoed.
+    """Send `body` and read the answer to its end. `key` is hidden wherever the server echoes it.
 
-    Raises Rejection for an error status or event, ModelRefused when the model declines.
+    Raises:
+        Rejection: there is an error status or event.
+        ModelRefused: the model declines.
     """
     async with client.stream("POST", "chat/completions", json=body) as response:
         if not response.is_success:
@@ -164,7 +166,7 @@ async def read_answer(
 
 
 async def list_models(client: AsyncClient) -> list[str]:
-    """Return the names of the server's models; raises any error."""
+    """Return the names of the server's models, without handling any error."""
     response = await client.get("models")
     return [str(model["id"]) for model in response.raise_for_status().json()["data"]]
 
@@ -211,7 +213,7 @@ def _parsed(response: Response, data: bytes, key: str) -> dict[str, Any]:
 
 
 def _take(reply: Reply, event: dict[str, Any]) -> str:
-    """Add one event; returns the text in it."""
+    """Add one event and return its text."""
     reply.begun = True
     reply.model = event.get("model") or reply.model
     reply.prompt_ids += event.get("prompt_token_ids") or []
@@ -284,7 +286,12 @@ class OpenAIEngine(HostedEngine):
     calls_tools = "tool_calls"
 
     def __init__(self, spec: OpenAIModel) -> None:
-        """Raises RecipeError for a bad address, ModelUnavailable if OpenAI has no key."""
+        """Prepare the client.
+
+        Raises:
+            RecipeError: the address is invalid.
+            ModelUnavailable: there is no key for OpenAI.
+        """
         self._url = spec.base_url or usual_url(URL_VARIABLE, URL)
         key = read_key(spec.key)
         if not key and self._url == URL:
@@ -354,7 +361,7 @@ class OpenAIEngine(HostedEngine):
             )
 
     async def _served(self) -> str:
-        """List the server's models for a message; a question to the user if it lists none."""
+        """List the server's models for a message, or ask the user if it lists none."""
         try:
             async with asyncio.timeout(LISTING_SECONDS):
                 names = unkeyed(await list_models(self._client), self._key)

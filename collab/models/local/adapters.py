@@ -1,4 +1,4 @@
-"""LoRA adapters in one base model, by PEFT; a batch may use several."""
+"""LoRA adapters in one base model, by PEFT. A batch may use several of them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class Adapters:
     def name_of(self, adapter: str) -> str:
         """Return the name of a loaded adapter, or of a folder, which is loaded on first use.
 
-        Raises ModelError if it is neither, or does not fit the model.
+        Raises:
+            ModelError: it is neither a name nor a folder, or does not fit the model.
         """
         if adapter in self.names:
             return adapter
@@ -87,7 +88,7 @@ class Adapters:
             ) from error
 
     def _insert(self, name: str, folder: Path) -> None:
-        """Load `folder` in addition to the other adapters; every tensor must find its target."""
+        """Load `folder` in addition to the other adapters. Every tensor must find its target."""
         from peft import PeftConfig, get_peft_model
 
         from collab.models.weights import quiet_transformers

@@ -17,7 +17,7 @@ def pack(sizes: Sequence[tuple[int, int]], budget: int) -> list[list[int]]:
     length.
 
     A batch counts rows x (longest prompt + most new tokens), padding included, and stays within
-    `budget`; a larger request gets its own batch. The longest come first, so memory runs out at
+    `budget`. A larger request gets its own batch. The longest come first, so memory runs out at
     once or not at all. The order depends on the sizes alone.
     """
     order = sorted(range(len(sizes)), key=lambda i: (-sizes[i][0], -sizes[i][1], i))
@@ -37,10 +37,10 @@ def pack(sizes: Sequence[tuple[int, int]], budget: int) -> list[list[int]]:
 CPU_TOKENS = 32_768
 
 LEAST, MOST = 4096, 1 << 20
-"""Bounds on the tokens of a batch on a GPU; larger batches are not faster."""
+"""Bounds on the tokens of a batch on a GPU, where larger batches are not faster."""
 
 USABLE = 0.8
-"""Usable share of the free memory; the rest is for gaps between growing tensors."""
+"""Usable share of the free memory. The rest is for gaps between growing tensors."""
 
 HELD_BYTES = 4
 """Bytes per number of the keys and values, which are held in float32."""
@@ -65,7 +65,7 @@ def fitting_tokens(dimensions: Dimensions, free: int, width: int) -> int:
 
 
 def batch_bytes(dimensions: Dimensions, rows: int, width: int) -> int:
-    """Bytes of the cache of rows of so many tokens, and of drawing from the vocabulary."""
+    """Return bytes of the cache of rows of so many tokens, and of drawing from the vocabulary."""
     layers = dimensions.layers + 1  # one is copied when its buffer grows
     cache = rows * width * layers * dimensions.key_values * HELD_BYTES
     return cache + rows * dimensions.vocabulary * DRAW_BYTES

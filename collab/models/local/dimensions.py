@@ -1,4 +1,4 @@
-"""A language model's dimensions, from which memory is counted; torch is not imported."""
+"""A language model's dimensions, as the basis for memory counts without importing torch."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 All torch work happens on one thread of the engine, so the event loop stays responsive and calls
 queue up. The model's chat template turns messages into tokens. All requests of a call go into one
-left-padded batch, whatever their agent, sampling settings or adapter; it is split only if it
+left-padded batch, whatever their agent, sampling settings or adapter. It is split only if it
 exceeds `batch_tokens`. Finished rows leave the batch once half of them have ended.
 """
 
@@ -35,7 +35,7 @@ class TransformersEngine:
     requests by their names.
 
     An action's `logprobs` are those of the distribution that its tokens were drawn from: after
-    temperature, top_k and top_p, in this order; at temperature 0 those of temperature 1.
+    temperature, top_k and top_p, in this order. At temperature 0 they are those of temperature 1.
     """
 
     batching: Batching = "static"
@@ -43,7 +43,11 @@ class TransformersEngine:
     def __init__(
         self, spec: TransformersModel, *, progress: store.StoreProgress = store.quiet
     ) -> None:
-        """Raises UnknownName or ModelUnavailable for a bad name; downloads nothing yet."""
+        """Check the name without downloading anything.
+
+        Raises:
+            UnknownName, ModelUnavailable: the name is invalid.
+        """
         store.check_name(spec.name, spec.revision)
         self.spec = spec
         self.name = spec.name
@@ -56,13 +60,13 @@ class TransformersEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Capabilities of the engine; its context is known once the model is loaded."""
+        """Capabilities of the engine. Its context is known once the model is loaded."""
         context = self._loaded.context if self._loaded else None
         return Capabilities(tokens=True, seeds=True, adapters=True, continues=True, context=context)
 
     @property
     def module(self) -> Any:
-        """The language model; loads it if necessary."""
+        """The language model, loaded if necessary."""
         return self.load().module
 
     @module.setter
@@ -71,21 +75,24 @@ class TransformersEngine:
 
     @property
     def tokenizer(self) -> Any:
-        """The model's tokenizer; loads the model if necessary."""
+        """The model's tokenizer. This loads the model if necessary."""
         return self.load().tokenizer
 
     def load(self) -> LoadedModel:
-        """Download and load the model, once; blocks until done.
+        """Download and load the model once, and block until done.
 
-        Raises ModelUnavailable for a model that cannot be downloaded or loaded, ModelTimeout for a
-        stalled download, ModelError for one that does not fit into memory.
+        Raises:
+            ModelUnavailable: the model cannot be downloaded or loaded.
+            ModelTimeout: the download stalls.
+            ModelError: the model does not fit into memory.
         """
         return self._load(self._progress)[0]
 
     def load_adapter(self, adapter: str) -> str:
         """Load an adapter's folder, once, and return its name in `module`.
 
-        Raises ModelError if it is not an adapter's folder, or does not fit the model.
+        Raises:
+            ModelError: it is not an adapter's folder, or does not fit the model.
         """
         return self._load(self._progress)[1].name_of(adapter)
 
@@ -111,7 +118,7 @@ class TransformersEngine:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` in one batch; cancellation takes effect before the next layer."""
+        """Answer `requests` in one batch. Cancellation takes effect before the next layer."""
         actions: dict[int, Action] = {}
         await self.answer_each(requests, actions.__setitem__, progress)
         return [actions[index] for index in range(len(requests))]
@@ -119,7 +126,7 @@ class TransformersEngine:
     async def answer_each(
         self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
     ) -> None:
-        """Generate as `generate` does, but pass each action to `answered` when its row ends."""
+        """Generate like `generate`, but pass each action to `answered` when its row ends."""
         loop = asyncio.get_running_loop()
         cancelled = Event()
 
@@ -175,7 +182,7 @@ class TransformersEngine:
         generation.answer(requests, answered, started)
 
     async def aclose(self) -> None:
-        """Release the memory; calls that have not begun raise ModelUnavailable."""
+        """Release the memory. Calls that have not begun raise ModelUnavailable."""
         self._is_closed = True
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
         self._loaded = self._adapters = None

@@ -48,7 +48,7 @@ class Row:
     logprobs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     stop_window: int = 0
-    """Tokens that surely include the longest stop string; 0 if there is none."""
+    """Tokens that surely include the longest stop string, or 0 if there is none."""
     shown: int = 0
     """Tokens whose text was reported."""
     shown_from: int = 0
@@ -142,7 +142,8 @@ class Decoder:
     def choose(self, logits: Tensor) -> Tensor:
         """Choose the next token of each row, [rows], from [rows, vocabulary].
 
-        Raises FloatingPointError for a row whose logits are not numbers.
+        Raises:
+            FloatingPointError: a row has logits that are not numbers.
         """
         self.check()
         tokens, logprobs = draw(logits, self._settings, self._step)
@@ -173,7 +174,11 @@ class Decoder:
         self._settings = self._settings.select(keep)
 
     def check(self, *_: Any) -> None:
-        """Raise Cancelled if the caller has gone; also a hook before every layer."""
+        """Stop the batch if its caller has left. This is also a hook before every layer.
+
+        Raises:
+            Cancelled: the caller has left.
+        """
         if self._cancelled.is_set():
             raise Cancelled
 
@@ -208,7 +213,7 @@ Ready = Callable[[Any, Sequence[str]], AbstractContextManager[KVCache]]
 class Generation:
     """Answers the requests of one call.
 
-    `model` names the model in actions and messages; `fast` enables `collab.models.local.fast`.
+    `model` names the model in actions and messages. `fast` enables `collab.models.local.fast`.
     """
 
     def __init__(
@@ -231,7 +236,7 @@ class Generation:
         self._report = report
 
     def answer(self, requests: Sequence[Request], answered: Answered, started: float) -> None:
-        """Pass one action per request to `answered` when its row ends; `started` is their dispatch
+        """Pass one action per request to `answered` when its row ends. `started` is their dispatch
         time."""
         rows: list[Row] = []
         for index, request in enumerate(requests):
@@ -256,7 +261,11 @@ class Generation:
         return self._batch_tokens
 
     def _row(self, index: int, request: Request) -> Row:
-        """Tokenise a request; raises ModelError if it cannot be answered."""
+        """Tokenize a request.
+
+        Raises:
+            ModelError: the request cannot be answered.
+        """
         adapter = self._adapters.name_of(request.adapter) if request.adapter else BASE
         prompt = prompt_ids(request, self._loaded.tokenizer, self._model)
         new = request.sampling.max_new_tokens

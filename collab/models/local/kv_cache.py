@@ -1,4 +1,4 @@
-"""The KV cache of a batch: reads tokens of each row, returns the logits of the next one."""
+"""The KV cache of a batch. It reads tokens of each row and returns the logits of the next token."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ class KVCache:
         self._next: Tensor | None = None  # [rows, 1], the position of the next token
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Begin with left-padded prompts, both [rows, time]; returns logits [rows, vocabulary]."""
+        """Begin with left-padded prompts, both [rows, time], and return logits [rows,
+        vocabulary]."""
         positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
         self._mask = None if bool(mask.all()) else mask
         self._next = positions[:, -1:] + 1
         return self._forward(ids, positions)
 
     def extend(self, tokens: Tensor) -> Tensor:
-        """Read one more token of every row, [rows]; returns logits [rows, vocabulary]."""
+        """Read one more token of every row, [rows], and return logits [rows, vocabulary]."""
         assert self._next is not None, "read comes first"
         if self._mask is not None:
             self._mask = functional.pad(self._mask, (0, 1), value=1)
@@ -49,7 +50,7 @@ class KVCache:
         return logits
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep these rows, in this order; some may be repeated."""
+        """Keep these rows, in this order. Rows may be repeated."""
         assert self._next is not None, "read comes first"
         keep = torch.tensor(rows, device=self._next.device)
         self._select_cached(rows, keep)
@@ -61,7 +62,7 @@ class KVCache:
             self.row_adapters.select(rows)
 
     def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:  # noqa: ARG002
-        """Keep the keys and values of some rows; `keep` is `rows` as a tensor."""
+        """Keep the keys and values of some rows. `keep` is `rows` as a tensor."""
         self._cache.batch_select_indices(keep)
 
     def _forward(self, ids: Tensor, positions: Tensor) -> Tensor:

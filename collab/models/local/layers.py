@@ -12,7 +12,7 @@ Forward = Callable[..., Any]
 
 
 def decoder_layers(base: Any) -> Iterable[Any]:
-    """Return the blocks of a causal language model, in order; empty for an unknown structure."""
+    """Return the blocks of a causal language model, in order, or none for an unknown structure."""
     count = base.config.get_text_config().num_hidden_layers
     lists = (part for part in base.modules() if isinstance(part, nn.ModuleList))
     return next((blocks for blocks in lists if len(blocks) == count), ())
@@ -26,7 +26,7 @@ def computes_twice(base: Any) -> bool:
 
 @contextmanager
 def replaced(layers: Sequence[Any], forward: Callable[[Any], Forward]) -> Iterator[None]:
-    """While entered, each of `layers` is called as `forward(layer)`."""
+    """Context manager that calls each of `layers` as `forward(layer)`."""
     before = [vars(layer).get("forward") for layer in layers]
     try:
         for layer in layers:

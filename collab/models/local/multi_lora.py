@@ -46,7 +46,7 @@ class RowAdapters:
         self._masks.clear()
 
     def mask(self, ranks: Ranks, like: Tensor) -> Tensor | None:
-        """Return the ranks that each row uses, [rows, 1, ranks]; None if every row uses all."""
+        """Return the ranks that each row uses, [rows, 1, ranks], or None if every row uses all."""
         key = ranks, like.dtype
         if key not in self._masks:
             owners = [name for name, rank in ranks for _ in range(rank)]
@@ -62,7 +62,7 @@ class RowAdapters:
         return inner if mask is None else inner * mask
 
     def side_by_side(self, layers: Sequence[Any], dtype: torch.dtype) -> SideBySide | None:
-        """Return the rows' adapters of `layers`, stacked; None if they do not change these
+        """Return the rows' adapters of `layers`, stacked, or None if they do not change these
         layers."""
         ranks: list[tuple[str, int]] = []
         downs, ups = [], []
@@ -82,7 +82,8 @@ class RowAdapters:
 
     @contextmanager
     def applied(self, module: nn.Module) -> Iterator[None]:
-        """While entered, `module` answers each row under its adapter. For inference only."""
+        """Context manager that lets `module` answer each row under its adapter. For inference
+        only."""
         with replaced(adapted_layers(module), lambda layer: _OfRows(layer, self)):
             yield
 
@@ -107,7 +108,8 @@ class _OfRows:
 
 @contextmanager
 def one_adapter(module: nn.Module, name: str) -> Iterator[None]:
-    """While entered, `module` answers under one adapter, in the base's dtype and with gradients.
+    """Context manager that lets `module` answer under one adapter, in the base's dtype and with
+    gradients.
 
     PEFT computes an adapter in the adapter's own dtype. In the base's dtype it matches the sampler,
     and is a third faster if the base is in bfloat16.
@@ -122,7 +124,7 @@ def one_adapter(module: nn.Module, name: str) -> Iterator[None]:
 
 @contextmanager
 def without_adapters(module: nn.Module) -> Iterator[None]:
-    """While entered, `module` answers without adapters."""
+    """Context manager that lets `module` answer without adapters."""
     with replaced(adapted_layers(module), lambda layer: layer.base_layer):
         yield
 
@@ -165,7 +167,7 @@ def base_of(layer: Any) -> Any:
 
 def computed_in(base: Any, x: Tensor) -> torch.dtype:
     """Return the type that a linear layer computes in: its weights', or its input's if they are
-    quantised.
+    quantized.
 
     Adapters compute in it too.
     """

@@ -97,7 +97,7 @@ def _log_at(probabilities: Tensor, tokens: Tensor) -> Tensor:
 def _draw_filtered(
     probabilities: Tensor, top_p: Tensor, top_k: Tensor, uniforms: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Draw from the likeliest candidates only; arguments are by row."""
+    """Draw from the likeliest candidates only. Arguments are by row."""
     candidates, index = nucleus(probabilities, top_p, top_k)
     chosen = _inverse_cdf(candidates, uniforms)[:, None]
     logprobs = (candidates.gather(1, chosen)[:, 0] / candidates.sum(dim=-1)).log()
@@ -111,8 +111,8 @@ def nucleus(
     candidates].
 
     Candidates that top_k or top_p excludes have weight 0. `top_k` is the vocabulary's size for a
-    row that keeps all. `width` is the largest number of candidates; if None, it is computed, which
-    waits for the device.
+    row that keeps all. `width` is the largest number of candidates. If it is None, it is computed,
+    which waits for the device.
     """
     vocabulary = probabilities.shape[-1]
     candidates, index = probabilities.topk(min(width or NUCLEUS_WIDTH, vocabulary), dim=-1)
@@ -147,10 +147,10 @@ def _inverse_cdf(weights: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def _first_beyond(cumulated: Tensor, targets: Tensor) -> Tensor:
-    """Return the first index of each row whose value is above its target, both [rows, n]; [rows,
-    1].
+    """Return [rows, 1], the first index of each row whose value is above its target, both [rows,
+    n].
 
-    Rounding may raise a target to the total; the last index with weight is meant then.
+    Rounding may raise a target to the total. The last index with weight is meant then.
     """
     total = cumulated[:, -1:]
     targets = torch.minimum(targets, torch.nextafter(total, -torch.ones_like(total)))

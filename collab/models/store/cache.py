@@ -8,14 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 StoreProgress = Callable[[str, int, int], None]
-"""Called with a stage in words, and the finished and total bytes; a total of 0 is unknown.
+"""Called with a stage in words, and the finished and total bytes. A total of 0 is unknown.
 
-The downloading thread calls it a few times per second; an exception from it ends the download.
+The downloading thread calls it a few times per second. An exception from it ends the download.
 """
 
 
 def quiet(stage: str, done: int, total: int) -> None:
-    """A progress function that does nothing."""
+    """Ignore progress."""
 
 
 def cache_root() -> Path:
@@ -26,7 +26,7 @@ def cache_root() -> Path:
 
 
 def bytes_in(folder: Path) -> int:
-    """Count the bytes in a folder; temporary files may appear and vanish meanwhile."""
+    """Count the bytes in a folder, even if temporary files appear and vanish meanwhile."""
     total = 0
     for parent, _, names in os.walk(folder):  # passes over folders that are gone
         for name in names:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 BLOCK = 1 << 23
-"""Bytes that are dequantised at a time: few, so that memory does not grow with the model."""
+"""Bytes that are dequantized at a time: few, so that memory does not grow with the model."""
 
 
 def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
@@ -98,7 +98,7 @@ def _write_weights(reader: Any, gguf: Path, model: Any, file: Path) -> None:
 
 
 def _header(parameters: dict[str, Any]) -> bytes:
-    """The header of a safetensors file: the position of each tensor."""
+    """Return the header of a safetensors file: the position of each tensor."""
     entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, parameter in parameters.items():

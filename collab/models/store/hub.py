@@ -15,14 +15,17 @@ UNWANTED = ["*/*", "consolidated*"]
 """Files to skip: other formats of the same weights, as well as Mistral's `consolidated` files."""
 
 LOOKUP_SECONDS = 5.0
-"""Time limit of one attempt to reach the hub; the hub's client may make a second one."""
+"""Time limit of one attempt to reach the hub. The hub's client may make a second one."""
 
 
 def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
     """Return the folder of a hub model in the hub's own cache, updated if possible.
 
-    If the hub cannot be reached, a completely cached model is used. Raises ModelUnavailable if
-    there is no such model or revision, if access is denied, or if it is not completely available.
+    If the hub cannot be reached, a completely cached model is used.
+
+    Raises:
+        ModelUnavailable: there is no such model or revision, access is denied, or the model is not
+            completely available.
     """
     from huggingface_hub import snapshot_download
 
@@ -46,9 +49,10 @@ def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
 
 
 def fetch_file(path: str, folder: Path, progress: StoreProgress) -> Path:
-    """Return the file OWNER/NAME/FILE of the hub, in `folder`; a broken download is resumed.
+    """Return the file OWNER/NAME/FILE of the hub, in `folder`, and resume a broken download.
 
-    Raises ModelUnavailable if the hub cannot be reached soon, or does not have it.
+    Raises:
+        ModelUnavailable: the hub cannot be reached soon, or does not have the file.
     """
     from huggingface_hub import HfApi, hf_hub_download
 
@@ -63,9 +67,9 @@ def fetch_file(path: str, folder: Path, progress: StoreProgress) -> Path:
 
 
 def cached(name: str, revision: str | None) -> Path | None:
-    """Return the folder of a hub model in the hub's own cache; None if it is not there.
+    """Return the folder of a hub model in the hub's own cache, or None if it is not there.
 
-    It may lack weights; its configuration is there.
+    It may lack weights, but its configuration is there.
     """
     from huggingface_hub import try_to_load_from_cache
 
@@ -74,8 +78,11 @@ def cached(name: str, revision: str | None) -> Path | None:
 
 
 def _look_up(name: str, revision: str | None) -> Exception | None:
-    """Return why the hub cannot be reached, or None; raises ModelUnavailable if it lacks the
-    model."""
+    """Return the reason why the hub cannot be reached, or None.
+
+    Raises:
+        ModelUnavailable: the hub lacks the model.
+    """
     from huggingface_hub import HfApi, errors
 
     try:

@@ -26,8 +26,10 @@ IDLE_SECONDS = 900.0
 def install(model: AliasedModel, progress: StoreProgress = quiet) -> Path:
     """Return the model's folder, downloaded and converted on first use.
 
-    Raises ModelUnavailable if it cannot be downloaded, is not the expected file, or does not fit on
-    the disk; ModelTimeout if the download stalls.
+    Raises:
+        ModelUnavailable: the model cannot be downloaded, is not the expected file, or does not fit
+            on the disk.
+        ModelTimeout: the download stalls.
     """
     if model.cached and not model.scratch.is_dir():
         return model.folder
@@ -58,7 +60,7 @@ def _install(model: AliasedModel, progress: StoreProgress) -> None:
 
 @contextmanager
 def _locked(model: AliasedModel, progress: StoreProgress) -> Iterator[None]:
-    """Hold the model's lock; the system releases the lock of a killed process."""
+    """Hold the model's lock. The system releases the lock of a killed process."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(model.folder.parent / f"{model.alias}.lock")
@@ -88,7 +90,7 @@ def _check_room(model: AliasedModel) -> None:
 
 
 def _fetch(model: AliasedModel, progress: StoreProgress) -> Path:
-    """Return the model's GGUF file, checked; existing parts are not downloaded again."""
+    """Return the model's GGUF file, checked, without downloading existing parts again."""
     gguf = model.scratch / "model.gguf"
     if not gguf.exists() or gguf.stat().st_size < model.size:
         _download(

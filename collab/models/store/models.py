@@ -20,7 +20,13 @@ HUB_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 
 
 def check_name(name: str, revision: str | None = None) -> None:
-    """Raise UnknownName or ModelUnavailable for an invalid model name; downloads nothing."""
+    """Check a model name without downloading anything.
+
+    Raises:
+        UnknownName: the name is invalid.
+        ModelUnavailable: it is the path of a folder without a model.
+        RecipeError: `revision` is set, but the name is not a hub name.
+    """
     if name in ALIASES or _local(name):
         if revision is not None:
             raise RecipeError(f"revision {revision!r} needs a hub name, and {name!r} is not one")
@@ -30,7 +36,8 @@ def check_name(name: str, revision: str | None = None) -> None:
 
 
 def resolve(name: str, revision: str | None = None, progress: StoreProgress = quiet) -> Path:
-    """Return the folder with the model's weights, tokenizer and config; downloaded if necessary."""
+    """Return the folder with the model's weights, tokenizer and config, and download it if
+    necessary."""
     check_name(name, revision)
     if name in ALIASES:
         return install(ALIASES[name], progress)
@@ -50,7 +57,7 @@ def public_name(name: str) -> str:
 
 
 def at_hand(name: str, revision: str | None = None) -> Path | None:
-    """Return the model's folder if it is already on this machine; downloads nothing."""
+    """Return the model's folder if it is already on this machine, without downloading anything."""
     check_name(name, revision)
     if name in ALIASES:
         return ALIASES[name].folder if ALIASES[name].cached else None
@@ -62,7 +69,11 @@ def at_hand(name: str, revision: str | None = None) -> Path | None:
 
 
 def _local(name: str) -> bool:
-    """Return True if `name` is a folder with a model; raises for a path without one."""
+    """Return True if `name` is a folder with a model.
+
+    Raises:
+        ModelUnavailable: `name` is a path without a model.
+    """
     path = Path(name).expanduser()
     if path.is_dir() and (path / "config.json").is_file():
         return True

@@ -22,11 +22,15 @@ def run_watched(
     idle_seconds: float,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run `command` to its end, calling `tick` repeatedly; an exception in it ends the command.
+    """Run `command` to its end, and call `tick` repeatedly. An exception in `tick` ends the
+    command.
 
     The command's standard input is an empty pipe that breaks when this process dies. `tick` returns
-    a number that grows as the program progresses. Raises ModelTimeout if it does not grow for
-    `idle_seconds`, ModelUnavailable with the program's last words if it fails.
+    a number that grows as the program progresses.
+
+    Raises:
+        ModelTimeout: the number does not grow for `idle_seconds`.
+        ModelUnavailable: the program fails. The message has its last words.
     """
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(

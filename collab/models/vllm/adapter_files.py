@@ -31,7 +31,7 @@ UNSERVED = {
 }
 
 SAME_BASE = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
-"""Initialisations of an adapter that leave the base model unchanged."""
+"""Initializations of an adapter that leave the base model unchanged."""
 
 
 def is_adapter(folder: Path) -> bool:
@@ -39,7 +39,11 @@ def is_adapter(folder: Path) -> bool:
 
 
 def served_rank(rank: int) -> int:
-    """Return vLLM's reserved rank for an adapter of `rank`; raises RecipeError beyond the last."""
+    """Return vLLM's reserved rank for an adapter of `rank`.
+
+    Raises:
+        RecipeError: `rank` is above the last reserved rank.
+    """
     fitting = [size for size in RANKS if size >= rank]
     if not fitting:
         raise RecipeError(
@@ -52,8 +56,9 @@ def served_rank(rank: int) -> int:
 def check_servable(folder: Path) -> int:
     """Return the rank of an adapter that vLLM can serve.
 
-    Raises RecipeError for one that it would refuse, or serve only in part; ModelError for files
-    that cannot be read.
+    Raises:
+        RecipeError: vLLM would refuse the adapter, or serve only a part of it.
+        ModelError: the files cannot be read.
     """
     from safetensors import SafetensorError
 

@@ -34,7 +34,7 @@ class Version:
     """One state of an adapter."""
 
     name: str
-    """Unique name of the version, e.g. `aux@12-3f9a2c`; no other version of any process has it."""
+    """Unique name of the version among all processes, e.g. `aux@12-3f9a2c`."""
     number: int
     """Number of the version, counted over all adapters in a store, from 1."""
     folder: Path
@@ -42,7 +42,7 @@ class Version:
 
 
 class AdapterStore:
-    """Holds the adapter versions that engines may use; deleted when the store is closed.
+    """Holds the adapter versions that engines may use, and deletes them when it is closed.
 
     Without a `parent` they are kept in memory if the system allows it.
     """
@@ -57,8 +57,9 @@ class AdapterStore:
     def add(self, name: str, write: Write) -> Version:
         """Add a new version of adapter `name`, written by `write`.
 
-        Raises RecipeError for an adapter that vLLM cannot serve, ModelError if it cannot be
-        written.
+        Raises:
+            RecipeError: vLLM cannot serve the adapter.
+            ModelError: it cannot be written.
         """
         self._count += 1
         unique = f"{name}@{self._count}-{self._token}"
@@ -77,7 +78,9 @@ class AdapterStore:
     def adopt(self, folder: Path) -> Version:
         """Copy the adapter in `folder`, which may change or vanish afterwards.
 
-        Raises ModelError if there is none, RecipeError for one that vLLM cannot serve.
+        Raises:
+            ModelError: there is no adapter.
+            RecipeError: vLLM cannot serve it.
         """
         if not is_adapter(folder):
             raise ModelError(
@@ -129,7 +132,7 @@ def _of_this_host() -> str:
 def _sweep(parent: Path) -> None:
     """Delete the leftovers of killed processes on this machine.
 
-    A process of another container may have this host's name and be invisible here; it holds its
+    A process of another container may have this host's name and be invisible here, but it holds its
     lock.
     """
     for root in parent.glob(f"{_of_this_host()}-*-*"):

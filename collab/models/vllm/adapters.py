@@ -18,7 +18,7 @@ class VersionInUse:
     """A version of an adapter, and whether requests still use it."""
 
     def __init__(self, version: Version, number: int | None = None) -> None:
-        """Wrap a version; `number` is the trainer's number for it."""
+        """Wrap a version. `number` is the trainer's number for it."""
         self.version, self.number = version, number
         self.idle = asyncio.Event()
         """Set while no request uses the version."""
@@ -27,7 +27,7 @@ class VersionInUse:
 
     @contextmanager
     def used(self) -> Iterator[Version]:
-        """While entered, one more request uses the version."""
+        """Context manager that counts one more request for the version."""
         self._users += 1
         self.idle.clear()
         try:
@@ -41,7 +41,7 @@ class VersionInUse:
 class ServedAdapters:
     """Maps an adapter's name or folder to the version that currently answers for it.
 
-    A folder is read once; if its content changes, pass it under a new path.
+    A folder is read once. If its content changes, pass it under a new path.
     """
 
     def __init__(self, parent: str | None) -> None:
@@ -53,7 +53,11 @@ class ServedAdapters:
         self._writing = asyncio.Lock()
 
     def expect(self, adapter: str) -> None:
-        """Reserve capacity for an adapter; raises RecipeError if it cannot be served."""
+        """Reserve capacity for an adapter.
+
+        Raises:
+            RecipeError: the adapter cannot be served.
+        """
         folder = _folder(adapter)
         if adapter not in self._published and is_adapter(folder):
             self._expected[folder] = check_servable(folder)
@@ -72,7 +76,8 @@ class ServedAdapters:
     async def find(self, adapter: str) -> VersionInUse:
         """Return the version that answers for a name or a folder.
 
-        Raises ModelError for a name that was not published and is no adapter's folder.
+        Raises:
+            ModelError: the name was not published, and is not an adapter's folder.
         """
         if adapter in self._published:
             return self._published[adapter]
@@ -84,7 +89,7 @@ class ServedAdapters:
         return self._adopted[folder]
 
     async def zero_adapter(self) -> VersionInUse | None:
-        """Return an adapter that changes nothing; None if no adapter is in use or expected."""
+        """Return an adapter that changes nothing, or None if no adapter is in use or expected."""
         async with self._writing:
             folders = [
                 *(each.version.folder for each in self._published.values()),
@@ -101,7 +106,8 @@ class ServedAdapters:
     async def publish(
         self, name: str, write: Write, number: int
     ) -> tuple[VersionInUse, VersionInUse | None]:
-        """Write a new version of `name`, the trainer's `number`; returns it and the one before."""
+        """Write a new version of `name`, the trainer's `number`, and return it and the one
+        before."""
         before = self._published.get(name)
         async with self._writing:
             version = await asyncio.to_thread(self._store.add, name, write)

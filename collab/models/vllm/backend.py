@@ -26,7 +26,7 @@ class GenerationRequest:
     """Tokens of the prompt."""
     sampling: Sampling
     seed: int | None
-    """Seed of the request's own generator; None uses the engine's."""
+    """Seed of the request's own generator, or None to use the engine's."""
     stop_ids: list[int]
     """Tokens that end the response."""
     adapter: Version | None
@@ -69,7 +69,7 @@ class Backend(Protocol):
     """
 
     context: int
-    """Most tokens of a prompt and its response together; known once it is open."""
+    """Most tokens of a prompt and its response together, known once it is open."""
 
     @property
     def wants_zero_adapter(self) -> bool:
@@ -82,7 +82,7 @@ class Backend(Protocol):
         """Start or find the model in `folder`, and wake it, with `capacity`."""
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        """Return the response to `request`; loads its adapter if necessary."""
+        """Return the response to `request`, and load its adapter if necessary."""
 
     async def load(self, version: Version) -> None:
         """Load an adapter on every replica."""

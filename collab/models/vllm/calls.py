@@ -16,7 +16,7 @@ from collab.models.vllm.backend import FINISHED, Capacity, Completion, Generatio
 from collab.recipe.model import VLLMModel
 
 ROWS = 64
-"""Responses of the full context that fit into the cache; vLLM queues further ones."""
+"""Responses of the full context that fit into the cache. vLLM queues further responses."""
 BLOCK = 128
 """Tokens that vLLM caches together on a CPU."""
 GB = 10**9
@@ -29,7 +29,7 @@ def cache_bytes(spec: VLLMModel, folder: Path, width: int) -> int:
     memory.
 
     Raises:
-        ModelUnavailable: not even one response of the context fits; the message gives the needed
+        ModelUnavailable: not even one response of the context fits. The message gives the needed
             and the free memory.
     """
     import psutil
@@ -141,7 +141,8 @@ def take(completion: Completion, output: Any, request: GenerationRequest) -> Non
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """While entered, hide the warnings of vLLM's dependencies and of Python's resource tracker."""
+    """Context manager that hides warnings of vLLM's dependencies and of Python's resource
+    tracker."""
     variable = "PYTHONWARNINGS"
     kept = os.environ.get(variable)
     os.environ[variable] = "ignore::UserWarning:multiprocessing.resource_tracker"

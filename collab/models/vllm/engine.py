@@ -1,7 +1,7 @@
 """Local models, run by vLLM: requests of all agents and episodes in one continuous batch.
 
 Prompts go in and responses come out as token ids, with the chat template and the tokenizer of the
-trainer. vLLM reads adapters from folders; a trainer that runs alongside publishes new versions
+trainer. vLLM reads adapters from folders. A trainer that runs alongside publishes new versions
 under the old name, by `publish`.
 """
 
@@ -45,7 +45,7 @@ class EngineThread:
         self._thread.start()
 
     async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Return the result of `work`; cancelling this call cancels the work.
+        """Return the result of `work`. Canceling this call cancels the work.
 
         Raises:
             ModelUnavailable: the thread is closed, or was closed before the work was done.
@@ -67,7 +67,7 @@ class EngineThread:
         return waiting.result()
 
     def close(self, last: Callable[[], Awaitable[None]]) -> None:
-        """Cancel work in progress, run `last`, and stop the loop; a second call does nothing."""
+        """Cancel work in progress, run `last`, and stop the loop. A second call does nothing."""
         with self._ending:
             with self._starting:
                 if not self._is_open:
@@ -116,7 +116,11 @@ class Language:
 
 
 def load_language(folder: Path, name: str) -> Language:
-    """Read tokenizer and limits in `folder`; raises ModelUnavailable if it holds no model."""
+    """Read tokenizer and limits in `folder`.
+
+    Raises:
+        ModelUnavailable: `folder` holds no model.
+    """
     from collab.models.weights import quiet_transformers
 
     try:
@@ -148,17 +152,20 @@ second."""
 
 
 class VLLMEngine:
-    """A model run by vLLM; the engine is started, or the servers are contacted, at first use.
+    """A model run by vLLM. At first use, the engine is started or the servers are contacted.
 
     An action's `logprobs` are those of the distribution that its tokens were drawn from: after
-    temperature, top_k and top_p, in this order; at temperature 0 those of temperature 1.
+    temperature, top_k and top_p, in this order. At temperature 0 they are those of temperature 1.
     """
 
     batching: Batching = "continuous"
 
     def __init__(self, spec: VLLMModel, *, progress: store.StoreProgress = store.quiet) -> None:
-        """Raises UnknownName or ModelUnavailable for a model that cannot work; starts nothing
-        yet."""
+        """Check the model without starting anything.
+
+        Raises:
+            UnknownName, ModelUnavailable: the model cannot work.
+        """
         store.check_name(spec.name, spec.revision)
         self.spec = spec
         self.name = f"vllm:{spec.name}"
@@ -194,7 +201,7 @@ class VLLMEngine:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` concurrently; each failure belongs to one request only."""
+        """Answer `requests` concurrently. Each failure belongs to one request only."""
         report = _reporter(asyncio.get_running_loop(), progress) if progress else None
         return await self._thread.run(self._answer_all(requests, report))
 
@@ -207,13 +214,13 @@ class VLLMEngine:
     async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
         """Serve the adapters that `adapters` write, under their names, from the next request on.
 
-        `version` is recorded in their actions, e.g. the number of training steps. Returns when
-        every replica holds them, and all requests to the earlier versions are answered.
+        `version` is recorded in their actions, e.g. the number of training steps. The call returns
+        when every replica holds them and all requests to the earlier versions are answered.
         """
         await self._thread.run(self._publish(adapters, version))
 
     async def report(self) -> SamplerReport:
-        """Return the load of the servers since the last report; empty for a local engine."""
+        """Return the load of the servers since the last report, empty for a local engine."""
         return await self._thread.run(self._backend.report())
 
     async def sleep(self) -> None:
@@ -302,7 +309,7 @@ class VLLMEngine:
         )
 
     async def _open(self) -> Language:
-        """Open the engine if needed; all that wait for an attempt share its failure."""
+        """Open the engine if needed. All callers that wait for an attempt share its failure."""
         failures = self._failures
         async with self._opening:
             if self._trouble and self._failures > failures:

@@ -31,11 +31,14 @@ OF_RANKS = ("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_", "TORCH
 
 
 class OwnServer:
-    """A server started on construction; it ends with this process, or by `stop`."""
+    """A server started on construction. It ends with this process, or by `stop`."""
 
     def __init__(self, spec: VLLMModel, capacity: Capacity, log: Path) -> None:
-        """Start the server, with its output in `log`. Raises ModelUnavailable if vLLM is not
-        installed."""
+        """Start the server, with its output in `log`.
+
+        Raises:
+            ModelUnavailable: vLLM is not installed.
+        """
         if not spec.server_command and find_spec("vllm") is None:
             raise ModelUnavailable(
                 f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')}, set"
@@ -59,7 +62,9 @@ class OwnServer:
     def wait(self) -> str:
         """Wait until the server answers, and return its address.
 
-        Raises ModelUnavailable if it has ended, ModelTimeout after `ready_seconds`.
+        Raises:
+            ModelUnavailable: the server has ended.
+            ModelTimeout: it is not ready after `ready_seconds`.
         """
         import httpx
 

@@ -60,12 +60,16 @@ _HERE: WeakSet[Process] = WeakSet()
 
 
 class Process:
-    """One engine; restarted if it has died, or if an adapter needs more capacity."""
+    """One engine, restarted if it has died or if an adapter needs more capacity."""
 
     context: int
 
     def __init__(self, spec: VLLMModel) -> None:
-        """Raises ModelUnavailable if vLLM is not installed."""
+        """Prepare the process.
+
+        Raises:
+            ModelUnavailable: vLLM is not installed.
+        """
         if find_spec("vllm") is None:
             raise ModelUnavailable(
                 f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')},"
@@ -138,7 +142,7 @@ class Process:
                 await llm.remove_lora(version.number)
 
     async def report(self) -> SamplerReport:
-        """Return an empty report; the load of a local engine is not observed."""
+        """Return an empty report, because the load of a local engine is not observed."""
         return SamplerReport()
 
     async def sleep(self) -> None:
@@ -164,7 +168,11 @@ class Process:
         return ready and self._sleeps(capacity) == self._sleeps(self._capacity)
 
     def _sleeps(self, capacity: Capacity) -> bool:
-        """Return True if the engine is to sleep; raises ModelUnavailable if it cannot."""
+        """Return True if the engine is to sleep.
+
+        Raises:
+            ModelUnavailable: the engine cannot sleep.
+        """
         import torch
 
         if self._spec.sleep and not torch.cuda.is_available():
@@ -175,7 +183,7 @@ class Process:
         return bool(self._spec.sleep) and capacity.training
 
     async def _start(self, folder: Path, capacity: Capacity) -> None:
-        """Start the engine; blocks until it is ready, since it accepts no request earlier."""
+        """Start the engine, and block until it is ready, because it accepts no request earlier."""
         for name, value in environment_of(self._spec).items():
             os.environ.setdefault(name, value)
         spec = self._spec.among(len(_HERE))
@@ -225,7 +233,7 @@ class Process:
 
     @asynccontextmanager
     async def _using(self) -> AsyncIterator[Any]:
-        """Yield the engine, which stays running meanwhile; vLLM's errors become collab's."""
+        """Yield the engine and keep it running meanwhile. vLLM's errors become collab's errors."""
         async with self._changing:
             llm = self._llm
             if llm is None:

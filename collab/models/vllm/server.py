@@ -33,8 +33,10 @@ class ServerLost(Exception):
 class ServerConnection:
     """Sends requests to one server, and raises an error for an answer that is not a result.
 
-    Raises ServerLost if the request may work once the server is back, ModelUnavailable for a server
-    that was started with unsuitable options, ModelRefused for a request that it does not accept.
+    Raises:
+        ServerLost: the request may work once the server is back.
+        ModelUnavailable: the server was started with unsuitable options.
+        ModelRefused: the server does not accept the request.
     """
 
     def __init__(self, url: str, client: AsyncClient, key: str) -> None:
@@ -49,7 +51,7 @@ class ServerConnection:
         *,
         accept: tuple[int, ...] = (),
     ) -> Response:
-        """Get `path`, or post `body` to it; the statuses in `accept` are answers too."""
+        """Get `path`, or post `body` to it. The statuses in `accept` are answers too."""
         method = "GET" if body is None else "POST"
         async with self._reached():
             response = await self._client.request(method, self.url + path, json=body)
@@ -59,7 +61,7 @@ class ServerConnection:
 
     @asynccontextmanager
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Response]:
-        """Post `body`; the answer arrives piece by piece, and its status is not checked."""
+        """Post `body`. The answer arrives piece by piece, and its status is not checked."""
         async with (
             self._reached(),
             self._client.stream("POST", self.url + path, json=body) as response,
@@ -151,13 +153,12 @@ ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeEr
 
 
 class Server:
-    """A vLLM server; call `meet` before its first request. `in_flight` counts requests."""
+    """A vLLM server. Call `meet` before its first request. `in_flight` counts requests."""
 
     def __init__(
         self, url: str, client: AsyncClient, seconds: float, key: str, lag: float = 0.0
     ) -> None:
-        """Wrap a connection; `lag` is how many seconds an adapter on a disk may stay invisible to
-        the server."""
+        """Wrap a connection. A server may not see an adapter on a disk for `lag` seconds."""
         self.url = url
         self._lag = lag
         self.in_flight = 0
@@ -171,7 +172,9 @@ class Server:
     async def meet(self) -> None:
         """Learn which model the server has, and check that it can be used.
 
-        Raises ServerLost while it is not there, ModelUnavailable if it cannot be used.
+        Raises:
+            ServerLost: the server is not there.
+            ModelUnavailable: it cannot be used.
         """
         self._loaded.clear()
         async with self._http.bounded(PROBE_SECONDS):
@@ -184,8 +187,11 @@ class Server:
             await self._check_logprobs()
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        """Return the response. Raises ServerLost if the server must be met again before another
-        try."""
+        """Return the response.
+
+        Raises:
+            ServerLost: the server must be met again before another try.
+        """
         self.in_flight += 1
         try:
             async with self._http.bounded(self._seconds):
@@ -196,7 +202,7 @@ class Server:
             self.in_flight -= 1
 
     async def load_page(self) -> str:
-        """Return the server's load in Prometheus's text format; empty if it publishes none."""
+        """Return the server's load in Prometheus's text format, or "" if it publishes none."""
         async with self._http.bounded(PROBE_SECONDS):
             response = await self._http.ask("/metrics", accept=(401, 403, 404))
         return response.text if response.is_success else ""

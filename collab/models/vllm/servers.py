@@ -1,4 +1,4 @@
-"""vLLM servers that share the load; a lost one is awaited, and gets its adapters again."""
+"""vLLM servers that share the load. A lost server is awaited, and gets its adapters again."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Seen:
 
     in_flight: int = 0
     waiting: float | None = None
-    """Most requests waiting at once; None if the server does not report it."""
+    """Most requests waiting at once, or None if the server does not report them."""
     preempted: float | None = None
-    """Preemptions since the server was started; None if it does not report them."""
+    """Preemptions since the server was started, or None if it does not report them."""
     reported: float | None = None
     """Preemptions at the last report, or when the server was first observed."""
 
@@ -105,7 +105,7 @@ class Loads:
 
 
 def _sum(page: str, name: str) -> float | None:
-    """Sum a metric over its labels, from Prometheus's text; None if it is missing."""
+    """Sum a metric over its labels, from Prometheus's text, or return None if it is missing."""
     pattern = rf"^{re.escape(name)}(?:\{{[^\n]*\}})? +([0-9.eE+-]+)\s*$"
     values = re.findall(pattern, page, re.MULTILINE)
     return sum(map(float, values)) if values else None
@@ -154,14 +154,18 @@ LAG_SECONDS = 60.0
 
 
 class Servers:
-    """All servers in a recipe; `route` picks one per request."""
+    """All servers in a recipe. `route` picks one per request."""
 
     context: int
     wants_zero_adapter = True
     """True, since servers do not say which device they run on."""
 
     def __init__(self, spec: VLLMModel) -> None:
-        """Raises ModelUnavailable for a key that cannot be sent."""
+        """Prepare the requests.
+
+        Raises:
+            ModelUnavailable: the key cannot be sent.
+        """
         self._spec = spec
         self._key = read_key(KEY)
         self._clients: list[Any] = []
@@ -197,7 +201,8 @@ class Servers:
         raise _exhausted("one response", last)
 
     async def load(self, version: Version) -> None:
-        """Load an adapter on every available server; others get it with their first request."""
+        """Load an adapter on every available server. Other servers load it with their first
+        request."""
         for _ in range(ATTEMPTS):
             live = await self._live()
             outcomes = await asyncio.gather(
@@ -276,7 +281,7 @@ class Servers:
         return True
 
     async def _live(self) -> list[Server]:
-        """Return the available servers; waits until there is one."""
+        """Return the available servers, and wait until there is at least one."""
         try:
             async with asyncio.timeout(self._spec.ready_seconds):
                 while len(self._trouble) == len(self._servers):

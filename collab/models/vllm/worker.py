@@ -1,4 +1,4 @@
-"""The extension of vLLM's workers; it runs in their processes."""
+"""The extension of vLLM's workers, which runs in their processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Thread
 class Follower:
     """Mixed into a worker: it ends with the process it works for, even a killed one.
 
-    Otherwise vLLM's engine would stay, with all its memory; without its workers it ends too.
+    Otherwise vLLM's engine would stay, with all its memory. Without its workers it ends too.
     """
 
     def follow(self, process: int) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 from collab.rewards.context import RewardContext
 
 LONGEST = 400
-"""Longest answer, in characters; a longer one is wrong."""
+"""Longest answer, in characters. A longer answer is wrong."""
 LONGEST_NUMBER = 60
 """Longest number, in characters."""
 _NUMBER = r"[-+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
@@ -68,7 +68,8 @@ def latex(text: str) -> str:
 
 
 def number(text: str) -> Fraction | None:
-    """Parse a decimal number, with or without commas between thousands; None for anything else."""
+    """Parse a decimal number, with or without commas between thousands. Return None for anything
+    else."""
     if len(text) > LONGEST_NUMBER or not _WHOLE_NUMBER.match(text):
         return None
     return Fraction(text.replace(",", ""))
@@ -92,7 +93,7 @@ _END = re.compile(r"\.(?:\s|$)")
 
 def final_answer(text: str) -> str | None:
     r"""Return the content of the last `\boxed{...}`, or the text after the last `####`, or else
-    after "answer is" or "answer:"; None if the text has none of these."""
+    after "answer is" or "answer:". Return None if the text has none of these."""
     boxes = list(_BOX.finditer(text))
     if boxes:
         return _braced(text[boxes[-1].end() :])
@@ -104,7 +105,7 @@ def final_answer(text: str) -> str | None:
 
 
 def _braced(text: str) -> str | None:
-    """Return the content of the leading braces; without braces, the first word."""
+    """Return the content of the leading braces, or the first word if there are no braces."""
     text = text.lstrip()
     if not text.startswith("{"):
         return (text.split() or [""])[0].rstrip("$.") or None
@@ -129,7 +130,7 @@ def exact_answer(
     r"""The final answer, in `\boxed{}` or after `####`, equals the problem's `field`.
 
     Args:
-        agent: the agent whose artefact is scored; "" for the joint artefact.
+        agent: the agent whose artifact is scored, or "" for the joint artifact.
         form: how answers are compared: as numbers, or as MATH compares LaTeX.
     """
     expected = context.field(field)

@@ -32,7 +32,7 @@ _PYTHON = re.compile(r"\.\s*[A-Za-z_]|\d[A-Za-z_]|__", re.ASCII)
 
 
 def refused(name: str, answer: str) -> str:
-    """Return why an answer may not be passed to the set `name`; "" if it may."""
+    """Return why an answer may not be passed to the set `name`, or "" if it may."""
     if len(answer) > LONGEST:
         return f"the answer has more than {LONGEST:,} characters"
     plain = _EVALUATED.get(name)
@@ -40,17 +40,17 @@ def refused(name: str, answer: str) -> str:
 
 
 def _is_arithmetic(answer: str) -> bool:
-    """Accepts numbers and the four operations."""
+    """Return True for numbers and the four operations."""
     return len(answer) <= LONGEST_FORMULA and bool(_ARITHMETIC.match(answer)) and "**" not in answer
 
 
 def _is_polynomial(answer: str) -> bool:
-    """Accepts numbers, variables of one letter, the four operations and small powers."""
+    """Return True for numbers, variables of one letter, the four operations and small powers."""
     return _is_algebra(answer, frozenset())
 
 
 def _is_integral(answer: str) -> bool:
-    """Accepts a polynomial, also with functions such as `sin`."""
+    """Return True for a polynomial, also with functions such as `sin`."""
     return _is_algebra(answer, _FUNCTIONS) and answer.count("exp") <= MOST_EXPONENTIALS
 
 
@@ -65,7 +65,7 @@ def _is_algebra(answer: str, functions: frozenset[str]) -> bool:
 
 
 def _is_list(answer: str) -> bool:
-    """Accepts lists of numbers, texts and names; nothing is called, no attribute is read."""
+    """Return True for lists of numbers, texts and names, without calls or reads of attributes."""
     return bool(_LIST.match(answer)) and not {"for", "lambda", "await"} & {*_WORDS.findall(answer)}
 
 
@@ -92,7 +92,7 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
     The answer is the last `<answer>...</answer>`, or else the whole text.
 
     Args:
-        agent: the agent whose artefact is scored; "" for the joint artefact.
+        agent: the agent whose artifact is scored, or "" for the joint artifact.
     """
     text = context.artefacts[agent] if agent else context.joint.text
     tagged = _TAGGED.findall(text)
@@ -132,7 +132,7 @@ def environment_score(
     Args:
         minimum: the sum of rewards that counts as 0.
         maximum: the sum that counts as 1; None: the sum of all positive weights.
-        agent: the agent whose artefact is scored; "" for the joint artefact.
+        agent: the agent whose artifact is scored, or "" for the joint artifact.
 
     Raises:
         RewardError: the package is not installed, or a sum is not between the two.

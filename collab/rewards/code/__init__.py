@@ -1,4 +1,4 @@
-"""Rewards for programs: their form, their behaviour, and the agents' cooperation."""
+"""Rewards for programs: their form, their behavior, and the agents' cooperation."""
 
 from __future__ import annotations
 

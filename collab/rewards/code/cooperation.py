@@ -40,7 +40,7 @@ class Contribution:
 
 
 Lines = tuple[int, int] | None
-"""First and last line of a part of the joint program; None means all of it."""
+"""First and last line of a part of the joint program, or None for all of it."""
 
 
 async def contribution(context: RewardContext, helper: str, lines: Lines = None) -> Contribution:
@@ -182,7 +182,7 @@ async def calls(
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:
-    """The agent's function calls the helper's, and some passing test depends on it.
+    """The agent's function calls the helper's, and at least one passing test depends on the result.
 
     Args:
         function: the caller; `entry_point` means the problem's, "" the agent's name.
@@ -230,8 +230,8 @@ def ignores(
 
 
 def _joined_part(context: RewardContext, agent: str) -> str:
-    """The agent's code as it stands in the joint program, where a join may have renamed copies of
-    the helper's function."""
+    """Return the agent's code in the joint program, where a join may have renamed copies of the
+    helper's function."""
     if agent not in context.joint.spans:
         return context.artefacts[agent]
     first, last = context.joint.spans[agent]

@@ -46,7 +46,7 @@ def parses(context: RewardContext) -> tuple[float, str]:
 
 
 def function_name(context: RewardContext, agent: str, function: str) -> str:
-    """Return the name of the function that an agent writes; options: see `defines`."""
+    """Return the name of the function that an agent writes. Options: see `defines`."""
     if function == "entry_point":
         return context.field("entry_point")
     return function or context.roles.function_of(agent, context.problem.public)
@@ -59,7 +59,7 @@ def explain(error: SyntaxError) -> str:
 
 
 def methods(context: RewardContext) -> tuple[float, str]:
-    """The share of the class's methods that some agent wrote; 0 if the class does not parse."""
+    """The share of the class's methods that some agent wrote, or 0 if the class does not parse."""
     wanted = _wanted(context)
     try:
         parse_program(context.joint.text)

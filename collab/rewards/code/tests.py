@@ -1,4 +1,4 @@
-"""Reward parts for the behaviour of programs: the hidden tests."""
+"""Reward parts for the behavior of programs: the hidden tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collab.rewards.context import Part, RewardContext
 
 
 async def tests(context: RewardContext) -> Part:
-    """The fraction of the hidden tests that pass; if all pass, the task is solved."""
+    """The fraction of the hidden tests that pass. If all pass, the task is solved."""
     verdict = await context.verdict()
     counts = f"{verdict.tests.passed} of {verdict.tests.total} tests pass"
     reason = f"{counts}: {verdict.error}" if verdict.error else counts

@@ -29,7 +29,7 @@ def schemes(
     """Return the cooperation schemes of the joint program, the chosen one first. Options: see
     `calls`.
 
-    Returns None if the team lacks one of the two agents, or the problem asks for no function.
+    The result is None if the team lacks one of the two agents, or the problem asks for no function.
     """
     fields = {**context.problem.public, **context.problem.hidden}
     if not {agent, helper} <= {*context.artefacts} or "entry_point" not in fields:
@@ -58,8 +58,9 @@ class Subject:
 def trial_of(
     context: RewardContext, program: str, treatment: Treatment | None, subject: Hashable
 ) -> Trial:
-    """Make the trial of a program against the hidden test of a `Subject`; None means the problem's
-    own.
+    """Make the trial of a program against the hidden test of a `Subject`.
+
+    The default subject is the problem's own function and test.
 
     Raises:
         RewardError: the problem lacks a field that `subject` names.

@@ -1,8 +1,8 @@
 """Reward parts for two texts that belong together, e.g. a short and a long summary.
 
-The texts come from the team's two agents, in order; a single agent writes both, with a blank line
+The texts come from the team's two agents, in order. A single agent writes both, with a blank line
 between them. The published rewards (MAGRPO, arXiv 2508.04652) combine these parts in
-`tasks/rewards/tldr.yaml` and `arxiv.yaml`; docs/rewards.md has their tables.
+`tasks/rewards/tldr.yaml` and `arxiv.yaml`. docs/rewards.md has their tables.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _pattern(category: str) -> re.Pattern[str]:
 
 
 REPEATS = 4
-"""Most occurrences per word in a text, on average; English prose of 256 words has two."""
+"""Most occurrences per word in a text, on average. English prose of 256 words has two."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
@@ -132,7 +132,7 @@ def length_ratio(
     """The second text's length relative to the first, in characters of words.
 
     Words are counted with one space between them, so punctuation and spaces add no length. The
-    value is 1 from `best_from` to `best_to` and falls linearly to 0 at `least` and `most`; as a
+    value is 1 from `best_from` to `best_to` and falls linearly to 0 at `least` and `most`. As a
     gate, the part stops the scoring outside these.
     """
     pair = _pair(context)
@@ -178,7 +178,7 @@ def transitions(
 
 
 def shared_words(context: RewardContext, enough: float) -> Part:
-    """The Jaccard similarity of the texts' content words; full value from `enough` on."""
+    """The Jaccard similarity of the texts' content words, with full value from `enough` on."""
     pair = _pair(context)
     similarity = jaccard(pair.first, pair.second)
     reason = f"{similarity:.3f} of the content words are in both; wanted {enough:g}"
@@ -200,7 +200,7 @@ def faithfulness(context: RewardContext, source: str = "prompt") -> Part:
 
 @dataclass(frozen=True)
 class _Ramp:
-    """A ramp: 1 between the best values, down to 0 at the outer ones; None leaves a side open."""
+    """A ramp: 1 between the best values, down to 0 at the outer ones. None leaves a side open."""
 
     least: float
     best_from: float

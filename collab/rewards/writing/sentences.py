@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 
 
 def names(context: RewardContext, field: str, head: str) -> Part:
-    """Each agent's artefact is an identifier for the thing that the problem's `field` describes.
+    """Each agent's artifact is an identifier for the thing that the problem's `field` describes.
 
     It consists of words of that text, each used once, and must contain the word in the field
     `head`, with any ending. For `the prices of the old books`, `prices`, `book_prices` and
@@ -37,7 +37,7 @@ def names(context: RewardContext, field: str, head: str) -> Part:
 
 
 def _name_fault(name: str, described: set[str], head: str) -> str:
-    """Describe why a text is not such an identifier; "" if it is one."""
+    """Describe why a text is not such an identifier, or return "" if it is one."""
     shown = f"{name!r:.40}"
     parts = _PIECE.findall(name)
     if not _NAME.fullmatch(name) or "".join(parts) != name.replace("_", "") or iskeyword(name):
@@ -54,7 +54,7 @@ def _name_fault(name: str, described: set[str], head: str) -> str:
 
 _SENTENCE = re.compile(r"[\"']?[A-Z][^.!?\n]*[.!?][\"']?")
 FEWEST, MOST_STOPWORDS = 0.2, 0.8
-"""Bounds on a sentence's share of stopwords; in English prose it is about half."""
+"""Bounds on a sentence's share of stopwords, which is about half in English prose."""
 COPY = 0.7
 """Above this share the second text counts as a copy. It is the share of content words that both
 have, or of all words of the shorter text that the other has."""
@@ -101,7 +101,7 @@ def in_common(context: RewardContext, beyond: str, enough: int = 1) -> tuple[flo
 
 
 def _stems_by_agent(context: RewardContext) -> dict[str, set[str]]:
-    """Map each agent to the stems of its sentence's content words; empty if its text is not a
+    """Map each agent to the stems of its sentence's content words, or none if its text is not a
     sentence."""
     faults = _faults(context)
     texts = context.contributions.items()
@@ -109,7 +109,7 @@ def _stems_by_agent(context: RewardContext) -> dict[str, set[str]]:
 
 
 def _faults(context: RewardContext) -> dict[str, str]:
-    """Map each agent to the fault of its sentence; "" if there is none."""
+    """Map each agent to the fault of its sentence, or "" if there is none."""
     faults: dict[str, str] = {}
     for agent, text in context.contributions.items():
         copied = [one for one in faults if _copies(text, context.contributions[one])]
@@ -135,7 +135,7 @@ def _stems(text: str) -> set[str]:
 
 
 def _fault(text: str) -> str:
-    """Describe why a text is not one sentence; "" if it is."""
+    """Describe why a text is not one sentence, or return "" if it is."""
     if not _SENTENCE.fullmatch(text):
         return "not one sentence with a capital letter first and its mark last"
     listed = words(text)
@@ -177,14 +177,14 @@ def content_words(text: str) -> list[str]:
 
 
 def jaccard(one: str, other: str) -> float:
-    """Return the share of content words that both texts have, among those of either; 0 if there are
-    none."""
+    """Return the share of content words that both texts have, among those of either, or 0 if there
+    are none."""
     ours, theirs = set(content_words(one)), set(content_words(other))
     return len(ours & theirs) / len(ours | theirs) if ours or theirs else 0.0
 
 
 def clipped_precision(text: str, source: str) -> float:
-    """Return the share of the text's content words found in the source; 0 if it has none.
+    """Return the share of the text's content words found in the source, or 0 if it has none.
 
     Each word counts at most as often as the source has it (as in BLEU, Papineni et al. 2002), so
     repeating a word gains nothing. Endings do not matter: `moved` matches `moving`.

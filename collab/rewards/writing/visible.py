@@ -30,7 +30,7 @@ def visible(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """Split at white space; keep the pieces that have a letter or a digit."""
+    """Split at white space, and keep the pieces that have a letter or a digit."""
     return [piece for piece in visible(text).split() if any(map(str.isalnum, piece))]
 
 
@@ -46,7 +46,7 @@ def _shows(char: str) -> bool:
 
 
 def _as_seen(word: str) -> str:
-    """Return the word in Latin letters if it looks Latin; "" if it mixes these with other
+    """Return the word in Latin letters if it looks Latin, or "" if it mixes these with other
     letters."""
     if word.isascii():
         return word

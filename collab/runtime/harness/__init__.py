@@ -1,8 +1,8 @@
-"""Harnesses: an agent's behaviour during its move.
+"""Harnesses: an agent's behavior during its move.
 
-A harness is an async function `(move, **options)` over a `collab.runtime.harness.move.Move`; it
-asks the agent's model for one response, or for several with observations between them. The last
-one is the agent's answer. Each of the built-in ones is a file here.
+A harness is an async function `(move, **options)` over a `collab.runtime.harness.move.Move`. It
+asks the agent's model for one response, or for several with observations between them. The last one
+is the agent's answer. Each of the built-in ones is a file here.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Move:
     """The input of a harness: the agent's history, its model and its tools.
 
     Each response is a separate decision in the record. Only tokens that the model sampled are
-    trained; the harness's own messages carry no gradient.
+    trained. The harness's own messages carry no gradient.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Move:
         ask: Generate,
         tools: Mapping[str, Tool] | None = None,
     ) -> None:
-        """Start a move; `history` precedes it, `observed` begins it."""
+        """Start a move. `history` precedes it, and `observed` begins it."""
         self.agent = agent
         self.tools: Mapping[str, Tool] = tools or {}
         """Tools that the agent may call, by name."""
@@ -68,7 +68,7 @@ class Move:
         return before_calls(action.text) if is_call else action.text
 
     def unreadable(self, action: Action) -> str:
-        """Describe the fault in a tool call of the response; empty if there is none."""
+        """Describe the fault in a tool call of the response, or return "" if there is none."""
         if self.tools and not action.tool_calls:
             try:
                 read_calls(action.text, self.tools)
@@ -83,11 +83,11 @@ class Move:
     async def generate(self, *, may_call: bool = True) -> Action:
         """Generate one response of the agent's model to all of its observations.
 
-        The response's `tool_calls` are the calls that it asks for; without `may_call` it must
+        The response's `tool_calls` are the calls that it asks for. Without `may_call` it must
         answer now. The calls are not executed here.
 
         Raises:
-            ActionFailed: the model gave no answer; a harness does not catch it.
+            ActionFailed: the model gave no answer. A harness does not catch it.
         """
         observation = tuple(self._pending)
         action = await self._ask(len(self.steps), self.messages, may_call)

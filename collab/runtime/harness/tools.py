@@ -54,7 +54,7 @@ async def tools(
 
 
 def _unreadable(move: Move, action: Action) -> str:
-    """Return the answer to a call that cannot be read; empty if there is none."""
+    """Return the answer to a call that cannot be read, or "" if there is none."""
     trouble = move.unreadable(action)
     if trouble and action.finish_reason == "length":
         tokens = len(action.token_ids) or action.usage.new_tokens

@@ -1,6 +1,6 @@
 """Protocols: the order of moves within a turn, and what each agent sees of the others.
 
-A protocol is an async function `(turn, **options)` over a `collab.runtime.turn.Turn`; each of the
+A protocol is an async function `(turn, **options)` over a `collab.runtime.turn.Turn`. Each of the
 built-in ones is a file here.
 """
 

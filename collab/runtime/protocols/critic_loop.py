@@ -1,4 +1,4 @@
-"""Propose, criticise, revise, until the critic accepts (Self-Refine, arXiv 2303.17651)."""
+"""Propose, criticize, revise, until the critic accepts (Self-Refine, arXiv 2303.17651)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def critic_loop(
     revisions: int = 2,
     accept: str = "ACCEPT",
 ) -> None:
-    """One agent proposes, another one criticises; the last proposal counts.
+    """One agent proposes, and another one criticizes. The last proposal counts.
 
     Args:
         proposer: default: the team's first agent.

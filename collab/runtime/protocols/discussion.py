@@ -7,7 +7,7 @@ from collab.runtime.turn import Turn
 
 
 async def discussion(turn: Turn) -> None:
-    """Two rounds of all agents; the answers of the second one count.
+    """All agents answer in two rounds, and the answers of the second round count.
 
     Templates also see `previous`: the others' answers in the previous turn.
     """

@@ -23,7 +23,7 @@ class Answers:
             self._seen.append(_canonical(answer["value"]))
 
     def taken(self) -> str | None:
-        """Return a digest of the values since the last call; None if there was none, or an
+        """Return a digest of the values since the last call, or None if there was no value or an
         error."""
         seen, complete = self._seen, self._all
         self._seen, self._all = [], True

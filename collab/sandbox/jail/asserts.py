@@ -27,13 +27,13 @@ _BRANCHES = (ast.If, ast.Try, ast.TryStar, ast.Match)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
-"""Fields of a statement that hold statements; no expression holds an assert."""
+"""Fields of a statement that hold statements. No expression holds an assert."""
 _LOAD = ast.Load()
 _Node = TypeVar("_Node", bound=ast.AST)
 
 
 class BadTest(Exception):
-    """A test that cannot be run as one; this is the sandbox's failure, never the program's."""
+    """A text that cannot be run as a test. This is the sandbox's failure, never the program's."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Assertion:
     looped: bool
     """True if it is below a loop."""
     telling: bool
-    """True if it can depend on the candidate; one that cannot gives no marks."""
+    """True if it can depend on the candidate. Otherwise it gives no marks."""
     optional: bool = False
     """True if a correct program may skip it: it is false in itself, such as `assert False`, or one
     assert replaces another that failed."""
@@ -74,7 +74,11 @@ class CountedTest:
 
 
 def instrument(test: str, entry_point: str, prelude: str = "") -> CountedTest:
-    """Return `test` with counted asserts. Raises BadTest."""
+    """Return `test` with counted asserts.
+
+    Raises:
+        BadTest: `test` cannot be run as a test.
+    """
     try:
         tree = ast.parse(test, "test.py")
         return _instrument(test, tree, entry_point, prelude)

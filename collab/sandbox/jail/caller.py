@@ -11,7 +11,7 @@ _DRAINED_BYTES = 1 << 16
 
 
 class Caller:
-    """The process that started the supervisor; when it ends, the supervisor ends too."""
+    """The process that started the supervisor. When it ends, the supervisor ends too."""
 
     def __init__(self, pid: int, requests: int) -> None:
         self._pid = pid
@@ -28,7 +28,7 @@ class Caller:
         return os.getppid() != self._pid
 
     def wait_for_request(self) -> bool:
-        """Wait for a request; returns False if the caller has ended."""
+        """Wait for a request, and return False if the caller has ended."""
         while not self._poll.poll(POLL_SECONDS * 1000):
             if self.gone():
                 return False
@@ -36,7 +36,7 @@ class Caller:
 
 
 class Events:
-    """Events that the supervisor waits for during one trial; `report` is the test runner's pipe.
+    """Events that the supervisor waits for during one trial. `report` is the test runner's pipe.
 
     `printed` are pipes with the output of the trial's processes, which is discarded.
     """
@@ -47,10 +47,12 @@ class Events:
         self._poll = _poll(*caller.signs, report, *printed)
 
     def reported(self, seconds: float) -> bool:
-        """Wait for the test runner at most so long; returns whether its pipe is ready.
+        """Wait for the test runner for a limited time, and return True if its pipe is ready.
 
-        Printed output is drained meanwhile. Raises SystemExit when the caller has ended, or has
-        cancelled the trial.
+        Printed output is drained meanwhile.
+
+        Raises:
+            SystemExit: the caller has ended, or has canceled the trial.
         """
         ready = {fd for fd, _ in self._poll.poll(max(0.0, min(seconds, POLL_SECONDS)) * 1000)}
         if not ready.isdisjoint(self._caller.signs) or (not ready and self._caller.gone()):

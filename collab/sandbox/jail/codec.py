@@ -3,7 +3,7 @@
 Only exact built-in types pass: numbers, texts, containers, dates and names of types. A subclass
 could answer every comparison with True. The decoder builds nothing else, checks the depth, and
 refuses unknown types. Its time is proportional to the input. A set or dict whose items share one
-hash would take quadratic time, and a huge integer could keep a test busy forever; both are refused.
+hash would take quadratic time, and a huge integer could keep a test busy forever. Both are refused.
 
     None, bool, str, small int, float   themselves
     list                                [item, ...]
@@ -25,9 +25,9 @@ LONGEST_RANGE = 1_000_000
 LONGEST_INT = 1 << 17
 """Largest integer in bits, some 39,000 digits. A test may raise a value to a power, or print it."""
 LARGEST_DECIMAL = 10_000
-"""Most digits of a decimal number, before and after its point; adding two takes so many."""
+"""Most digits of a decimal number, before and after its point. Adding two numbers takes so many."""
 MOST_COLLIDING = 64
-"""Most items of one set or dict that share a hash; honest values (-1 and -2, powers of 2) rarely
+"""Most items of one set or dict that share a hash. Honest values (-1 and -2, powers of 2) rarely
 do."""
 TYPES: dict[str, type] = {
     kind.__name__: kind
@@ -38,7 +38,7 @@ DICTS: tuple[type, ...] = (dict, Counter, OrderedDict, defaultdict)
 
 
 class Foreign(Exception):
-    """A value of a type that is not transferred; its argument is the type's name."""
+    """A value of a type that is not transferred. Its argument is the type's name."""
 
 
 class TooDeep(Exception):
@@ -54,7 +54,12 @@ class OverLimit(Undecodable):
 
 
 def encode(value: object, depth: int) -> Any:
-    """Encode `value` as a tree, at most `depth` containers deep. Raises Foreign or TooDeep."""
+    """Encode `value` as a tree, at most `depth` containers deep.
+
+    Raises:
+        Foreign: a value has another type.
+        TooDeep: the containers are nested deeper.
+    """
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value
@@ -69,7 +74,12 @@ def encode(value: object, depth: int) -> Any:
 
 
 def decode(tree: Any, depth: int, *, bounded: bool = True) -> Any:
-    """Decode a tree to exact built-in types. Raises Undecodable; if bounded, OverLimit."""
+    """Decode a tree to exact built-in types.
+
+    Raises:
+        Undecodable: the tree is not a valid encoding.
+        OverLimit: the value exceeds the bounds, if there are any.
+    """
     return _Decoder(bounded).value(tree, depth)
 
 

@@ -97,7 +97,7 @@ class _Flow(ast.NodeVisitor):
             self._link(self._names(node), {node.name})
 
     def _call(self, node: ast.Call) -> None:
-        """Let arguments flow into parameters; a call may also change its arguments."""
+        """Let arguments flow into parameters. A call may also change its arguments."""
         callee = _callee(node)
         if callee in self._candidates:
             return  # what it is given are copies
@@ -192,7 +192,7 @@ def _functions(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
 
 
 def _callee(node: ast.Call) -> str:
-    """Return the name of the function or method that is called; "" if it has none."""
+    """Return the name of the function or method that is called, or "" if it has none."""
     match node.func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -216,7 +216,7 @@ def _bases(target: ast.expr) -> Iterator[str]:
 
 
 def _base(node: ast.expr) -> str:
-    """Return the name that `node` is, or is reached from; "" if there is none."""
+    """Return the name that `node` is, or is reached from, or "" if there is none."""
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""

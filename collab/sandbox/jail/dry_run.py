@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Runs = Callable[["Counting", "StandIn"], bool]
-"""Runs the test with a test runner and a candidate; returns whether it ran to its end."""
+"""Runs the test with a test runner and a candidate, and returns True if it ran to its end."""
 
 
 class Counting:
@@ -79,7 +79,7 @@ for _name in _OPERATORS.split():
 
 
 def count_asserts(run: Runs, asserts: int) -> list[int | None]:
-    """Count the evaluations of each of the test's `asserts`; None if they depend on the
+    """Count the evaluations of each of the test's `asserts`, with None for those that depend on the
     candidate."""
     counts = []
     for something in (False, True):

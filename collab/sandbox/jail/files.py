@@ -47,7 +47,7 @@ def split_files(text: str) -> tuple[File, ...]:
 
     Raises:
         BadFiles: a name is no relative path of plain words to a `.py`, is a standard module's, or
-            is used twice, or a limit is exceeded; the message has the line.
+            is used twice, or a limit is exceeded. The message has the line.
     """
     marks = list(MARK.finditer(text))
     if len(marks) > MAX_FILES:

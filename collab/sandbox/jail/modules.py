@@ -13,7 +13,7 @@ from types import CodeType, ModuleType
 class Modules(MetaPathFinder, Loader):
     """Finds and loads the modules of a program by their names.
 
-    `codes` are the compiled files by module; a folder above one is a package, with or without an
+    `codes` are the compiled files by module. A folder above one is a package, with or without an
     `__init__.py`.
     """
 

@@ -24,7 +24,7 @@ LINUX = sys.platform == "linux"
 
 
 class Jail:
-    """Processes behind the layers of `names`; without any, the jail is unsafe.
+    """Processes behind the layers of `names`. Without any layer, the jail is unsafe.
 
     Those in `shared`, which belong together, are applied by `enter`, for all processes at once.
     """
@@ -37,10 +37,10 @@ class Jail:
         self._mapped = 0
 
     def enter(self) -> None:
-        """Apply the shared layers to this process. It may continue as its own child. Raises
-        LayerUnavailable.
+        """Apply the shared layers to this process, which may continue as its own child.
 
-        Raises LayerUnavailable.
+        Raises:
+            LayerUnavailable: the system refuses a layer.
         """
         if "uid" in self._names:
             with granted("uid"):
@@ -65,7 +65,10 @@ class Jail:
     def spawn(self, limits: Limits, body: Callable[[Callable[[], None]], None]) -> int:
         """Fork a process that runs `body`, which calls its argument to seal itself.
 
-        Returns the process id. Raises LayerUnavailable.
+        The result is the process id.
+
+        Raises:
+            LayerUnavailable: the system refuses a layer.
         """
         if self._own_namespaces:
             with granted("namespaces"):
@@ -88,7 +91,7 @@ class Jail:
             os._exit(0)
 
     def end(self, pid: int) -> int:
-        """Kill the process and all its children; returns its wait status."""
+        """Kill the process and all its children, and return its wait status."""
         if not self._namespaces:
             _kill_group(pid)
         os.kill(pid, signal.SIGKILL)

@@ -24,7 +24,7 @@ class NoAnswer(CandidateError):
 
 
 class Trouble(BaseException):
-    """A failure of the sandbox itself; passes through `except Exception` in a test."""
+    """A failure of the sandbox itself. It passes through `except Exception` in a test."""
 
 
 class Line:
@@ -44,7 +44,7 @@ class Line:
                 self.end("the worker ended", "worker_died")
 
     def receive(self) -> dict[str, Any]:
-        """Return the next frame; an empty one after the end."""
+        """Return the next frame, or an empty frame at the end of the stream."""
         if self.ended is not None:
             return {}
         try:
@@ -59,7 +59,7 @@ class Line:
         return frame
 
     def quiet(self) -> bool:
-        """True if the worker has sent nothing without a request."""
+        """Return True if the worker has sent nothing without a request."""
         return self._in.empty and not select.select([self._in.fd], [], [], 0)[0]
 
     def end(self, reason: str, flag: str) -> dict[str, Any]:
@@ -77,7 +77,12 @@ class RemoteFunction:
         self.answers = Answers()
 
     def ask(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> Any:
-        """Make one call. Raises the program's exception, or CandidateError."""
+        """Make one call.
+
+        Raises:
+            CandidateError: the program gives no valid answer.
+            Exception: the program's own exception.
+        """
         if not self.asked:
             self.asked = True
             self._tell({"asked": True})

@@ -15,13 +15,13 @@ from typing import Any
 from .asserts import Assertion
 
 KEPT_CHECKS = 1000
-"""Most checks that a verdict lists; all are counted."""
+"""Most checks that a verdict lists, although all are counted."""
 
 
 class TrialResult:
     """The checks of one trial, and its ending.
 
-    `counts` are the evaluations of each assert, with None where they are not known in advance.
+    `counts` are the evaluations of each assert, or None if they are not known in advance.
     """
 
     def __init__(self, counts: Sequence[int | None] = ()) -> None:

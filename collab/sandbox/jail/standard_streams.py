@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 MOST_PRINTED = 1 << 24
-"""Most bytes kept of a run's output; the rest is read and dropped."""
+"""Most bytes kept of a run's output. The rest is read and dropped."""
 _READ_BYTES = 1 << 16
 _WRITE_BYTES = select.PIPE_BUF
 """Bytes that a writable pipe accepts without waiting."""
@@ -19,7 +19,8 @@ _WRITE_BYTES = select.PIPE_BUF
 
 @contextmanager
 def standard_streams(given: bytes) -> Iterator[bytearray]:
-    """While entered, `given` is the standard input; the output is in the array afterwards.
+    """Context manager that feeds `given` to the standard input and collects the output in the
+    array.
 
     A thread serves both pipes, so a program never waits for a full or an empty one.
     """
@@ -77,7 +78,7 @@ class _Pipes:
         self._close()
 
     def _give(self) -> None:
-        """Write as much as the pipe surely accepts; close it when nothing is left, or no reader."""
+        """Write as much as the pipe surely accepts. Close it when nothing is left, or no reader."""
         try:
             written = os.write(self._feed, self._given[:_WRITE_BYTES]) if self._given else 0
         except OSError:

@@ -36,7 +36,7 @@ SHARED = frozenset({"namespaces", "root", "landlock", "capabilities"})
 """Layers that all test runners of a supervisor share."""
 KEPT_COUNTS = 1024
 _REPEATING = re.compile(r"^\s*(?:async|for|while|def|class)\b", re.MULTILINE)
-"""Statements below which an assert may be evaluated more than once; `check` itself is one."""
+"""Statements below which an assert may be evaluated more than once, including `check` itself."""
 
 
 def main(caller: int, isolation: str) -> None:
@@ -146,7 +146,8 @@ class Supervisor:
         seconds: float,
         until: Literal["ready", "over"] = "over",
     ) -> bool:
-        """Record the test runner's reports up to a time; returns False if time runs out first."""
+        """Record the test runner's reports up to a time, and return False if time runs out
+        first."""
         deadline = time.monotonic() + seconds
         while not (result.over or getattr(result, until)):
             if trial.reports.complete:
@@ -173,12 +174,12 @@ class Supervisor:
 
 
 class _Trial:
-    """The processes of one trial and their pipes; without `workers` only a test runner."""
+    """The processes of one trial and their pipes. Without `workers` there is only a test runner."""
 
     reports: wire.Reader
-    """Reports of the test runner; open while the trial is entered."""
+    """Reports of the test runner, open while the trial is entered."""
     events: Events
-    """Events of the trial, and its discarded output; open while the trial is entered."""
+    """Events of the trial, and its discarded output, open while the trial is entered."""
 
     def __init__(
         self, caller: Caller, runners: Zygote, case: Case, workers: Zygote | None = None
@@ -213,7 +214,7 @@ class _Trial:
         self._running.append(zygote)
 
     def end_worker(self) -> Zygote:
-        """Kill the worker; the returned function gives its status."""
+        """Kill the worker. The returned function gives its status."""
         assert self._workers is not None
         return self._end(self._workers)
 

@@ -1,8 +1,8 @@
-"""The test runner: runs the trusted test, and asks the worker for every answer.
+"""The test runner, which runs the trusted test and asks the worker for every answer.
 
-Trusted only means that its verdict is believed: the test may come from anywhere, so it runs sealed,
-as a program does. It is a separate process, because a candidate's value may make one comparison run
-forever; the supervisor then ends it. It reports every check at once, so that earlier checks count.
+Trusted only means that its verdict is believed. The test may come from anywhere, so it runs sealed,
+like a program. It is a separate process, because a candidate's value may make one comparison run
+forever. Then the supervisor ends it. It reports every check at once, so that earlier checks count.
 
 Frames to the supervisor: `counts`, or `asserts`, `ready`, `loaded`, `failed`, `asked`, `check`,
 `flag`, `done`; and `refused` or `trouble`.
@@ -143,8 +143,11 @@ def _counts(case: Case) -> list[int | None]:
 def _loaded(
     case: Case, test: CountedTest, asked: object, candidate_of: Callable[[dict[str, Any]], object]
 ) -> Callable[[], Any]:
-    """Return the test's `check` of a candidate, in a separate namespace. Raises the test's
-    exceptions."""
+    """Return the test's `check` of a candidate, in a separate namespace.
+
+    Raises:
+        Exception: the test's own exception.
+    """
     space: dict[str, Any] = {"__name__": "test", REFEREE: asked}
     exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
     if case.is_class:
@@ -180,7 +183,7 @@ def _open(line: Line, case: Case, tell: Tell) -> None:
 
 
 def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | None, str | None]:
-    """Run the test; returns why it did not run to its end, if so, and the text it returned."""
+    """Run the test, and return why it did not run to its end, if so, and the text it returned."""
     remote = RemoteFunction(line, case.limits, tell)
 
     def tell_of(check: dict[str, Any]) -> None:
@@ -209,7 +212,7 @@ def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | N
 
 
 def _candidate(case: Case, remote: RemoteFunction, space: dict[str, Any]) -> object:
-    """Make the candidate as the test sees it; `space` holds the existing definitions."""
+    """Make the candidate as the test sees it. `space` holds the existing definitions."""
     if case.is_class:
         like = space.get(case.name)
         if not isinstance(like, type):

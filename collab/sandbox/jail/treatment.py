@@ -63,8 +63,11 @@ def treated(
     """Return the code of `program` with the values of `function` changed, and its treatment.
 
     `lines` are the first and the last, from 1, of the function's definition, if it is limited.
-    `moved` gives the program's objects other addresses than in another run. Raises NoHelper, and
-    the errors of `compile`.
+    `moved` gives the program's objects other addresses than in another run.
+
+    Raises:
+        NoHelper: `program` does not define the function.
+        Exception: the error of `compile`.
     """
     change = _Values(values, seed, moved)
     mark = os.urandom(16)
@@ -148,7 +151,7 @@ class _Values:
 
     A change is a function of the value: equal values of one type are changed alike in the whole
     run, and one object stays one. So results of the values alone, such as `aux(x) - aux(x)`, stay
-    the same. Only `shifted` replaces each yes or no by the next one; its losses count only together
+    the same. Only `shifted` replaces each yes or no by the next one. Its losses count only together
     with a change of the other kind. If changed and true values could coexist, because the treatment
     ended in the middle of a run, no later answer counts.
     """
@@ -167,7 +170,7 @@ class _Values:
         self._last: bool | None = None
 
     def begin(self) -> None:
-        """Begin an answer; memory freed since the program was loaded is allocated again."""
+        """Begin an answer, and allocate again the memory freed since the program was loaded."""
         if self._moves:
             self._ballast += _ballast()
             self._moves = False

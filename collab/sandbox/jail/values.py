@@ -48,7 +48,8 @@ def other(value: Any, seed: int, *, longer: bool = False) -> Any:
 
 
 def shorter(value: Any, seed: int) -> Any:
-    """Return a list, tuple, text or range without its last items, one for seed 0; others stay."""
+    """Return a list, tuple, text or range without its last items (one for seed 0). Other values
+    stay."""
     if _among(type(value), (list, tuple, str, bytes, range)):
         return value[: max(0, len(value) - 1 - seed)]
     return value
@@ -69,7 +70,7 @@ def filled(value: Any, digit: int, depth: int = DEEPEST) -> Any:
 
 
 def emptied(value: Any, depth: int = DEEPEST) -> Any:
-    """Return `value` without items in its lists, texts and tables; others stay."""
+    """Return `value` without items in its lists, texts and tables. Other values stay."""
     kind = type(value)
     if _among(kind, (list, tuple, str, bytes, bytearray, set, frozenset, collections.deque)):
         return kind()
@@ -117,7 +118,7 @@ def _function_again(function: types.FunctionType) -> types.FunctionType:
 
 
 def shape(value: Any) -> bytes | None:
-    """Return a text that is the same for equal values, also of a program's classes; None if
+    """Return a text that is the same for equal values, also of a program's classes, or None if
     impossible."""
     try:
         return marshal.dumps(_shape(value, DEEPEST), 0)
@@ -183,7 +184,7 @@ def _other(value: Any, seed: int, longer: bool, depth: int, place: int = 0) -> A
 
 
 def _container(value: Any, change: Each, *, keys: bool = False) -> Any:
-    """Return `value` with other items, attributes and results, also `keys`; opaque values stay."""
+    """Return `value` with other items, attributes and results, also `keys`. Opaque values stay."""
     kind = type(value)
 
     def each(items: Iterable[Any]) -> list[Any]:

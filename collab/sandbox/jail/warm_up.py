@@ -1,6 +1,6 @@
 """Runs the work of a trial before the first fork.
 
-The interpreter specialises a function once it has run some times. Here this is done for the
+The interpreter specializes a function once it has run some times. Here this is done for the
 processes of all trials, each of which would start over.
 """
 
@@ -17,7 +17,7 @@ from .test_runner import Case, Tell, run_case
 from .worker import LOADED, SEALED, Untreated, reply
 
 TIMES = 16
-"""Twice the number of runs before the interpreter specialises a function."""
+"""Twice the number of runs before the interpreter specializes a function."""
 FRAME_BYTES = 1 << 16
 LIMITS = Limits(
     seconds=1,
@@ -46,7 +46,7 @@ def warm_up() -> None:
 
 
 def run_trial() -> dict[str, Any]:
-    """Run one trial; returns its verdict."""
+    """Run one trial and return its verdict."""
     result = TrialResult()
     calls, answers, reports = os.pipe(), os.pipe(), os.pipe()
 

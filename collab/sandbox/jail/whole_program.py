@@ -22,7 +22,7 @@ def as_function(
     """Return a function that runs `code` on an input text and returns its output.
 
     `prepare` is called ahead of each run, e.g. to reload its modules. As with a separate process, a
-    run ends when its threads and its `atexit` handlers have ended. `SystemExit` ends it too; other
+    run ends when its threads and its `atexit` handlers have ended. `SystemExit` ends it too. Other
     exceptions of the program are raised.
     """
     atexit._clear()

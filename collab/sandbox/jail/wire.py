@@ -9,7 +9,7 @@ from typing import Any
 
 HEADER = struct.Struct(">I")
 _READ_BYTES = 1 << 13
-"""Bytes requested at once; most frames arrive with a single call."""
+"""Bytes requested at once. Most frames arrive with a single call."""
 _MOST_READ_BYTES = 1 << 20
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -28,7 +28,11 @@ def pack(message: object) -> bytes:
 
 
 def send(fd: int, message: object) -> None:
-    """Write one frame. Raises Closed if the reader is gone."""
+    """Write one frame.
+
+    Raises:
+        Closed: the reader is gone.
+    """
     view = memoryview(pack(message))
     try:
         while view:
@@ -63,7 +67,11 @@ class Reader:
         return len(self._read) >= self._due > HEADER.size
 
     def read(self) -> None:
-        """Read the available data, waiting until there is some. Raises Closed at the end."""
+        """Read the available data, waiting until there is some.
+
+        Raises:
+            Closed: there is no more data.
+        """
         missing = self._due - len(self._read)
         part = os.read(self.fd, min(max(missing, _READ_BYTES), _MOST_READ_BYTES))
         if not part:
@@ -71,7 +79,12 @@ class Reader:
         self._read += part
 
     def receive(self) -> Any:
-        """Return the next frame. Raises Closed or Malformed."""
+        """Return the next frame.
+
+        Raises:
+            Closed: there is no more frame.
+            Malformed: the frame is invalid.
+        """
         while not self.complete:
             self.read()
         body = self._read[HEADER.size : self._due]

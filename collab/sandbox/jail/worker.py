@@ -1,6 +1,6 @@
 """The untrusted end: a sealed process that loads one program and answers calls.
 
-Nothing here is trusted once the program runs, since the program can change it all; only the test
+Nothing here is trusted once the program runs, since the program can change it all. Only the test
 runner judges its output.
 """
 
@@ -109,7 +109,7 @@ def _class(module: types.ModuleType, name: str) -> type:
 
 
 def _named(module: types.ModuleType, name: str) -> object:
-    """Return the function of a module; `Solution.area` is a method of a new object.
+    """Return the function of a module. `Solution.area` is a method of a new object.
 
     If there is no such class, the function `area` is meant, as in published harnesses.
     """
@@ -146,7 +146,7 @@ def _load_files(program: str, treatment: dict[str, Any] | None) -> tuple[types.M
 def _compiled(
     files: tuple[File, ...], treatment: dict[str, Any] | None
 ) -> tuple[dict[str, types.CodeType], Treated]:
-    """Return the code of each file by its module; the first one with the helper is treated."""
+    """Return the code of each file by its module. The first module with the helper is treated."""
     codes = {f.module: compile(f.source, f.name, "exec", dont_inherit=True) for f in files}
     if treatment is None:
         return codes, Untreated()
@@ -180,7 +180,7 @@ def _load_error(error: BaseException) -> str:
 
 
 def _of_program(file: str) -> bool:
-    """Return True if code is the program's own; code on this machine has an absolute path."""
+    """Return True if code is the program's own. Code on this machine has an absolute path."""
     return file.endswith(".py") and "<" not in file and not file.startswith("/")
 
 

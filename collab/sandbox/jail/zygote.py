@@ -43,7 +43,7 @@ class Zygote:
     """The supervisor's side of a zygote."""
 
     def __init__(self, jail: Jail, body: Body, *before: Zygote) -> None:
-        """Fork a zygote; `before` are existing zygotes, whose sockets the new one closes."""
+        """Fork a zygote. `before` are existing zygotes, whose sockets the new zygote closes."""
         kind = socket.SOCK_SEQPACKET if LINUX else socket.SOCK_DGRAM
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, kind)
         self.pid = os.fork()
@@ -68,7 +68,7 @@ class Zygote:
             raise ZygoteLost(str(error)) from error
 
     def dismiss(self) -> None:
-        """Kill the process and all its children; `status` waits for it."""
+        """Kill the process and all its children. `status` waits for it."""
         try:
             self._socket.send(b"null")
         except OSError as error:
@@ -79,7 +79,7 @@ class Zygote:
         return int(self._answer()["status"])
 
     def end(self) -> None:
-        """Kill the zygote and all its processes; the caller waits for them."""
+        """Kill the zygote and all its processes. The caller waits for them."""
         # The kill reaches the first of its two processes; should it come before the second is
         # bound to that one's end, the closed socket ends the second.
         with suppress(ProcessLookupError):

@@ -1,6 +1,6 @@
 """Converts rows of published data to collab's rows. Each format is a function in a file here.
 
-A format is a function of a row and its options; it returns the row that agents, tests and rewards
+A format is a function of a row and its options. It returns the row that agents, tests and rewards
 read: `prompt`, and the fields that the suite's reward needs. The data stay as published, and nobody
 has to copy them.
 """
@@ -39,7 +39,7 @@ def adapted(form: Component) -> Callable[[str, Row], Row]:
 
     Raises:
         RecipeError: there is no such format, or it does not take these options. The returned
-            function raises TaskError for a malformed row, and Unfit for one that cannot be run
+            function raises TaskError for a malformed row, and Unfit for a row that cannot be run
             here.
     """
     function = bind("format", form.use, form.options, BUILT_IN, "row")

@@ -42,9 +42,8 @@ def classeval(row: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a row of ClassEval: `skeleton`, `test` and `test_classes`, `solution_code`,
     `class_name`.
 
-    The prompt is the skeleton; if that does not parse, or lacks the class, one made of the same
-    parts. `methods` are those to write, each with its `name`, `signature` and number of
-    `parameters`.
+    The prompt is the skeleton, or one made of its parts if it does not parse or lacks the class.
+    `methods` are those to write, each with its `name`, `signature` and number of `parameters`.
 
     Raises:
         TaskError: a field is missing, or has no such class or no test method.

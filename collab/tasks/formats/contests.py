@@ -61,7 +61,7 @@ def check_printed(cases: Iterable[tuple[Any, Any]]) -> str:
 
 
 def check_values(cases: Iterable[tuple[list[Any], Any]]) -> str:
-    """Return the test of a function: the arguments and the value of each case; a tuple may be a
+    """Return the test of a function: the arguments and the value of each case. A tuple may be a
     list.
 
     Raises:

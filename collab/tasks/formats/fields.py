@@ -14,7 +14,7 @@ def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
     """Return the first of these fields that the row has.
 
     Raises:
-        TaskError: it has none of them, or one of another type.
+        TaskError: the row has none of these fields, or a field has another type.
     """
     for name in names:
         if row.get(name) is not None:

@@ -19,7 +19,7 @@ OURS = ("prompt", "entry_point", "test")
 
 
 def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
-    """Convert a row of MBPP, `full` or `sanitized`; one in HumanEval's form stays the same.
+    """Convert a row of MBPP, `full` or `sanitized`. A row in HumanEval's form stays the same.
 
     Args:
         shown: asserts that the prompt shows below the sentence; published scores show one.
@@ -48,13 +48,13 @@ def _plain(text: str) -> str:
 
 
 def _setup(row: Mapping[str, Any]) -> str:
-    """The code before the tests: `test_setup_code`, or the `test_imports` of `sanitized`."""
+    """Return the code before the tests: `test_setup_code`, or the `test_imports` of `sanitized`."""
     imports = [str(line) for line in row.get("test_imports") or []]
     return _plain("\n".join([*imports, str(row.get("test_setup_code") or "")])).strip()
 
 
 def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
-    """Return the function of the solution that the tests call; the last one of several."""
+    """Return the function of the solution that the tests call, or the last of several."""
     try:
         called = {
             node.func.id

@@ -68,7 +68,7 @@ def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[A
 
 
 def _of_levels(source: SourceSpec, generator: Component) -> list[Any]:
-    """Return rows of several levels, as equal in number as possible; each holds its level."""
+    """Return rows of several levels, as equal in number as possible. Each row holds its level."""
     rows: list[Any] = []
     for number, level in enumerate(source.levels):
         upto = source.rows * (number + 1) // len(source.levels)

@@ -129,7 +129,7 @@ def _row(number: int, first: Operation, then: Operation) -> dict[str, Any]:
 def two_files(random: Random, *, level: Literal[1, 2, 3] = 2) -> Iterator[dict[str, Any]]:
     """Yield the problems of pocket code with each half in a separate file.
 
-    `step` is in `step.py`, and `main` in `main.py`; `helper` and `rest` describe them.
+    `step` is in `step.py`, and `main` in `main.py`. `helper` and `rest` describe them.
     """
     for number, row in enumerate(pocket_code(random, level=level)):
         texts = {key: _renamed(row[key]) for key in ("prompt", "rest", "whole")}

@@ -11,7 +11,7 @@ from collab.distribution import optional
 from collab.errors import RecipeError, TaskError, UnknownName
 
 CHUNK = 50
-"""Problems of a set to make at once; some sets make all of theirs in advance."""
+"""Problems of a set to make at once, because some sets make all of theirs in advance."""
 MOST_VAIN_CHUNKS = 20
 """Chunks without a new question after which a set counts as exhausted."""
 _SEEDS = 1 << 31
@@ -19,7 +19,7 @@ _OURS = {"size": "task.source.rows", "seed": "task.source.seed"}
 
 
 def reasoning_gym(random: Random, *, name: str, **options: Any) -> Iterator[dict[str, Any]]:
-    """Yield problems of the set `name`, without repetition; options are those of the set.
+    """Yield problems of the set `name`, without repetition. Options are those of the set.
 
     Raises:
         TaskError: the package is not installed.

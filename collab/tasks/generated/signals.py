@@ -1,4 +1,4 @@
-"""Signals: a speaker sees a target and sends one signal; a listener picks among some things.
+"""Signals: a speaker sees a target and sends one signal, and a listener picks among some things.
 
 The signals mean nothing until both give them a meaning (Lewis, Convention, 1969). The speaker does
 not know the listener's choices or their order, and cannot say "the first one".

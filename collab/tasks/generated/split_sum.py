@@ -1,7 +1,7 @@
 """Split sum: one agent writes the last digit of a sum, another one the digits before it.
 
 Each half is right or wrong by itself, so the credit that each agent deserves is known exactly. Paid
-by halves, the reward is additive; paid only for the whole, it takes both.
+by halves, the reward is additive. Paid only for the whole, it takes both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def split_sum(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[s
 
 
 def _level(one: int, other: int) -> int:
-    """Return the level of a sum; 0 to skip it: numbers below 10, or two round ones."""
+    """Return the level of a sum, or 0 to skip numbers below 10 and pairs of round numbers."""
     small, large = sorted((one, other))
     if small < 10:
         return 1 if large >= 10 and large % 10 == 0 else 0

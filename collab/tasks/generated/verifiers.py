@@ -13,10 +13,10 @@ from collab.recipe.packing import environment_function
 
 
 def verifiers(random: Random, *, environment: str = "", **options: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG001
-    """Yield the tasks of an environment, in its order; options are those of its taskset.
+    """Yield the tasks of an environment, in its order. Options are those of its taskset.
 
     `environment_score` scores an answer to one. Only environments with a single text answer per
-    task are supported; others are refused.
+    task are supported. Others are refused.
 
     Raises:
         RecipeError: no environment is named, or it does not take these options.
@@ -62,7 +62,8 @@ def _check_taskset(vf: Any, environment: str, taskset: Any) -> None:
 
 
 def _needs(vf: Any, task: Any) -> str:
-    """Name the thing that a task or its rewards need besides a text answer; "" for nothing."""
+    """Name the thing that a task or its rewards need besides a text answer, or return "" for
+    nothing."""
     kind = type(task)
     messages = task.data.prompt if isinstance(task.data.prompt, list) else []
     needed = {

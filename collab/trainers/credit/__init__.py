@@ -30,5 +30,9 @@ BUILT_IN: dict[str, Any] = {**RULES, "shaped": Shaped}
 
 
 def algorithm_for(component: Component) -> Algorithm:
-    """Make the algorithm that a recipe names; raises RecipeError as `make_algorithm` does."""
+    """Make the algorithm that a recipe names.
+
+    Raises:
+        RecipeError: there is no such algorithm, or it does not take its options.
+    """
     return make_algorithm(component, BUILT_IN)

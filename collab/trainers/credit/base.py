@@ -30,7 +30,7 @@ class FrozenModel(Protocol):
         """The length of a hidden state."""
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Tokenise a text; none of the tokens is a control token."""
+        """Tokenize a text. None of the tokens is a control token."""
 
     async def features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
         """Return the last layer's state at each sequence's last token: float32, [n, hidden], no
@@ -51,7 +51,7 @@ class TeamModels(Protocol):
         """
 
     def other(self, name: str) -> FrozenModel:
-        """Return a further local model by its name; loaded once, and closed with the run."""
+        """Return another local model by its name, loaded once, and closed with the run."""
 
     async def logprobs(
         self, agent: str, actions: Sequence[Action], *, reference: bool = False
@@ -64,13 +64,13 @@ class TeamModels(Protocol):
 
 
 Rule = Callable[..., Weights]
-"""Computes the weights of a group; its further parameters are options."""
+"""Computes the weights of a group. Its other parameters are options."""
 
 
 class Algorithm:
-    """Gives credit to the groups of a step; the constructor takes its options.
+    """Gives credit to the groups of a step. The constructor takes its options.
 
-    `credit` is required; every other method is a hook that may stay empty.
+    `credit` is required. Every other method is a hook that may stay empty.
     """
 
     compares: bool = False
@@ -85,7 +85,7 @@ class Algorithm:
     """True if weights depend only on the groups' rewards and returns, so `shaped` can shape it."""
 
     async def open(self, models: TeamModels) -> None:
-        """Receive the team's models; called once, before the first step and before `restore`."""
+        """Receive the team's models once, before the first step and before `restore`."""
 
     async def prepare(self, group: Group) -> None:
         """Start work on a finished group while other groups of the step are still being sampled.
@@ -102,11 +102,12 @@ class Algorithm:
         raise NotImplementedError
 
     def measures(self) -> Mapping[str, float]:
-        """Return metrics of the step, by name; read after every `credit`."""
+        """Return metrics of the step, by name. They are read after every `credit`."""
         return {}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """Return divisors of weights for `normalise: group`, by group; read after every `credit`.
+        """Return divisors of weights for `normalise: group`, by group. They are read after every
+        `credit`.
 
         A weight without an entry is divided by the standard deviation of the weights.
         """
@@ -187,8 +188,11 @@ def _complete(what: str, named: type) -> type:
 
 
 def _checked(what: str, rule: Rule, group: Group, **options: Any) -> Weights:
-    """Return the weights from a user's function; raises TrainingError if it raises or returns no
-    mapping."""
+    """Return the weights from a user's function.
+
+    Raises:
+        TrainingError: the function raises or returns no mapping.
+    """
     weights = call(what, TrainingError, partial(rule, **options), group)
     if not isinstance(weights, Mapping):
         raise TrainingError(

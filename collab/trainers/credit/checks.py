@@ -1,4 +1,5 @@
-"""Checks that several rules share: one reward, no opponents; and of the weights they give."""
+"""Checks that several rules share: that there is one reward and no opponents, and that weights are
+valid."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
 def check_normalise(spec: TrainerSpec) -> None:
     """Raise RecipeError for `normalise: group` with a rule whose baseline is not the group's.
 
-    Its weights are not centred within a group, so the more similar the group's rewards, the larger
+    Its weights are not centered within a group, so the more similar the group's rewards, the larger
     the divided weights.
     """
     if spec.normalise == "group":

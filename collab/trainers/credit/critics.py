@@ -30,8 +30,8 @@ class Critic:
         self.head: Head = Head(model.hidden_size, rate=rate, width=width)
         self._features: Tensor | None = None
         self.measured: dict[str, float] = {}
-        """Statistics of the last step: `loss`, the mean squared error; `explained`, the share of
-        the targets' variance that the values explain."""
+        """Statistics of the last step: `loss`, the mean squared error, and `explained`, the share
+        of the targets' variance that the values explain."""
 
     async def values(self, histories: Sequence[Sequence[int]]) -> list[float]:
         """Return the values of histories, which the next `learn` refers to."""
@@ -47,7 +47,7 @@ class Critic:
         self.measured = {"loss": loss, "explained": 1 - loss / spread if spread else 0.0}
 
     def state(self) -> dict[str, Any]:
-        """The head's state."""
+        """Return the head's state."""
         return self.head.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ class Critics:
         rate: learning rate of the heads.
         width: width of a hidden layer, 0 for none.
         steps: updates of a critic per batch.
-        model: a local model that all critics read; None for the base of each agent.
+        model: a local model that all critics read, or None for the base of each agent.
     """
 
     def __init__(self, *, rate: float, width: int, steps: int, model: str | None) -> None:
@@ -186,7 +186,7 @@ def advantages(
 
 
 class ActorCritic(Algorithm):
-    """A rule whose weights are generalised advantage estimates of its critics' values.
+    """A rule whose weights are generalized advantage estimates of its critics' values.
 
     Args:
         trace: lambda of GAE. 0 is the paper's one-step error; 1 is unbiased whatever the critic.
@@ -212,7 +212,7 @@ class ActorCritic(Algorithm):
         self._critics.open(models)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError for a normalisation for which the weights are not centred."""
+        """Raise RecipeError for a normalization for which the weights are not centered."""
         check_normalise(spec)
 
     def measures(self) -> dict[str, float]:
@@ -233,7 +233,9 @@ class ActorCritic(Algorithm):
 
 
 class IAC(ActorCritic):
-    """A_i,t = GAE of V_i(h_i,t), with h_i,t the history of agent i; CoLLM-DC, arXiv 2601.21972.
+    """Credit by a critic per agent: A_i,t = GAE of V_i(h_i,t), with h_i,t the history of agent i.
+
+    The source is CoLLM-DC, arXiv 2601.21972.
 
     V_i is a linear head on the base model with its adapters off, at the last token of the agent's
     prompt. It is trained by squared error towards A + V, one update per batch. The baseline needs
@@ -270,7 +272,9 @@ TEAM = "team"
 
 
 class MAAC(ActorCritic):
-    """A_t = GAE of V(h_t), with h_t the histories of all agents; CoLLM-CC, arXiv 2601.21972.
+    """Credit by one critic of the team: A_t = GAE of V(h_t), with h_t the histories of all agents.
+
+    The source is CoLLM-CC, arXiv 2601.21972.
 
     One head on the base model of the first agent, adapters off, reads one text: for each agent its
     name and its history, joined by blank lines. It is updated once per batch. Answers that agents

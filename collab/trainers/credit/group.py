@@ -36,11 +36,11 @@ Advantages = Callable[[Sequence[float]], Sequence[float]]
 """Maps compared returns to the advantage of each, in the same order."""
 
 Choice = Mapping[str, int | None]
-"""For each agent, the index of the joint action from which its response is taken; None for no
+"""For each agent, the index of the joint action from which its response is taken, or None for no
 answer."""
 
 Ask = Callable[[Sequence[Node], Sequence[Choice]], Awaitable[list[Mapping[str, float] | None]]]
-"""Scores further joint actions, as `Group.score` does."""
+"""Scores additional joint actions, like `Group.score`."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Group:
     agents: tuple[str, ...]
     """Names of the trained agents."""
     rewards: Rewards
-    """Rewards r_t; the same for every agent unless it has local parts."""
+    """Rewards r_t, the same for every agent unless it has local parts."""
     returns: Rewards
     """Returns R_t = r_t + gamma x mean of R_t+1 over the following joint actions. If the episode
     stays in its solved state for n more turns, R_t = r_t + (gamma + .. + gamma^n) x r_t. In
@@ -68,7 +68,7 @@ class Group:
     absorbed: Mapping[int, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
     """In `chains`, by turn: the further earnings of episodes that were solved earlier."""
     ask: Ask | None = None
-    """Scores further joint actions of the group; see `score`."""
+    """Scores additional joint actions of the group. See `score`."""
     children: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
     """Following joint actions that enter each one's return: none in `greedy`."""
     discount: float = 1.0
@@ -90,7 +90,7 @@ class Group:
                 its response, or None for an empty answer; an agent without an entry keeps its
                 response at `nodes[0]`.
 
-        Returns one mapping per choice; None if it could not be scored.
+        Return one mapping per choice, or None for a choice that could not be scored.
 
         Raises:
             TrainingError: nothing can score them, e.g. because the group was read from a record.

@@ -1,4 +1,4 @@
-"""Heads on frozen hidden states: small networks in float32, each with its own optimiser."""
+"""Heads on frozen hidden states: small networks in float32, each with its own optimizer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 INITIAL_STD = 0.02
-"""Standard deviation of the initial weights; biases begin at 0."""
+"""Standard deviation of the initial weights. Biases begin at 0."""
 
 
 class Head:
@@ -32,7 +32,7 @@ class Head:
         self.optimiser: Optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Return the prediction for each row of [n, hidden]: [n]. Rows are normalised first."""
+        """Return the prediction for each row of [n, hidden]: [n]. Rows are normalized first."""
         normed = functional.layer_norm(features.float().cpu(), (self._size,))
         values: Tensor = self.network(normed)[:, 0]
         return values
@@ -44,22 +44,26 @@ class Head:
         return values
 
     def fit(self, features: Tensor, targets: Sequence[float], steps: int = 1) -> float:
-        """Take steps towards the targets by squared error; returns the error before the first
+        """Take steps towards the targets by squared error, and return the error before the first
         step."""
         wanted = torch.tensor(targets, dtype=torch.float32)
         return self.descend(lambda: functional.mse_loss(self(features), wanted), steps)
 
     def descend(self, loss: Callable[[], Tensor], steps: int = 1) -> float:
-        """Take steps down `loss`, a scalar; returns its first value."""
+        """Take steps down `loss`, a scalar, and return its first value."""
         return descend([self.optimiser], loss, steps)
 
     def state(self) -> dict[str, Any]:
-        """Return the parameters and the optimiser's moments."""
+        """Return the parameters and the optimizer's moments."""
         parts = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
         return copy.deepcopy(parts)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from an earlier `state`; raises RuntimeError if the shapes differ."""
+        """Continue from an earlier `state`.
+
+        Raises:
+            RuntimeError: the shapes differ.
+        """
         self.network.load_state_dict(state["network"])
         self.optimiser.load_state_dict(state["optimiser"])
 
@@ -77,7 +81,7 @@ def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
 
 
 def descend(optimisers: Sequence[Optimizer], loss: Callable[[], Tensor], steps: int = 1) -> float:
-    """Take steps down `loss`, a scalar, with several optimisers; returns its first value."""
+    """Take steps down `loss`, a scalar, with several optimizers, and return its first value."""
     first = 0.0
     for step in range(steps):
         for optimiser in optimisers:

@@ -12,10 +12,10 @@ from collab.records import Episode, Failure, Problem, Score, Turn, failure_of
 from collab.trainers.credit.group import Choice, Node
 
 ScoreJointAction = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
-"""Scores a joint action, given a problem and each agent's artefact."""
+"""Scores a joint action, given a problem and each agent's artifact."""
 
 Artefacts = tuple[tuple[str, str], ...]
-"""The parts of a joint artefact, each with its agent."""
+"""The parts of a joint artifact, each with its agent."""
 
 AT_ONCE = 64
 """Most joint actions that are scored at the same time."""
@@ -24,7 +24,7 @@ AT_ONCE = 64
 class JointActions:
     """The joint actions of one group's responses, and their rewards. Each is scored once.
 
-    Equal texts count as one joint action; a played one is known, and is not scored again.
+    Equal texts count as one joint action. A played one is known, and is not scored again.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class JointActions:
                 self._scores.setdefault(tuple(joined(turn).items()), turn.score)
 
     def team(self, nodes: Sequence[Node]) -> list[str]:
-        """Return the agents whose responses make the joint artefact.
+        """Return the agents whose responses make the joint artifact.
 
         Raises:
             TrainingError: they are not the same at all of `nodes`.
@@ -75,7 +75,7 @@ class JointActions:
         ]
 
     async def _score(self, artefacts: Mapping[str, str]) -> Score | None:
-        """Return the score of these artefacts, computed once; None if scoring failed."""
+        """Return the score of these artifacts, computed once, or None if scoring failed."""
         key = tuple(artefacts.items())
         if key not in self._scores:
             self._scores[key] = asyncio.ensure_future(self._ask(artefacts))
@@ -101,7 +101,7 @@ def _pick(made: Sequence[Mapping[str, str]], position: int | None, agent: str) -
 
 
 def joined(turn: Turn) -> dict[str, str]:
-    """Return the artefacts that make the joint one."""
+    """Return the artifacts that make the joint one."""
     names = turn.artefacts if turn.joined is None else turn.joined
     return {name: turn.artefacts[name] for name in names}
 

@@ -20,7 +20,7 @@ from collab.trainers.credit.group import Group, Key, Node, Weights
 from collab.trainers.credit.joint_actions import joined
 
 TIE = 1e-9
-"""Largest gap that counts as a tie; it is rounding error."""
+"""Largest gap that counts as a tie, which is rounding error."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,9 @@ Response = tuple[int, Node, str]
 
 
 class MADPO(Algorithm):
-    """A_i(win) = G/P beta sigmoid(-beta m) and A_i(lose) = -A_i(win) of P pairs; m = sum of d_j.
+    """Credit by pairs: A_i(win) = G/P beta sigmoid(-beta m) and A_i(lose) = -A_i(win).
+
+    P is the number of pairs, and m = sum of d_j.
 
     d_j = log pi_j(win) - log pi_j(lose), minus the same under the reference, the policy from before
     training. With these weights a step follows the gradient of -log sigmoid(beta m). That is DPO

@@ -13,10 +13,10 @@ from collab.trainers.credit.normalise import NO_SPREAD
 
 @comparing
 def magrpo(group: Group) -> Weights:
-    """A_t^(g) = R_t^(g) - mean over g' of R_t^(g'), the same for every agent.
+    """MAGRPO: A_t^(g) = R_t^(g) - mean over g' of R_t^(g'), the same for every agent.
 
     Liu et al., arXiv 2508.04652, Eq. 1: no division by the standard deviation, R_t the return
-    from turn t on. With one agent it is GRPO without its normalisation (Dr. GRPO, 2503.20783).
+    from turn t on. With one agent it is GRPO without its normalization (Dr. GRPO, 2503.20783).
     """
 
     def advantages(returns: Sequence[float]) -> list[float]:
@@ -28,7 +28,7 @@ def magrpo(group: Group) -> Weights:
 
 @comparing
 def marloo(group: Group) -> Weights:
-    """A_t^(g) = R_t^(g) - mean over g' != g of R_t^(g'), the same for every agent.
+    """MARLOO: A_t^(g) = R_t^(g) - mean over g' != g of R_t^(g'), the same for every agent.
 
     REINFORCE leave-one-out (Ahmadian et al., arXiv 2402.14740) on joint returns. The baseline does
     not depend on the response, so the gradient is unbiased. In a turn that all episodes of
@@ -47,7 +47,7 @@ def marloo(group: Group) -> Weights:
 
 @comparing
 def maremax(group: Group) -> Weights:
-    """A_t^(g) = R_t^(g) - max over g' of R_t^(g'), the same for every agent.
+    """MAReMax: A_t^(g) = R_t^(g) - max over g' of R_t^(g'), the same for every agent.
 
     The baseline of ReMax (Li et al., arXiv 2310.10505), there the greedy response's return, is here
     the group's largest return: responses below it become less likely, none becomes more likely. It
@@ -57,16 +57,16 @@ def maremax(group: Group) -> Weights:
 
 
 def mareinforce(group: Group) -> Weights:
-    """A_t^(g) = R_t^(g), the same for every agent: no baseline.
+    """MAREINFORCE without a baseline: A_t^(g) = R_t^(g), the same for every agent.
 
-    REINFORCE (Williams 1992) on joint returns; the gradient has the largest variance of all.
+    REINFORCE (Williams 1992) on joint returns. The gradient has the largest variance of all.
     """
     return compare(group, lambda returns: returns)
 
 
 @comparing
 def at_grpo(group: Group) -> Weights:
-    """A_i,t^(g) = (r_i,t^(g) - mean over g' of r_i,t^(g')) / their standard deviation.
+    """AT-GRPO: A_i,t^(g) = (r_i,t^(g) - mean over g' of r_i,t^(g')) / their standard deviation.
 
     Agent- and turn-wise grouped GRPO, arXiv 2510.11062. It compares the rewards of the turn itself,
     among responses of one task, agent and turn. r_i,t = team_weight x r_t + the agent's

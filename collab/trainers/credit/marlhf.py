@@ -51,7 +51,8 @@ class RewardModel:
     async def learn(self, pairs: Sequence[tuple[str, str]]) -> tuple[float, float]:
         """Take steps down -log sigmoid(r(better) - r(worse)).
 
-        Returns the loss, in nats, and the share of pairs in the right order, before the steps.
+        The results are the loss, in nats, and the share of pairs in the right order, before the
+        steps.
         """
         from torch.nn.functional import logsigmoid
 
@@ -93,7 +94,8 @@ def joint_text(group: Group, answers: Mapping[str, str]) -> str:
 
 
 class MARLHF(Algorithm):
-    """A_i = leave-one-out of rho(task, joint answer), which is learned from pairs.
+    """Credit by a learned reward: A_i = leave-one-out of rho(task, joint answer), learned from
+    pairs.
 
     Christiano et al., arXiv 1706.03741, for a team, as CoMLRL's MARLHF, with new samples each step.
     rho is a head on the base model of the first agent, adapters off. It learns from pairs of a

@@ -14,7 +14,7 @@ Member = tuple[int, Key]
 """Position of a group in the step, and the key of one of its weights."""
 
 NO_SPREAD = 1e-9
-"""Largest standard deviation that counts as rounding error; advantages are not divided by it."""
+"""Largest standard deviation that counts as rounding error. Advantages are not divided by it."""
 
 
 def normalise(

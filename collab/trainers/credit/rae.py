@@ -18,13 +18,15 @@ Seat = tuple[str, str, int]
 
 
 class Rae(Algorithm):
-    """A_t^(g) = R_i,t^(g) - b_i,t, then b_i,t <- decay b_i,t + (1 - decay) R_i,t^(g).
+    """Credit by a moving average: A_t^(g) = R_i,t^(g) - b_i,t.
+
+    Then b_i,t <- decay b_i,t + (1 - decay) R_i,t^(g).
 
     Role-conditioned advantage estimation, SPIRAL (Liu et al., arXiv 2506.24119): an average per
     game and role, here also per turn, because returns of later turns are smaller. The baseline is
     read before the response's own return is added, so the gradient is unbiased. The rule is valid
     for every protocol, and for self-play, where the returns of the seats sum to 0, so their mean is
-    no baseline. A group may have one episode; the rule costs no response, no score and no model.
+    no baseline. A group may have one episode. The rule costs no response, no score and no model.
 
     Args:
         decay: the share of the average kept at each response; 0 uses only the last return.
@@ -42,7 +44,7 @@ class Rae(Algorithm):
         return [self._credit(group) for group in groups]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError for a normalisation for which the weights are not centred."""
+        """Raise RecipeError for a normalization for which the weights are not centered."""
         check_normalise(spec)
 
     def measures(self) -> dict[str, float]:

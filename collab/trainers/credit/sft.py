@@ -15,7 +15,7 @@ from collab.trainers.credit.group import Group, Weights
 
 
 class Sft(Algorithm):
-    """A_t^(g) = 1 for every response of an episode that is kept, 0 for all others.
+    """Supervised fine-tuning: A_t^(g) = 1 for every response of a kept episode, 0 for all others.
 
     The objective is then the log-likelihood of the kept responses, over G. On the team's own
     samples this is iterated rejection sampling (expert iteration: STaR, arXiv 2203.14465; RAFT,

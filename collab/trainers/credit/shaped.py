@@ -1,4 +1,4 @@
-"""Process rewards: each turn is paid for its change to the joint artefact."""
+"""Process rewards: each turn is paid for its change to the joint artifact."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ Potential = Mapping[str, float]
 
 
 class Shaped(Algorithm):
-    """A_t = the weight of another rule, for the rewards r_t + gamma Phi(h_t+1) - Phi(h_t).
+    """Credit with process rewards: A_t = the weight of another rule, for shaped rewards.
+
+    The shaped rewards are r_t + gamma Phi(h_t+1) - Phi(h_t).
 
     Potential-based shaping (Ng, Harada and Russell 1999). Phi is 0 before the first turn and after
     the last one. An agent that revises is therefore rewarded for its improvement, not for its
     input. The expected gradient and the optimum stay the same. Shaping matters from the second turn
-    on, and is valid for every protocol. Phi(h_t) is the reward that the joint artefact of the
+    on, and is valid for every protocol. Phi(h_t) is the reward that the joint artifact of the
     previous turn would earn in the remaining turns if it were kept. It costs nothing. Phi may be
     wrong about later turns, so their shaped rewards count too: they add up to R_t - Phi(h_t).
 
@@ -81,7 +83,7 @@ class Shaped(Algorithm):
 
 
 def shaped(group: Group, weight: float = 1.0) -> Group:
-    """Return the group with shaped rewards; returns lose the potential of the history before
+    """Return the group with shaped rewards. Returns lose the potential of the history before
     them."""
     after = {node: _potential(group, node, weight) for node in group.rewards}
     before = {child: after[node] for node, nodes in group.children.items() for child in nodes}
@@ -101,7 +103,7 @@ def shaped(group: Group, weight: float = 1.0) -> Group:
 
 
 def _potential(group: Group, node: Node, weight: float) -> Potential:
-    """Return the reward that the joint artefact would earn in the remaining turns."""
+    """Return the reward that the joint artifact would earn in the remaining turns."""
     episode = group.episodes[node[0]]
     left = (episode.horizon or len(episode.turns)) - 1 - node[1]
     turns = fsum(group.discount**k for k in range(left))

@@ -26,7 +26,7 @@ def group_of(
     spec: TrainerSpec,
     shape: Shape,
 ) -> Group:
-    """Return the group of one task's complete episodes; `joint` scores further joint actions."""
+    """Return the group of one task's complete episodes. `joint` scores additional joint actions."""
     tree = tree_of(episodes, shape)
     rewards: dict[Node, dict[str, float]] = {}
     for node in tree.nodes:

@@ -92,7 +92,7 @@ class FitQuality:
 
     @property
     def share(self) -> float:
-        """R^2, clipped at 0; 0 without data."""
+        """R^2, clipped at 0, or 0 without data."""
         return max(0.0, 1 - self._errors / self._spread) if self._spread > 0 else 0.0
 
     def begin(self) -> None:
@@ -127,19 +127,21 @@ def _check_independence(recipe: Recipe) -> None:
 
 
 class VDN(Algorithm):
-    """A_i = leave-one-out of c q_i(h_i, y_i) + (1 - c) R; sum of q_i fitted to R, squared error.
+    """Credit by parts of the return: A_i = leave-one-out of c q_i(h_i, y_i) + (1 - c) R.
+
+    The sum of q_i is fitted to R by squared error.
 
     Value decomposition (Sunehag et al., arXiv 1706.05296) used as credit. If agents answer
     independently, the least-squares fit gives q_i = the mean return of the agent's response over
     its teammates' answers, plus a constant, even if R is not a sum. The only bias of the gradient
-    is then that of the fit. `cross` computes that mean by judging combinations; VDN is for rewards
+    is then that of the fit. `cross` computes that mean by judging combinations. VDN is for rewards
     that cannot be recomputed, such as those of a game or a person.
 
     c is R^2, within a task, of predictions for responses that the heads had not yet learned from,
-    over earlier steps; if it is not above 0, the rule is MARLOO. Each q_i is a head on the agent's
+    over earlier steps. If it is not above 0, the rule is MARLOO. Each q_i is a head on the agent's
     base model, adapters off, at the last token of its response. The rule is valid for turns in
     which no trained agent sees another one's answer. It costs a forward pass over the responses.
-    Options: `rate`, `width` and `steps` as in `iac`; `model` is read instead of the bases.
+    Options: `rate`, `width` and `steps` as in `iac`. `model` is read instead of the bases.
     """
 
     compares = True
@@ -205,7 +207,7 @@ class VDN(Algorithm):
 
 
 def _summed(heads: Mapping[str, Head], batch: Batch) -> Tensor:
-    """Return the sum of the parts q_i of each joint action; an agent that did not act adds 0."""
+    """Return the sum of the parts q_i of each joint action. An agent that did not act adds 0."""
     import torch
 
     columns = []
@@ -233,7 +235,7 @@ def _weights(
 def _mixed(
     group: Group, nodes: Sequence[Node], agent: str, own_parts: Mapping[Node, float], trust: float
 ) -> dict[Node, float]:
-    """Return the weights of one set; a response that is alone in it is compared by its return
+    """Return the weights of one set. A response that is alone in it is compared by its return
     only."""
     returns = leave_one_out(np.array(group.compared(nodes, agent)))[: len(nodes)].tolist()
     by_node = dict(zip(nodes, returns, strict=True))

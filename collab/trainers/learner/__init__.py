@@ -1,1 +1,1 @@
-"""Policies and their learning from samples; it uses torch, and knows nothing of runs."""
+"""Policies and their learning from samples. This uses torch, and knows nothing of runs."""

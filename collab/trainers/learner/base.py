@@ -20,7 +20,7 @@ class OutOfMemory(TrainingError):
 
 
 class StepCancelled(Exception):
-    """The step was cancelled; parameters may have moved by a part of it."""
+    """The step was canceled. Parameters may have moved by a part of it."""
 
 
 class NotFinite(Exception):
@@ -70,9 +70,9 @@ class Update:
     sums: dict[str, TokenSums] = field(default_factory=dict)
     """Sums of each agent."""
     losses: dict[str, float] = field(default_factory=dict)
-    """Loss of each policy; absent if no response had a weight."""
+    """Loss of each policy, absent if no response had a weight."""
     gradient_norms: dict[str, float] = field(default_factory=dict)
-    """Gradient norm of each policy before clipping; absent if it was not finite."""
+    """Gradient norm of each policy before clipping, absent if it was not finite."""
     order: dict[str, int] = field(default_factory=dict)
     """Position of each learning policy in the order of updates, from 1."""
     compound_ratios: dict[str, float] = field(default_factory=dict)
@@ -95,22 +95,22 @@ class Update:
 
 
 class Learner(Protocol):
-    """Updates the policies; the interface between a training run and its optimisers."""
+    """Updates the policies. This is the interface between a training run and its optimizers."""
 
     total_steps: int
     """Number of steps of the whole training, for the learning rate schedule."""
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
-        """Learn from the responses of one step, counted from 0; blocks until done.
+        """Learn from the responses of one step, counted from 0, and block until done.
 
         Raises:
             TrainingError: it cannot continue.
             OutOfMemory: the step does not fit into memory.
-            StepCancelled: `cancelled` was set; parameters may have moved by a part of the step.
+            StepCancelled: `cancelled` was set. Parameters may have moved by a part of the step.
         """
 
     async def publish(self) -> bool:
-        """Give samplers the current parameters; return False if there was nothing to do."""
+        """Give samplers the current parameters, or return False if there was nothing to do."""
 
     async def sleep(self) -> None:
         """Let separate samplers release memory until `publish`."""
@@ -128,4 +128,8 @@ class Learner(Protocol):
         """Write the parameters, one folder per policy."""
 
     def load(self, folder: Path) -> None:
-        """Load the parameters that `save` wrote; raises RecordError if they do not fit."""
+        """Load the parameters that `save` wrote.
+
+        Raises:
+            RecordError: the parameters do not fit.
+        """

@@ -27,7 +27,7 @@ class ChosenSizes:
     """The sizes for each base model: policies with the same base use the same sizes."""
 
     def __init__(self, spec: TrainerSpec, unallocated: Callable[[], int], ranks: Ranks) -> None:
-        """Start without sizes; `unallocated` returns the bytes that the optimisers will still
+        """Start without sizes. `unallocated` returns the bytes that the optimizers will still
         allocate."""
         self._spec, self._unallocated, self._ranks = spec, unallocated, ranks
         self._by_base: dict[str, DeviceSizes] = {}

@@ -25,7 +25,7 @@ GRADIENTS = 0.6
 
 
 def learning_bytes(dimensions: Dimensions, tokens: int, chunk: int, *, checkpointing: bool) -> int:
-    """Peak bytes of learning from a micro-batch of `tokens`.
+    """Return peak bytes of learning from a micro-batch of `tokens`.
 
     The peak is at the end of the forward pass, with the logits of `chunk` tokens, or in the
     backward pass through a layer.
@@ -36,7 +36,7 @@ def learning_bytes(dimensions: Dimensions, tokens: int, chunk: int, *, checkpoin
 
 
 def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> int:
-    """Bytes that the layers keep of `tokens`; with `checkpointing` no more than what they read."""
+    """Return the bytes that the layers keep of `tokens`, with `checkpointing` only their inputs."""
     read = tokens * dimensions.hidden * dimensions.bytes
     layer = read if checkpointing else _layer_bytes(dimensions, tokens)
     last = tokens * dimensions.hidden * 4  # of the norm behind the layers
@@ -44,13 +44,13 @@ def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> i
 
 
 def backward_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> int:
-    """Bytes of one layer's backward pass, with its recomputation if `checkpointing`."""
+    """Return bytes of one layer's backward pass, with its recomputation if `checkpointing`."""
     layer = _layer_bytes(dimensions, tokens)
     return int(GRADIENTS * layer) + (layer if checkpointing else 0)
 
 
 def _layer_bytes(dimensions: Dimensions, tokens: int) -> int:
-    """Bytes that one layer keeps of `tokens`."""
+    """Return bytes that one layer keeps of `tokens`."""
     # In the model's type: inputs of the projections, and what attention keeps. In float32: norms.
     hidden = dimensions.hidden * (7 * dimensions.bytes + 2 * 4)
     return tokens * (hidden + 4 * dimensions.intermediate * dimensions.bytes)
@@ -68,14 +68,14 @@ on a CPU their logits would not fit in the cache."""
 CPU_TOKENS = 2048
 
 GPU_LEAST, GPU_MOST, GPU_STEP = 1024, 32_768, 1024
-"""Bounds and step of the tokens of a micro-batch on a GPU; larger ones are not faster."""
+"""Bounds and step of the tokens of a micro-batch on a GPU, where larger ones are not faster."""
 
 GPU_ENOUGH = 4096
-"""Tokens that keep a GPU busy; with room for fewer, computing activations twice costs less than it
+"""Tokens that keep a GPU busy. With room for fewer, computing activations twice costs less than it
 gains."""
 
 USABLE = 0.85
-"""Usable share of the free memory; kernels work in the rest, and tensors leave gaps."""
+"""Usable share of the free memory. Kernels work in the rest, and tensors leave gaps."""
 
 FORWARD_TOKENS = 8192
 """Tokens of a pass without gradients on a GPU, which keeps no activations."""
@@ -93,7 +93,7 @@ class DeviceSizes:
 def device_sizes(
     spec: TrainerSpec, device: Device, dimensions: Dimensions, free: int
 ) -> DeviceSizes:
-    """Choose the sizes of a recipe on a device; `free` bytes of it are left, which matters on a GPU
+    """Choose the sizes of a recipe on a device with `free` bytes left, which matter on a GPU
     only."""
     chunk = chunk_tokens(device)
     if device.type == "cpu":
@@ -120,8 +120,11 @@ def chunk_tokens(device: Device) -> int:
 
 
 def check_device(spec: TrainerSpec, kind: str) -> None:
-    """Raise RecipeError for options that only a GPU supports; `kind` is the device's type: `cuda`,
-    …"""
+    """Check that the device supports the options. `kind` is its type: `cuda`, …
+
+    Raises:
+        RecipeError: an option needs a GPU, and the device is not one.
+    """
     if spec.tree_attention == "varlen" and kind != "cuda":
         raise RecipeError(
             f"trainer.tree_attention 'varlen' needs a GPU, but the model is on {kind}; leave the"

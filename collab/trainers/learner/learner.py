@@ -1,4 +1,4 @@
-"""One step of learning: losses and gradients by micro-batches, then the optimisers."""
+"""One step of learning: losses and gradients by micro-batches, then the optimizers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from collab.trainers.learner.update_order import CompoundRatios, learned_by, upd
 
 
 class TorchLearner:
-    """Learns in this process: holds the policies' optimisers and takes their steps."""
+    """Learns in this process: holds the policies' optimizers and takes their steps."""
 
     def __init__(
         self,
@@ -40,8 +40,7 @@ class TorchLearner:
         seed: int = 0,
         ranks: Ranks = ALONE,
     ) -> None:
-        """Make the optimisers; `seed` is the run's, from which a random order of updates is
-        drawn."""
+        """Make the optimizers. `seed` is the run's, and gives the random order of updates."""
         self.policies, self.spec, self.total_steps = policies, spec, total_steps
         self._seed, self._ranks = seed, ranks
         self.optimisers = {
@@ -90,7 +89,7 @@ class TorchLearner:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return the optimisers' moments, by policy."""
+        """Return the optimizers' moments, by policy."""
         return {name: optimiser.state() for name, optimiser in self.optimisers.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -112,7 +111,7 @@ class TorchLearner:
     def _learn_or_skip(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
     ) -> None:
-        """Learn; if a loss or gradient is not finite, restore the policy."""
+        """Learn, and restore the policy if a loss or gradient is not finite."""
         try:
             self._learn(policy, samples, update, cancelled)
         except NotFinite as error:

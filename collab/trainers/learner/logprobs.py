@@ -41,7 +41,7 @@ TOKENS_AT_ONCE = 128
 logits."""
 
 ONE_BITS = 0x3F800000
-"""Bits of 1.0 in float32; smaller positive numbers have smaller integers."""
+"""Bits of 1.0 in float32. Smaller positive numbers have smaller integers."""
 
 
 class SamplingSettings(NamedTuple):
@@ -54,7 +54,7 @@ class SamplingSettings(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Results for the response tokens of some rows, concatenated; each [tokens]."""
+    """Results for the response tokens of some rows, concatenated, each of shape [tokens]."""
 
     logprobs: Tensor
     outside_support: Tensor
@@ -149,7 +149,7 @@ def _branches(
 def _no_packing_search(model: Any, device: torch.device) -> AbstractContextManager[None]:
     """Keep transformers from searching for packed rows, which makes the host wait for a GPU.
 
-    transformers does so before plain attention only; other kinds, e.g. windowed, are left alone.
+    transformers does so before plain attention only. Other kinds, e.g. windowed, are left alone.
     """
     plain = device.type != "cpu" and attends_to_all(model.config.get_text_config())
     return tree_attention(model) if plain else nullcontext()
@@ -213,7 +213,7 @@ class _Linear(torch.autograd.Function):
 def _score(
     model: Any, hidden: Tensor, targets: Tensor, settings: Tensor, drawn: Sequence[SamplingSettings]
 ) -> tuple[Tensor, Tensor]:
-    """Score a chunk; `settings` are the values of `drawn`, [chunk, 3], but only `drawn` decides
+    """Score a chunk. `settings` are the values of `drawn`, [chunk, 3], but only `drawn` decides
     what to compute."""
     temperatures, top_p, top_k = settings.unbind(dim=1)
     logits = logits_of(model, hidden)  # [chunk, vocabulary]

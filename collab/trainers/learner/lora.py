@@ -29,13 +29,13 @@ from collab.seeds import seed_of
 def add_adapter(
     engine: TransformersEngine, name: str, spec: LoraSpec, *, seed: int, start: str | None
 ) -> dict[str, nn.Parameter]:
-    """Add a new adapter to the engine's module; returns its parameters by their names in a file.
+    """Add a new adapter to the engine's module, and return its parameters by their names in a file.
 
-    A fresh adapter changes nothing yet, as B is 0; A is drawn with `seed`. With `start`, a folder
-    in PEFT's format, it begins as that adapter, in its shape.
+    A fresh adapter changes nothing yet, because B is 0. A is drawn with `seed`. With `start`, a
+    folder in PEFT's format, it begins as that adapter, in its shape.
 
     Raises:
-        RecipeError: no layer has a name in `spec.targets`, or `start` is no adapter.
+        RecipeError: no layer has a name in `spec.targets`, or `start` is not an adapter.
         RecordError: `start` does not fit.
     """
     from peft import get_peft_model
@@ -78,7 +78,11 @@ def merge_adapter(engine: TransformersEngine, folder: str) -> None:
 
 
 def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
-    """Read an adapter's configuration and tensors; raises RecipeError if the folder holds none."""
+    """Read an adapter's configuration and tensors.
+
+    Raises:
+        RecipeError: the folder holds no adapter.
+    """
     from peft import PeftConfig
 
     try:
@@ -93,7 +97,7 @@ def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
 
 
 def lora_config(spec: LoraSpec) -> Any:
-    """Return the adapter's PEFT configuration; errors appear only once it is applied to a model."""
+    """Return the adapter's PEFT configuration. Errors appear only once it is applied to a model."""
     from peft import LoraConfig
 
     return LoraConfig(
@@ -116,7 +120,7 @@ def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Yield a new folder to write to; its files then replace those of `folder`, each atomically."""
+    """Yield a new folder to write to. Its files then replace those of `folder`, each atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".partial-{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -133,7 +137,7 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def save_adapter(engine: TransformersEngine, name: str, folder: Path) -> None:
-    """Write an adapter in PEFT's format, with its base model's name; each file is replaced
+    """Write an adapter in PEFT's format, with its base model's name, and replace each file
     atomically."""
     module: Any = engine.module
     config = copy.copy(module.peft_config[name])
@@ -147,7 +151,11 @@ def save_adapter(engine: TransformersEngine, name: str, folder: Path) -> None:
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write tensors of any device as safetensors; raises OSError on failure."""
+    """Write tensors of any device as safetensors.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     try:
         save_file({key: tensor.cpu() for key, tensor in tensors.items()}, path)
     except SafetensorError as error:
@@ -155,7 +163,11 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read safetensors; raises OSError if the file is missing or incomplete."""
+    """Read safetensors.
+
+    Raises:
+        OSError: the file is missing or incomplete.
+    """
     try:
         return load_file(path)
     except SafetensorError as error:

@@ -15,7 +15,7 @@ from collab.trainers.learner.transfer import tensor_on
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of some responses, concatenated; each field is [tokens]."""
+    """The tokens of some responses, concatenated, with fields of shape [tokens]."""
 
     logprobs: Tensor
     """Policy's log pi, with gradient."""
@@ -40,7 +40,7 @@ class Tokens:
 
 
 Gain = tuple[Tensor, Tensor]
-"""Each token's part of the objective, and whether its gradient was clipped; both [tokens]."""
+"""Each token's part of the objective, and whether its gradient was clipped, both [tokens]."""
 
 
 def reinforce(tokens: Tokens, _: TrainerSpec) -> Gain:
@@ -71,7 +71,7 @@ def gspo(tokens: Tokens, spec: TrainerSpec) -> Gain:
 def cispo(tokens: Tokens, spec: TrainerSpec) -> Gain:
     """Compute stop_gradient(min(r, 1 + high)) A log pi, CISPO (arXiv 2506.13585).
 
-    The weight of a token's gradient is bounded, and no gradient is lost; `clipped` marks bounded
+    The weight of a token's gradient is bounded, and no gradient is lost. `clipped` marks bounded
     tokens.
     """
     ratio = torch.exp(tokens.logprobs.detach() - tokens.old)
@@ -101,7 +101,7 @@ OBJECTIVES: Mapping[str, Callable[[Tokens, TrainerSpec], Gain]] = {
 
 @dataclass(frozen=True)
 class Correction:
-    """The factor of each token's loss; each field is [tokens]."""
+    """The factor of each token's loss, with fields of shape [tokens]."""
 
     factor: Tensor
     ratio: Tensor
@@ -137,7 +137,7 @@ def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> Correction
 
 @dataclass(frozen=True)
 class TokenLoss:
-    """The loss of some tokens and its statistics; each [tokens], without gradient."""
+    """The loss of some tokens and its statistics, each [tokens], without gradient."""
 
     total: Tensor
     """Loss, a scalar that carries the gradient."""
@@ -162,7 +162,7 @@ def token_loss(
     """Compute minus the objective of some responses' tokens: -scale x factor x gain, summed.
 
     The gain is that of the recipe's `objective`, MAGRPO's Eq. 2 (arXiv 2508.04652) by default. The
-    factor comes from its corrections; with any of them, pi_old is the policy at the step's start
+    factor comes from its corrections. With any of them, pi_old is the policy at the step's start
     instead of the sampler. `kl_coef` adds scale x kl_coef x k3, k3 = exp(d) - d - 1, d = log
     reference - log pi.
 

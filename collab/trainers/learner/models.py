@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class PolicyModels:
-    """The `TeamModels` of policies; everything is computed on the learner's thread."""
+    """The `TeamModels` of policies, computed on the learner's thread."""
 
     def __init__(
         self,

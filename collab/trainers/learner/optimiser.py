@@ -36,7 +36,7 @@ class Optimiser:
 
     @property
     def masters(self) -> Sequence[nn.Parameter]:
-        """Parameters that the steps move, in float32 or wider; they hold the gradients."""
+        """Parameters that the steps move, in float32 or wider. They hold the gradients."""
         return self._masters
 
     @torch.no_grad()

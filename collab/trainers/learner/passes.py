@@ -52,7 +52,7 @@ KL_PROBES = 1
 
 @dataclass
 class MicroBatch:
-    """Rows of one forward and backward pass, and the values they are compared with; by token."""
+    """Rows of one forward and backward pass, and the values they are compared with, by token."""
 
     number: int
     """Position among the micro-batches of all ranks."""
@@ -84,11 +84,11 @@ class PassResult:
     computed_tokens: int
     loss: float
     responses: list[tuple[str, TokenSums]]
-    """Agent and sums of each response; responses of which only the KL is known come last."""
+    """Agent and sums of each response. Responses with only a known KL come last."""
 
 
 class Tally:
-    """Sums over each response's tokens in one tensor on the device; `read` waits for it.
+    """Sums over each response's tokens in one tensor on the device. `read` waits for it.
 
     One transfer brings all of them to the host, since reading each number would wait for the
     device.
@@ -101,7 +101,7 @@ class Tally:
         logprobs: Tensor,
         outside_support: Tensor | None = None,
     ) -> None:
-        """Collect the sums; without `outside_support`, only the loss and the KL."""
+        """Collect the sums, or without `outside_support` only the loss and the KL."""
         self._batch = batch
         columns = {}
         if outside_support is not None:
@@ -116,7 +116,8 @@ class Tally:
         self._numbers = torch.cat(parts)
 
     def read(self) -> tuple[float, list[tuple[str, TokenSums]]]:
-        """Return the loss, and the agent and sums of each response; waits for the device."""
+        """Return the loss, and the agent and sums of each response, after waiting for the
+        device."""
         loss, *numbers = self._numbers.tolist()
         width, responses = len(self._names), []
         for place, sample in enumerate(self._batch):
@@ -189,7 +190,7 @@ class Passes:
     def _run(
         self, policy: Policy, share: Share, compute: Compute, cancelled: Event
     ) -> list[PassResult]:
-        """Run the passes over all micro-batches; their gradients stay in the masters."""
+        """Run the passes over all micro-batches. Their gradients stay in the masters."""
         gradients = self._ranks.gradients(self._optimisers[policy.name].masters, share.pieces)
         work = partial(compute, policy, share, gradients, cancelled)
         passes = sorted(self._ranks.together(work), key=lambda one: one.number)
@@ -212,7 +213,7 @@ class Passes:
     def _compute(
         self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
     ) -> list[PassResult]:
-        """Compute the losses of this rank's micro-batches; their gradients stay in `gradients`."""
+        """Compute the losses of this rank's micro-batches. Their gradients stay in `gradients`."""
         passes = []
         with (
             policy.training() as model,
@@ -247,7 +248,7 @@ class Passes:
     def _compute_first(
         self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
     ) -> list[PassResult]:
-        """Compute the first epoch; the rank of micro-batch 0 also measures a few divergences."""
+        """Compute the first epoch. The rank of micro-batch 0 also measures a few divergences."""
         passes = self._compute(policy, share, gradients, cancelled)
         if share.probes:
             first = [batch for batch in share.batches if batch.number == 0]
@@ -271,7 +272,7 @@ class Passes:
         return response_logprobs(model, batch, policy.device, chunk, self._spec.tree_attention)
 
     def _attention(self, policy: Policy, model: Any) -> AbstractContextManager[None]:
-        """Tree attention must also be active when checkpointed layers are recomputed."""
+        """Keep tree attention active when checkpointed layers are recomputed."""
         return tree_attention(model) if self._sizes.shares_rows(policy) else nullcontext()
 
     def backward(self, policy: Policy, loss: TokenLoss) -> None:

@@ -45,7 +45,7 @@ from collab.trainers.learner.lora import (
 
 @contextmanager
 def adapters_off(module: Any) -> Iterator[Any]:
-    """Yield the language model, which answers as its base while entered."""
+    """Context manager that yields the language model, and lets it answer as its base."""
     base = unwrapped(module)
     away: AbstractContextManager[Any]
     if can_mix(base):
@@ -91,7 +91,7 @@ class Policy:
     agents: tuple[str, ...]
     engine: TransformersEngine
     parameters: dict[str, nn.Parameter]
-    """Parameters by their names in a file; cached when the policy is made."""
+    """Parameters by their names in a file, cached when the policy is made."""
     is_adapter: bool
     checkpointing: bool = False
     frozen: nn.Module | None = None
@@ -104,7 +104,7 @@ class Policy:
         return self.engine.load().device
 
     def acting_parameters(self) -> list[nn.Parameter]:
-        """Parameters that are currently in the model, looked up at each access."""
+        """Return parameters that are currently in the model, looked up at each access."""
         module = self.engine.module
         held = parameters_of(module, self.name) if self.is_adapter else module.named_parameters()
         return list(dict(held).values())
@@ -177,7 +177,11 @@ class Policy:
                 save_tensors(tensors, partial / ADAPTER_WEIGHTS)
 
     def load_parameters(self, folder: Path) -> None:
-        """Load the parameters of a checkpoint; raises RecordError if they do not fit."""
+        """Load the parameters of a checkpoint.
+
+        Raises:
+            RecordError: the parameters do not fit.
+        """
         copy_tensors(self.parameters, read_tensors(folder / ADAPTER_WEIGHTS), folder)
 
 
@@ -216,7 +220,7 @@ class Policies:
 
     @property
     def _lanes(self) -> int | None:
-        """All episodes if large batches are sampled faster: on a GPU, or by vLLM; else None."""
+        """All episodes if large batches are sampled faster (on a GPU, or by vLLM), or else None."""
         beside = any(isinstance(model, RolloutEngine) for model in self.models.values())
         return ALL if beside or any(policy.device.type != "cpu" for policy in self) else None
 
@@ -329,7 +333,7 @@ def _whole_model(
 async def publish(policies: Policies) -> bool:
     """Let separate samplers act by the current parameters, if they do not yet.
 
-    Returns whether anything was done.
+    The result is True if anything was done.
     """
     samplers = samplers_of(policies) if policies.moved else {}
     if samplers and torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""The processes that learn together, as a learner sees them; by default there is one."""
+"""The processes that learn together, as a learner sees them. By default there is one."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ def nothing() -> None:
 
 
 class GradientSum:
-    """The gradients of some parameters, summed over micro-batches; here they add up in place."""
+    """The gradients of some parameters, summed over micro-batches. Here they add up in place."""
 
     def add(self) -> None:
         """Add the gradients that a micro-batch has left in the parameters."""
 
     def finish(self) -> None:
-        """Leave the sum over all ranks in the parameters; called by every rank."""
+        """Leave the sum over all ranks in the parameters. Every rank calls this."""
 
 
 class Ranks:
-    """The processes that take a step together, seen from one of them; here it is the only one.
+    """The processes that take a step together, seen from one of them. Here it is the only one.
 
     `collab.trainers.ranks.group.TorchRanks` is the class for several.
     """
@@ -39,7 +39,7 @@ class Ranks:
         return [range(len(costs))]
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
-        """Do this rank's part of the work; returns the results of all ranks, rank by rank.
+        """Do this rank's part of the work, and return the results of all ranks, rank by rank.
 
         Raises:
             Any failure of a rank is raised on all ranks, with the rank in the message.
@@ -47,8 +47,11 @@ class Ranks:
         return work()
 
     def each(self, work: Callable[[], T]) -> T:
-        """Do work that every rank does for itself; returns its result, raises as `together`
-        does."""
+        """Do work that every rank does for itself, and return its result.
+
+        Raises:
+            Any failure of a rank is raised on all ranks, with the rank in the message.
+        """
         return work()
 
     def gradients(self, parameters: Sequence[Any], pieces: int) -> GradientSum:  # noqa: ARG002

@@ -14,7 +14,7 @@ from collab.stats import mean
 from collab.trainers.credit.step_credit import Credit
 
 NEGLIGIBLE = 1e-9
-"""Largest weight that counts as rounding error; such responses are not computed."""
+"""Largest weight that counts as rounding error. Such responses are not computed."""
 
 
 def is_alive(weight: float | Sequence[float]) -> bool:
@@ -31,11 +31,11 @@ class Sample:
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """Log-probabilities of the sampler, one for each of `token_ids`; () if it was no policy of this
-    team."""
+    """Log-probabilities of the sampler, one per entry of `token_ids`, or () if it was no policy of
+    this team."""
     temperature: float
     weight: float
-    """Advantage of its joint action; if each token has its own, their mean."""
+    """Advantage of its joint action, or the mean if each token has its own."""
     scale: float
     """Factor of each token in the objective's mean: 1/G over the groups of the step."""
     top_p: float = 1.0
@@ -61,9 +61,9 @@ class Sample:
 def make_samples(
     credit: Credit, samplings: Mapping[str, Sampling], spec: TrainerSpec
 ) -> list[Sample]:
-    """Return the responses of a step, in order, including those without a weight.
+    """Return the responses of a step, in order, including responses without a weight.
 
-    A turn of a discussion holds several responses of one agent; each gets the turn's weight.
+    A turn of a discussion holds several responses of one agent. Each gets the turn's weight.
     """
     samples = []
     pairs = zip(credit.groups, credit.weights, strict=True)

@@ -12,14 +12,14 @@ from torch import Tensor
 def tensor_on(
     values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """The tensor of `values`, nested sequences of numbers, on `device`."""
+    """Return the tensor of `values`, nested sequences of numbers, on `device`."""
     return to_device(torch.tensor(values, dtype=dtype), device)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Move a tensor of the CPU to `device`.
 
-    A GPU copies from pinned memory asynchronously; a copy from other memory would wait until all
+    A GPU copies from pinned memory asynchronously. A copy from other memory would wait until all
     earlier work of the GPU is done.
     """
     if device.type != "cuda":

@@ -2,7 +2,7 @@
 
 `simultaneous`  every policy learns from the weights that credit computed
 `alternating`   one policy learns, the others stay bitwise unchanged
-`sequential`    HAPPO (arXiv 2109.11251): a random order, new at every step. Policy i_m maximises
+`sequential`    HAPPO (arXiv 2109.11251): a random order, new at every step. Policy i_m maximizes
                 its objective with M A instead of A. M is the product, over the policies j updated
                 before it, of pi_j,new(a_j) / pi_j,old(a_j), with a_j the response of j in the same
                 joint action. For one turn this is exactly the gradient of J with the others already
@@ -64,7 +64,7 @@ class CompoundRatios:
         self._logs: dict[Joint, float] = {}
 
     def weighed(self, samples: Sequence[Sample]) -> list[Sample]:
-        """Return the samples with M A instead of A; unchanged if no policy was updated earlier."""
+        """Return the samples with M A instead of A, unchanged if no policy was updated earlier."""
         if not self._logs:
             return list(samples)
         return [_times(sample, self._of(sample)) for sample in samples]

@@ -31,11 +31,11 @@ KNOWN_TO_ALL, RANK = "is_known_to_all", "rank"
 """Attributes of an exception that all ranks know."""
 
 KEPT = (StepCancelled, NotFinite, OutOfMemory)
-"""Failures that keep their type on every rank; all others become a TrainingError there."""
+"""Failures that keep their type on every rank. All others become a TrainingError there."""
 
 
 class RankLost(TrainingError):
-    """A rank has disappeared or has not arrived; the others cannot be notified."""
+    """A rank has disappeared or has not arrived. The others cannot be notified."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def _text_of(error: Exception) -> str:
 
 
 def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
-    """Raise the failure of the first failed rank; the rank is named unless all have the same
+    """Raise the failure of the first failed rank. It names the rank unless all have the same
     failure."""
     failed = [(rank, o.kind, o.text) for rank, o in enumerate(outcomes) if o.kind is not None]
     if not failed:
@@ -195,7 +195,7 @@ class ExactSum(FlatSum):
             there.fill_(1)
 
     def finish(self) -> None:
-        """Leave the sum in the parameters; NaN everywhere if any gradient was not finite."""
+        """Leave the sum in the parameters, with NaN everywhere if any gradient was not finite."""
         self._reduce(self._total)
         flat, broken = self._total[:-1], bool(self._total[-1])
         for parameter, (values, there) in zip(self._parameters, self._parts(flat), strict=True):
@@ -215,10 +215,14 @@ GO_ON = "; continue with --resume"
 
 
 class TorchRanks(Ranks):
-    """The `Ranks` of a world that torchrun has started; a single rank is a world, too."""
+    """The `Ranks` of a world that torchrun has started. A single rank is a world, too."""
 
     def __init__(self) -> None:
-        """Wait for all ranks; raises RankLost if one does not arrive."""
+        """Wait for all ranks.
+
+        Raises:
+            RankLost: a rank does not arrive.
+        """
         with _losing("another rank", JOIN_SECONDS):
             dist.init_process_group("gloo", timeout=timedelta(seconds=JOIN_SECONDS))
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
@@ -229,7 +233,7 @@ class TorchRanks(Ranks):
         self._ending: list[Callable[[], None]] = []
 
     def wait_no_longer_than(self, spec: RanksSpec) -> None:
-        """Use the limits of a recipe from here on; called by every rank."""
+        """Use the limits of a recipe from here on. Every rank calls this."""
         self._limit, self._play_limit = spec.limit, spec.play_limit
         self._messages = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.limit))
         self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.play_limit))
@@ -254,7 +258,7 @@ class TorchRanks(Ranks):
             self._summed = dist.new_group(backend="nccl", timeout=limit)
 
     def hand_over(self, order: T | None = None) -> T:
-        """Send rank 0's `order` to the others, which wait for it; returns the order on every
+        """Send rank 0's `order` to the others, which wait for it, and return the order on every
         rank."""
         box = [order]
         with self._bounded("rank 0", self._play_limit, "play_limit"):
@@ -301,7 +305,7 @@ class TorchRanks(Ranks):
         self._ending.append(end)
 
     def close(self) -> None:
-        """Leave the other ranks; nothing more can be sent."""
+        """Leave the other ranks. Nothing more can be sent."""
         while self._ending:
             self._ending.pop()()
         if not self._lost:
@@ -314,7 +318,7 @@ class TorchRanks(Ranks):
         return not self._lost
 
     def _gather(self, value: T) -> list[T]:
-        """Return the values of all ranks, by rank; the error names a rank that does not arrive."""
+        """Return the values of all ranks, by rank. The error names a rank that does not arrive."""
         values: list[Any] = [None] * self.world
         with self._bounded("another rank", self._limit):
             if self.world > 1:

@@ -24,10 +24,10 @@ def torchrun_line(ranks: int, arguments: Sequence[str]) -> list[str]:
 
 
 def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) -> int:
-    """Run `collab` on this many ranks until they end; return the exit status.
+    """Run `collab` on this many ranks until they end, and return the exit status.
 
     Raises:
-        TrainingError: a rank ended by itself; everything up to the last checkpoint is kept.
+        TrainingError: a rank ended by itself. Everything up to the last checkpoint is kept.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -51,8 +51,11 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
 
 
 def _tell(ended: dict[int, int], folder: Path) -> int:
-    """Return the status of rank 0, which has reported its error; raise an error if another rank
-    ended."""
+    """Return the status of rank 0, which has reported its error.
+
+    Raises:
+        TrainingError: another rank ended first.
+    """
     killed = [rank for rank, status in sorted(ended.items()) if status < 0]
     if 0 in ended and not killed:
         return ended[0]
@@ -67,7 +70,7 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
 
 
 def _last_error(log: Path) -> str:
-    """Return the error at the end of a rank's log, after a colon; empty if there is none."""
+    """Return the error at the end of a rank's log, after a colon, or "" if there is none."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [line.removeprefix("error") for line in lines if line.startswith("error: ")]
     return errors[-1] if errors else ""
@@ -75,8 +78,8 @@ def _last_error(log: Path) -> str:
 
 @contextmanager
 def leading() -> Iterator[Ranks]:
-    """Yield the ranks that this process leads, and end them on exit; without torchrun, only
-    itself."""
+    """Yield the ranks that this process leads, or only itself without torchrun, and end them on
+    exit."""
     if not is_rank():
         yield ALONE
         return
@@ -115,7 +118,7 @@ def is_first() -> bool:
 
 
 def _take_own_gpu() -> None:
-    """Limit this rank to one of the machine's GPUs; call it before torch has looked for them."""
+    """Limit this rank to one of the machine's GPUs. Call this before torch has looked for them."""
     place = int(os.environ.get("LOCAL_RANK", "0"))
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = [str(place)] if seen is None else [name for name in seen.split(",") if name]

@@ -74,7 +74,7 @@ def begin(
 ) -> Recipe:
     """Have the other ranks, if there are any, open what they need.
 
-    Returns the recipe by which models are opened: with a vLLM server on each rank.
+    The result is the recipe by which models are opened, with a vLLM server on each rank.
     """
     if not isinstance(ranks, TorchRanks):
         return recipe
@@ -107,7 +107,11 @@ class LeadingLearner(TorchLearner):
     _ranks: TorchRanks
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
-        """Learn on every rank; raises the failure of any rank."""
+        """Learn on every rank.
+
+        Raises:
+            TrainingError, OutOfMemory, StepCancelled: a rank cannot finish the step.
+        """
         order = self._ranks.hand_over(Learn(samples, step))
         return learn_together(super().learn, self.policies, self._ranks, order, cancelled)
 
@@ -127,7 +131,7 @@ TakeStep = Callable[[Sequence[Sample], int, Event], Update]
 def learn_together(
     learn: TakeStep, policies: Policies, ranks: TorchRanks, order: Learn, cancelled: Event
 ) -> Update:
-    """Take a step, as every rank does; a failure on one rank is raised on all.
+    """Take a step together with every other rank. A failure on one rank is raised on all.
 
     A failure between two agreements is reported at the next one.
     """
@@ -165,8 +169,9 @@ def device_of(policies: Policies) -> str:
 def follow() -> None:
     """Take part in a training until its first rank ends it.
 
-    Raises the failure of any rank before the training began, and RankLost if another rank is not
-    there.
+    Raises:
+        RankLost: another rank is not there.
+        CollabError: a rank failed before the training began.
     """
     for number in ending_signals():
         signal.signal(number, signal.SIG_DFL)  # nothing is left to be done: rank 0 records
@@ -224,7 +229,7 @@ def restore(learner: TorchLearner, order: Restore) -> None:
 
 
 def write_log(folder: Path, rank: int) -> None:
-    """Redirect this process's output to a log in the run's folder from here on."""
+    """Redirect the rest of this process's output to a log in the run's folder."""
     path = folder / LOGS / f"rank-{rank}.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()

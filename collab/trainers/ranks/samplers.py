@@ -18,14 +18,14 @@ from collab.trainers.ranks.group import TorchRanks
 
 
 def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRanks) -> Recipe:
-    """Return the recipe with a server on each rank for its vLLM models; called by every rank.
+    """Return the recipe with a server on each rank for its vLLM models. Every rank calls this.
 
     The servers are stopped when `ranks` are closed. Their output is in `logs/` of `folder`.
 
     Raises:
         RecipeError: an option that servers of ranks do not support, or ranks on several machines.
-        ModelUnavailable, ModelTimeout: a server does not start; raised on every rank, with its
-            number.
+        ModelUnavailable, ModelTimeout: a server does not start. This is raised on every rank, with
+            its number.
     """
     every_model = [recipe.model_of(name) for name in recipe.team.agents]
     wanted = [m for m in every_model if isinstance(m, VLLMModel) and not m.servers]

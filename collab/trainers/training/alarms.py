@@ -45,13 +45,13 @@ class Alarms:
 
 
 def _recent(rows: Sequence[Row], key: str) -> float | None:
-    """Return the mean of a metric over the last steps; None if one of them lacks it."""
+    """Return the mean of a metric over the last steps, or None if a step lacks it."""
     values = [row[key] for row in rows[-WINDOW:] if key in row]
     return fmean(values) if len(values) == WINDOW else None
 
 
 def _first(rows: Sequence[Row], key: str) -> float | None:
-    """Return the mean of a metric over the first steps; None if one of them lacks it."""
+    """Return the mean of a metric over the first steps, or None if a step lacks it."""
     values = [row[key] for row in rows[:WINDOW] if key in row]
     return fmean(values) if len(values) == WINDOW else None
 
@@ -144,7 +144,7 @@ def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 def credit_warnings(
     alone: Mapping[str, float], influence: Mapping[str, float]
 ) -> Iterator[tuple[str, str]]:
-    """Warn of agents without influence; if there are none, of one that decides by itself.
+    """Warn of agents without influence, or if there are none, of an agent that decides by itself.
 
     Args:
         alone: by agent: the share of the reward's variance that it decides by itself.
@@ -200,7 +200,7 @@ def _out_of_bounds(item: Watched, rows: Sequence[Row], first: float, now: float)
 
 
 def _gained(rows: Sequence[Row]) -> float | None:
-    """Return the gain of the return if it is more than half of its spread; else None."""
+    """Return the gain of the return if it is more than half of its spread, or else None."""
     first, now = _first(rows, names.RETURN), _recent(rows, names.RETURN)
     spread = _recent(rows, names.RETURN_STD)
     if first is None or now is None or not spread:
@@ -209,7 +209,7 @@ def _gained(rows: Sequence[Row]) -> float | None:
 
 
 def _above(metric: str, limit: float, text: str) -> Alarm:
-    """Make an alarm of a metric above a limit; the text takes `{share}`, and `{agent}` for an
+    """Make an alarm of a metric above a limit. The text takes `{share}`, and `{agent}` for an
     agent's."""
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:

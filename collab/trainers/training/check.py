@@ -25,7 +25,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
     """Return the trainer of a recipe, after checking that it can be trained.
 
     Raises:
-        RecipeError: it cannot be trained; the message has the value and the remedy.
+        RecipeError: it cannot be trained. The message has the value and the remedy.
     """
     if recipe.trainer is None:
         raise RecipeError("the recipe names no trainer; add one, e.g. --set trainer=magrpo")
@@ -184,7 +184,7 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
-    """Play every phase without models; returns the dry run of the phase with the most turns.
+    """Play every phase without models, and return the dry run of the phase with the most turns.
 
     Raises:
         RecipeError: from `dry_run`.

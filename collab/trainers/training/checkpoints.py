@@ -43,10 +43,10 @@ class Checkpoints:
         algorithm: Algorithm,
         state: Mapping[str, Any],
     ) -> Path:
-        """Write a checkpoint, then remove those that are neither new nor the best.
+        """Write a checkpoint, then remove old checkpoints except the best.
 
         Raises:
-            RecordError: it cannot be written; earlier ones are unchanged.
+            RecordError: the checkpoint cannot be written. Earlier checkpoints are unchanged.
         """
         path = self.folder / name_of(step)
         partial = self.folder / f"{PARTIAL}{path.name}"
@@ -79,10 +79,10 @@ class Checkpoints:
             check_fits(read_state(newest), newest, run, steps)
 
     def restore(self, learner: Learner, algorithm: Algorithm) -> State | None:
-        """Restore the newest checkpoint; returns its state, None if there is none.
+        """Restore the newest checkpoint, and return its state, or None if there is none.
 
         Raises:
-            RecordError: it cannot be read, or belongs to another team or another shape.
+            RecordError: the checkpoint cannot be read, or belongs to another team or another shape.
         """
         newest = self.latest()
         return load_checkpoint(newest, learner, algorithm) if newest is not None else None
@@ -111,10 +111,10 @@ class Checkpoints:
 
 
 def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> State:
-    """Restore learner, algorithm and random states; returns the checkpoint's `state`.
+    """Restore learner, algorithm and random states, and return the checkpoint's `state`.
 
     Raises:
-        RecordError: it cannot be read, or belongs to another team or another shape.
+        RecordError: the checkpoint cannot be read, or belongs to another team or another shape.
     """
     state = read_state(path)
     try:

@@ -32,7 +32,7 @@ Recorded = Mapping[str, tuple[Episode, ...]]
 
 @lru_cache(maxsize=1)
 def _shuffled(size: int, seed: str) -> Sequence[int]:
-    """Return the positions of an epoch in random order; kept for the epoch's other steps."""
+    """Return the positions of an epoch in random order, kept for the epoch's other steps."""
     order = list(range(size))
     random.Random(seed).shuffle(order)
     return order
@@ -52,7 +52,7 @@ class TaskOrder:
     """Episodes to learn from, by task, if `trainer.episodes` is set."""
 
     def batch(self, step: int) -> list[Problem]:
-        """Return the problems of a step, counted from 0; they depend only on the seed and the
+        """Return the problems of a step, counted from 0. They depend only on the seed and the
         step."""
         epoch, position = divmod(step, self.steps_per_epoch)
         order = _shuffled(len(self.training), f"{self.seed}|order|{epoch}")
@@ -64,7 +64,7 @@ class TaskOrder:
         return ceil(len(self.training) / self.per_step)
 
     def total_steps(self, spec: TrainerSpec) -> int:
-        """Most steps of the training; `spec.tokens` may end the run earlier."""
+        """Return the most steps of the training. `spec.tokens` may end the run earlier."""
         if spec.steps is None and spec.tokens is not None:
             return spec.tokens  # a step generates one at least
         return spec.steps or spec.epochs * self.steps_per_epoch
@@ -114,7 +114,7 @@ def recorded_episodes(name: str, key: str) -> list[Episode]:
     `key` is the setting that names it, for messages.
 
     Raises:
-        RecordError: there are none, or not all of them can be read.
+        RecordError: there are no episodes, or not all of them can be read.
     """
     path = Path(name)
     file = path / EPISODES if path.is_dir() else path
@@ -132,10 +132,10 @@ def recorded_episodes(name: str, key: str) -> list[Episode]:
 
 
 def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> Recorded:
-    """Read the episodes of `trainer.episodes` to learn from, by task; only those of `tasks`.
+    """Read the episodes of `trainer.episodes` to learn from, by task, and only those of `tasks`.
 
     Raises:
-        RecordError: they cannot be read, or none is left.
+        RecordError: the episodes cannot be read, or none remains.
         RecipeError: a trained agent has no response in them.
         TrainingError: they do not say whether the task is solved.
     """
@@ -172,8 +172,11 @@ def _check_agents(recipe: Recipe, kept: Mapping[str, Sequence[Episode]]) -> None
 
 
 def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Problem]]:
-    """Group the problems by the number in `field`, lowest first; raises RecipeError if one has
-    none."""
+    """Group the problems by the number in `field`, lowest first.
+
+    Raises:
+        RecipeError: a problem has no number there.
+    """
     levels: dict[float, list[Problem]] = {}
     for problem in problems:
         level = {**problem.hidden, **problem.public}.get(field)
@@ -191,8 +194,8 @@ def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Proble
 def measured(episodes: Sequence[Episode], by: MeasuredBy, key: str) -> float | None:
     """Return the share of solved episodes, or the mean return as a share of the largest.
 
-    Failed episodes do not count; None if no other is left. `key` is the setting that asks, for
-    messages.
+    Failed episodes do not count. The result is None if no other episode remains. `key` is the
+    setting that asks, for messages.
 
     Raises:
         TrainingError: the share of solved episodes is needed, and no reward says what is solved.
@@ -217,7 +220,11 @@ class Levels:
     """
 
     def __init__(self, tasks: TaskOrder, spec: LevelsSpec | None) -> None:
-        """Sort the tasks into levels; raises RecipeError for a task without a level."""
+        """Sort the tasks into levels.
+
+        Raises:
+            RecipeError: a task has no level.
+        """
         self.tasks, self._spec = tasks, spec
         self._orders: list[TaskOrder] = []
         self._names: list[float] = []
@@ -227,8 +234,11 @@ class Levels:
         self.only(tasks.training)
 
     def only(self, problems: Sequence[Problem]) -> None:
-        """Use only these problems; call it before the first step. Raises as the constructor
-        does."""
+        """Use only these problems. Call this before the first step.
+
+        Raises:
+            RecipeError: a problem has no level.
+        """
         levels: list[Sequence[Problem]] = [problems]
         if self._spec is not None:
             by_name = by_level(problems, self._spec.field)
@@ -237,7 +247,7 @@ class Levels:
 
     @property
     def level(self) -> float | None:
-        """Current level; None in a run without levels."""
+        """Current level, or None in a run without levels."""
         return self._names[self._at] if self._names else None
 
     def batch(self, step: int) -> list[Problem]:
@@ -245,12 +255,11 @@ class Levels:
         return self._orders[self._at].batch(step - self._since)
 
     def share(self, groups: Sequence[Sequence[Episode]]) -> float | None:
-        """Return the team's rate on a step's episodes; None without levels, or if all episodes
+        """Return the team's rate on a step's episodes, or None without levels or if all episodes
         failed.
 
         Raises:
-            TrainingError: the share of solved episodes is needed, and no reward says what is
-                solved.
+            TrainingError: the share of solved episodes is needed, and no reward defines `solved`.
         """
         if self._spec is None:
             return None
@@ -295,19 +304,19 @@ class Phase:
     """The recipe that applies to some steps of training."""
 
     index: int
-    """Position in the curriculum; its length for the steps after it."""
+    """Position in the curriculum, or its length for the steps after it."""
     recipe: Recipe
     """The run's recipe, with the turns and feedback of the phase."""
 
 
 def phases(recipe: Recipe, spec: TrainerSpec) -> list[Phase]:
-    """Return all phases in order; the last one has the team's own turns and feedback."""
+    """Return all phases in order. The last one has the team's own turns and feedback."""
     ends = accumulate((phase.steps for phase in spec.curriculum), initial=0)
     return [phase_at(first, recipe, spec) for first in ends]
 
 
 def phase_at(step: int, recipe: Recipe, spec: TrainerSpec) -> Phase:
-    """Return the phase of `step`, counted from 0; after the last phase, the recipe's own team
+    """Return the phase of `step`, counted from 0. After the last phase, the recipe's own team
     applies."""
     end = 0
     for index, planned in enumerate(spec.curriculum):

@@ -85,7 +85,7 @@ def at_temperature(recipe: Recipe, temperature: float) -> Recipe:
 
 
 def compare(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -> Gain | None:
-    """Compare the tasks that both evaluations have; None if there are none."""
+    """Compare the tasks that both evaluations have, or return None if there are none."""
     tasks = sorted(set(before) & set(after))
     if not tasks:
         return None
@@ -162,7 +162,7 @@ class Evaluations:
 
     @property
     def best_step(self) -> int | None:
-        """Step with the highest sampled return; None before the first evaluation."""
+        """Step with the highest sampled return, or None before the first evaluation."""
         return self._best[1] if self._best else None
 
     def state(self) -> dict[str, Any]:

@@ -23,12 +23,12 @@ class TrainingProgress(Record):
 
     type: Literal["training.progress"] = "training.progress"
     step: int
-    """Current step, counted from 1; for work outside a step, the number of training steps before
+    """Current step, counted from 1. For work outside a step, the number of training steps before
     it."""
     phase: StepPart
     done: int = 0
     total: int = 0
-    """Number of episodes; 0 if the part does not count them."""
+    """Number of episodes, or 0 if the part does not count them."""
 
 
 class StepFinished(Record):
@@ -39,11 +39,11 @@ class StepFinished(Record):
     """Most steps of the run."""
     metrics: dict[str, float]
     warnings: tuple[str, ...] = ()
-    """Alarms in plain words; each is raised once while its trouble lasts."""
+    """Alarms in plain words, each raised once while its trouble lasts."""
     tokens: int | None = None
     """Tokens generated in training so far."""
     of_tokens: int | None = None
-    """Tokens that end the run; None if the number of steps does."""
+    """Tokens that end the run, or None if the number of steps does."""
 
 
 class TaskResult(Record):
@@ -52,7 +52,7 @@ class TaskResult(Record):
     joint_return: float
     solved: float | None
     maximum: float | None = None
-    """Largest possible return of the episodes; None in records without it."""
+    """Largest possible return of the episodes, or None in records without it."""
 
 
 def largest_return(results: Mapping[str, TaskResult]) -> float | None:
@@ -73,19 +73,20 @@ class Evaluation(Record):
     step: int
     """Number of training steps before the evaluation."""
     tokens: int | None = None
-    """Tokens generated in training before the evaluation; None in records without it."""
+    """Tokens generated in training before the evaluation, or None in records without it."""
     sampled: dict[str, TaskResult]
     """Results by task, with the sampling settings of training."""
     greedy: dict[str, TaskResult] = {}
     failed: int = 0
-    """Episodes that could not be finished; they do not count."""
+    """Episodes that could not be finished, which do not count."""
     warnings: tuple[str, ...] = ()
     """A fall from the best evaluation so far, in plain words."""
     seconds: float = 0.0
 
 
 def read_evaluations(run: Path) -> list[Evaluation]:
-    """Return the held-out evaluations of a training run in order; none without readable metrics."""
+    """Return the held-out evaluations of a training run in order, or none without readable
+    metrics."""
     if not (run / METRICS).is_file():
         return []
     lines = read_lines(run / METRICS, _evaluation, "no metrics")
@@ -113,12 +114,12 @@ class Gain(Record):
     after: float
     gain: float
     error: float | None
-    """Standard error of the gain; None for fewer than two tasks."""
+    """Standard error of the gain, or None for fewer than two tasks."""
     solved_before: float | None
     solved_after: float | None
     tasks: int
     maximum: float | None = None
-    """Largest possible return on any of the tasks; None if unknown."""
+    """Largest possible return on any of the tasks, or None if unknown."""
 
 
 class CheckpointSaved(Record):

@@ -42,7 +42,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
     other settings may change at any step.
 
     Raises:
-        RecipeError: a fixed setting differs; the message has both values and the remedy.
+        RecipeError: a fixed setting differs. The message has both values and the remedy.
     """
     was, is_now = _fixed(before), _fixed(now)
     for key in dict.fromkeys((*was, *is_now)):
@@ -65,7 +65,7 @@ def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Ch
 
 
 def applied(listed: Sequence[Change], now: Recipe, packing: Packing, step: int) -> list[Change]:
-    """Keep the `listed` changes that took effect; `now` is the run's recipe at `step`.
+    """Keep the `listed` changes that took effect. `now` is the run's recipe at `step`.
 
     `run.json` lists a change before `training.yaml` has it. If a run is killed between the two, the
     recipe still has the earlier value.
@@ -110,8 +110,8 @@ def _fixed(recipe: Recipe) -> dict[str, Any]:
 
 
 def _rows(source: SourceSpec) -> Mapping[str, Any]:
-    """Return the source of the rows; a file is identified by its content, since a run's folder has
-    a copy."""
+    """Return the source of the rows. A file is identified by its content, because a run's folder
+    has a copy."""
     fields = source.model_dump()
     if source.path:
         fields["path"] = blake2b(Path(source.path).read_bytes(), digest_size=8).hexdigest()
@@ -200,7 +200,12 @@ class TrainingFolder:
 
     @classmethod
     def finished(cls, path: Path, recipe: Recipe) -> dict[str, Any] | None:
-        """Return the summary of a run that is complete under `recipe`; raises as `check` does."""
+        """Return the summary of a run that is complete under `recipe`, or None.
+
+        Raises:
+            RecordError: the folder is not a training run, or cannot be read.
+            RecipeError: `recipe` would make it another run.
+        """
         before, about = cls.check(path, recipe)
         is_done = about.get("status") == "done" and before.trainer == recipe.trainer
         return dict(about["summary"]) if is_done and about.get("summary") else None
@@ -229,7 +234,7 @@ class TrainingFolder:
         self._logs[EPISODES].append(episode.model_dump_json())
 
     def append_groups(self, groups: Sequence[Sequence[Episode]], first: int) -> None:
-        """Append the groups of a step; `first` is the number of the first one in the run."""
+        """Append the groups of a step. `first` is the number of the first one in the run."""
         self._before_step = self.sizes()
         for number, group in enumerate(groups, start=first):
             for episode in group:
@@ -244,7 +249,11 @@ class TrainingFolder:
         self._logs[METRICS].append(json.dumps(dict(row)))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the lines of `metrics.jsonl`; raises RecordError for a line that is not JSON."""
+        """Return the lines of `metrics.jsonl`.
+
+        Raises:
+            RecordError: a line is not JSON.
+        """
         lines = read_lines(self.path / METRICS, parse_json, "not JSON")
         if lines.complaints:
             raise RecordError(lines.complaints[0])
@@ -257,7 +266,7 @@ class TrainingFolder:
         return {name: log.size() for name, log in self._logs.items()}
 
     def sync(self) -> dict[str, int]:
-        """Flush the logs to the disk, as a checkpoint needs; returns their sizes."""
+        """Flush the logs to the disk, which a checkpoint needs, and return their sizes."""
         for log in self._logs.values():
             log.sync()
         return self.sizes()
@@ -268,7 +277,8 @@ class TrainingFolder:
             log.cut(sizes.get(name, 0))
 
     def save_team(self, recipe: Recipe, policies: Policies) -> None:
-        """Write the current team, for `collab run`; files are replaced one by one, atomically."""
+        """Write the current team, for `collab run`, and replace its files one by one,
+        atomically."""
         try:
             for policy in policies:
                 policy.save(self.path / _place_of(policy))

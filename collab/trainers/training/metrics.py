@@ -66,7 +66,7 @@ class StepData:
 
 
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
-    """Return the metrics of one step; those that a step cannot provide are omitted.
+    """Return the metrics of one step, without those that a step cannot provide.
 
     Means are over complete episodes that were played to their end. Spreads are population standard
     deviations, returns are undiscounted joint returns. Log-probabilities and entropies are in nats
@@ -231,7 +231,7 @@ def _costs(
 
 
 def generated_tokens(groups: Sequence[Sequence[Episode]]) -> int:
-    """Count the tokens that a step's episodes generated; shared tokens count once."""
+    """Count the tokens that a step's episodes generated. Shared tokens count once."""
     actions = {id(a): a for group in groups for e in group for a in _actions(e)}.values()
     return sum(len(a.token_ids) or a.usage.new_tokens for a in actions)
 

@@ -26,15 +26,19 @@ from collab.wording import counted, option
 Report = Callable[[str, int, int], None]
 
 TOGETHER = 16
-"""Tasks that are measured and saved together; an interruption loses at most these."""
+"""Tasks that are measured and saved together. An interruption loses at most these."""
 
 
 class Rates:
-    """The rates of a run's tasks, in `rates.json` of its folder; None for a task whose episodes all
-    failed."""
+    """The rates of a run's tasks, in `rates.json` of its folder. A task whose episodes all failed
+    has None."""
 
     def __init__(self, folder: Path, spec: FilterSpec, problems: Sequence[Problem]) -> None:
-        """Read the saved rates; raises RecordError if they cannot be read."""
+        """Read the saved rates.
+
+        Raises:
+            RecordError: the rates cannot be read.
+        """
         self._file, self._spec, self._problems = folder / RATES, spec, problems
         self.rates: dict[str, float | None] = {}
         self.tokens = 0
@@ -85,8 +89,11 @@ class Rates:
         )
 
     def _recall(self, name: str) -> None:
-        """Compute the rates from recorded episodes; raises TrainingError if none belongs to a
-        task."""
+        """Compute the rates from recorded episodes.
+
+        Raises:
+            TrainingError: no episode belongs to a task.
+        """
         recorded: set[str] = set()
         played: dict[str, list[Episode]] = {problem.address: [] for problem in self._problems}
         for episode in recorded_episodes(name, "trainer.filter.episodes"):

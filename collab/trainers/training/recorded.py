@@ -37,7 +37,7 @@ class Listener:
     def sample(
         self, messages: Sequence[Message], action: Action, prefix: str, place: str, scale: float
     ) -> Sample | None:
-        """Return the response to `messages`; None for one without a token.
+        """Return the response to `messages`, or None for a response without a token.
 
         `prefix` is the agent's forced beginning, and `place` names the response in messages.
 
@@ -111,7 +111,7 @@ def chosen(episodes: Sequence[Episode], most: int, visit: int) -> list[Episode]:
 
 
 class RecordedStepper(Stepper):
-    """Takes steps by the recorded episodes of the tasks; nothing is played.
+    """Takes steps by the recorded episodes of the tasks, without playing.
 
     A step takes its tasks in order, and up to `group_size` episodes of each: the following ones at
     the task's next turn. The loss is the mean over tasks of the mean over episodes.

@@ -44,7 +44,7 @@ async def play_groups(
 ) -> list[list[Episode]]:
     """Play a group of episodes for each problem.
 
-    Returns the groups in the order of `problems`, each ordered by sample, with its failed episodes.
+    The groups are in the order of `problems`, each ordered by sample, with its failed episodes.
     `watch` sees the runtime's events as they happen. `ended` is called for each group when its last
     episode has ended, while others may still be played.
     """

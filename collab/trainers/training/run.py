@@ -1,4 +1,4 @@
-"""A training run: steps, evaluations, checkpoints; and resuming after a crash."""
+"""A training run: steps, evaluations, checkpoints, and resuming after a crash."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Ending:
 
     @classmethod
     def of(cls, spec: TrainerSpec, steps: int) -> Ending:
-        """Return the end that a trainer sets; `steps` is the largest number of steps."""
+        """Return the end that a trainer sets. `steps` is the largest number of steps."""
         return cls(steps, spec.tokens, by_steps=spec.tokens is None or spec.steps is not None)
 
     def is_reached(self, step: int, tokens: int) -> bool:
@@ -99,13 +99,16 @@ class StepPlayer:
         self._playing: tuple[int, asyncio.Task[Played]] | None = None
 
     async def play(self, step: int) -> Played:
-        """Return the episodes of `step`, which may be in progress already; raises as its play
-        does."""
+        """Return the episodes of `step`, which may be in progress already.
+
+        Raises:
+            CollabError: the episodes cannot be played.
+        """
         playing, self._playing = self._playing, None
         if playing is None or playing[0] != step:
             return await self._play(step)
         began = time.perf_counter()
-        self._playing = playing  # or nobody would end it, where this is cancelled
+        self._playing = playing  # or nobody would end it, where this is canceled
         await self._learner.publish()
         published = time.perf_counter() - began
         groups, times = await playing[1]
@@ -179,7 +182,11 @@ def open_learner(
     ranks: Ranks,
     loading: StoreProgress | None,
 ) -> tuple[Policies, Learner]:
-    """Open the policies of a team, on every rank, and their learner; raises the failure."""
+    """Open the policies of a team, on every rank, and their learner.
+
+    Raises:
+        CollabError: a rank cannot open them.
+    """
     recipe = with_sleeping_engines(begin(ranks, recipe, spec, total_steps, out), spec, ranks.world)
     policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
     return policies, learner_for(policies, spec, total_steps, recipe.seed, ranks)
@@ -192,7 +199,7 @@ class TrainingRun:
     """Trains the team of `recipe` and records the run in the folder `out`.
 
     With `resume`, the run continues from the newest checkpoint in `out`, or from the start if there
-    is none. Work after that checkpoint is repeated; on a CPU, the results are bitwise the same.
+    is none. Work after that checkpoint is repeated. On a CPU, the results are bitwise the same.
 
     Raises:
         RecipeError, TaskError, RecordError: before any work is done.
@@ -201,7 +208,7 @@ class TrainingRun:
     _folder: TrainingFolder
     """The run's folder, open once everything that the run needs is open."""
     _stateful: tuple[Learner, Algorithm]
-    """Objects whose states a checkpoint keeps; made by `run`."""
+    """Objects whose states a checkpoint keeps, made by `run`."""
     _player: StepPlayer
 
     def __init__(
@@ -239,7 +246,7 @@ class TrainingRun:
         stays unchanged.
 
         Raises:
-            TrainingError: training cannot continue; the message says why. The folder holds
+            TrainingError: training cannot continue. The message says why. The folder holds
                 everything up to the last checkpoint.
             RecipeError, ModelUnavailable, ModelError, RecordError: as they occur.
         """
@@ -320,7 +327,7 @@ class TrainingRun:
         self._folder.about(about)
 
     def _check_folder(self) -> dict[str, Any]:
-        """Check the folder, and make the first entries of `run.json`; nothing is written yet."""
+        """Check the folder, and make the first entries of `run.json` without writing anything."""
         if self._resume:
             self._before, about = TrainingFolder.check(self.out, self.recipe)
             self._checkpoints.check(self.out, self.total_steps)

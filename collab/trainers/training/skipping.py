@@ -17,20 +17,20 @@ from collab.trainers.training.alarms import Alarms
 from collab.trainers.training.rollouts import whole
 
 STEP = "step"
-"""Key of a step that was skipped as a whole; `policy/NAME` is one policy's share of a step."""
+"""Key of a step that was skipped as a whole. `policy/NAME` is one policy's share of a step."""
 
 MOST_FAILED = 0.5
-"""Largest share of a step's episodes that may fail; above it the step is skipped."""
+"""Largest share of a step's episodes that may fail. Above it the step is skipped."""
 
 MOST_SKIPPED = 3
-"""Largest number of consecutive skipped steps; one more ends the training."""
+"""Largest number of consecutive skipped steps. One more ends the training."""
 
 MOSTLY = 0.5
 """Smallest share of truncated responses that is named as a cause."""
 
 
 def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> str | None:
-    """Return why a step cannot be learned from; None if it can.
+    """Return why a step cannot be learned from, or None if it can.
 
     Either too many of its episodes failed, by `MOST_FAILED`, or no group has enough left to
     compare.
@@ -103,8 +103,8 @@ class History:
         self._of_the_run: Counter[str] = Counter()
 
     def restore(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Restore `step` steps from the rows of `metrics.jsonl`; none counts as skipped in a
-        row."""
+        """Restore `step` steps from the rows of `metrics.jsonl`, none of which counts as skipped in
+        a row."""
         steps = [row for row in rows if row["type"] == "step.finished"]
         self.step = step
         self.tokens = sum(int(row.get(names.TOKENS, 0)) for row in steps)
@@ -115,7 +115,7 @@ class History:
             self._alarms.read({k: v for k, v in row.items() if isinstance(v, int | float)})
 
     def add(self, metrics: Mapping[str, float]) -> tuple[str, ...]:
-        """Add a finished step; returns the alarms that its metrics raise."""
+        """Add a finished step, and return the alarms that its metrics raise."""
         self.step += 1
         self.tokens += int(metrics[names.TOKENS])
         self.unlearned += _is_unlearned(metrics)

@@ -1,4 +1,4 @@
-"""One training step: play, credit, learn; with the time of each."""
+"""One training step: play, credit, learn, and the time of each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,13 @@ class Updates:
         """True if an update was interrupted, so that the parameters belong to no step."""
 
     async def take(self, samples: Sequence[Sample], step: int) -> Update:
-        """Learn from the responses of `step`, counted from 0; raises as `Learner.learn` does."""
+        """Learn from the responses of `step`, counted from 0.
+
+        Raises:
+            TrainingError: the learner cannot continue.
+            OutOfMemory: the step does not fit into memory.
+            StepCancelled: the step was canceled.
+        """
         cancelled = threading.Event()
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self.thread, self._learner.learn, samples, step, cancelled)
@@ -69,7 +75,7 @@ episodes."""
 
 
 class Stepper:
-    """Takes the steps of training; the session of a phase stays open between steps."""
+    """Takes the steps of training. The session of a phase stays open between steps."""
 
     def __init__(
         self,
@@ -97,7 +103,7 @@ class Stepper:
         return self._updates.torn
 
     async def open(self) -> None:
-        """Pass the team's models to an algorithm that reads them; raises its errors."""
+        """Pass the team's models to an algorithm that reads them. Its errors are raised here."""
         await self.algorithm.open(self._models)
 
     async def check(self) -> None:

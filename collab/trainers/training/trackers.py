@@ -1,4 +1,4 @@
-"""Trackers that receive metrics and sample responses; each is an extra, imported when used."""
+"""Trackers that receive metrics and sample responses. Each is an extra, imported when used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLES = "samples"
 """Name of the table of responses."""
 COLUMNS = ("step", "episode", "turn", "agent", "response", "return")
 EVERY = 10
-"""Steps between two tables of responses; the first step has one, too."""
+"""Steps between two tables of responses. The first step has a table, too."""
 MOST_LETTERS = 4000
 """Most characters of a response in a table."""
 
@@ -35,7 +35,7 @@ class Tracker(Protocol):
     def log(self, metrics: Mapping[str, float], step: int) -> None: ...
 
     def show(self, rows: Sequence[Row], step: int) -> None:
-        """Add a table of responses."""
+        """Log a table of sample responses to the tracker."""
 
     def close(self) -> None: ...
 
@@ -50,11 +50,11 @@ class Tracked:
     folder: Path
     config: Mapping[str, Any]
     step: int
-    """Step from which it continues; 0 for a new run."""
+    """Step from which it continues, or 0 for a new run."""
 
     @classmethod
     def of(cls, about: Mapping[str, Any], recipe: Recipe, folder: Path, step: int) -> Tracked:
-        """Describe a run; `about` is the content of `run.json`."""
+        """Describe a run. `about` is the content of `run.json`."""
         config = recipe.model_dump(mode="json")
         return cls(str(about["run"]), str(about["started"]), folder, config, step)
 
@@ -155,15 +155,15 @@ def check_trackers(names: Sequence[TrackerName]) -> None:
 
 
 class Trackers:
-    """The trackers of one training run; none before `open`."""
+    """The trackers of one training run, or none before `open`."""
 
     def __init__(self, samples: int) -> None:
-        """Set up trackers; `samples` is the number of episodes per table."""
+        """Set up trackers. `samples` is the number of episodes per table."""
         self._opened: list[Tracker] = []
         self._samples = samples
 
     def open(self, names: Sequence[TrackerName], run: Tracked) -> None:
-        """Open the trackers called `names`, which must be installed; a resumed run opens its own
+        """Open the trackers called `names`, which must be installed. A resumed run opens its own
         again."""
         for module, make in (_TRACKERS[name] for name in names):
             self._opened.append(make(import_module(module), run))
@@ -204,7 +204,7 @@ def rows_of(episode: Episode, step: int) -> list[Row]:
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
-    """Format a table in Markdown; responses are shown literally, not as markup."""
+    """Format a table in Markdown. Responses are shown literally, not as markup."""
     lines = ["|".join(COLUMNS), "|".join("---" for _ in COLUMNS)]
     lines += ["|".join(_cell(value) for value in row) for row in rows]
     return "\n".join(f"|{line}|" for line in lines)

@@ -1,4 +1,4 @@
-"""Optional speed-ups of a local model; `model.fast: false` disables them all.
+"""Optional speed-ups of a local model. `model.fast: false` disables them all.
 
 `accelerated` takes the place of `collab.models.local.kv_cache.plain` and gives the same answers,
 up to rounding. Each feature has a test that compares it with the plain way:

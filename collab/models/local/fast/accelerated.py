@@ -43,7 +43,7 @@ def fused_projections(module: Any) -> list[list[nn.Module]]:
 
 @torch.no_grad()
 def _observed(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
-    """Return the groups in the order of a forward pass; layers that it does not reach are
+    """Return the groups in the order of a forward pass. Layers that it does not reach are
     single."""
     inputs: list[Tensor] = []  # held, or another could be taken for one that is gone
     groups: dict[tuple[object, ...], list[nn.Linear]] = {}
@@ -66,7 +66,7 @@ def _observed(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
 
 @contextmanager
 def accelerated(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
-    """Yield a cache for the rows of one batch, each read under its adapter; see
+    """Yield a cache for the rows of one batch, each read under its adapter. See
     `kv_cache.plain`."""
     kind = SharedPrefixCache if supports_shared_prefix(module) else RoomyCache
     cache = kind(module, adapters)

@@ -18,7 +18,7 @@ from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import BASE, unwrapped, without_adapters
 
 ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
-"""Largest relative difference between equal states; 1e-3 for wider types."""
+"""Largest relative difference between equal states, or 1e-3 for wider types."""
 
 OUTLIER = 4
 """Factor on the rounding bound for a single layer, which may add little to its input."""
@@ -28,7 +28,7 @@ REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AttributeError, Key
 
 
 class LayerStates(NamedTuple):
-    """One layer's input and output; both end in [hidden]."""
+    """One layer's input and output, both with [hidden] as the last dimension."""
 
     inputs: Tensor
     outputs: Tensor
@@ -38,7 +38,7 @@ class LayerStates(NamedTuple):
 def layer_states(
     base: Any, replace_inputs: Callable[[Tensor], Tensor] = lambda states: states
 ) -> Iterator[list[LayerStates]]:
-    """While entered, collect the passes of the decoder's layers, in order.
+    """Context manager that collects the passes of the decoder's layers, in order.
 
     `replace_inputs` maps the input of each layer.
     """
@@ -60,8 +60,8 @@ def layer_states(
 
 
 def equivalent(ours: Sequence[LayerStates], theirs: Sequence[LayerStates]) -> bool:
-    """Return True if layers with the inputs of `theirs` gave the same outputs; tokens in the same
-    order."""
+    """Return True if layers with the inputs of `theirs` gave the same outputs. Tokens are in the
+    same order."""
     if not theirs:
         return False
     bound = ROUNDING.get(theirs[0].inputs.dtype, 1e-3)
@@ -113,7 +113,7 @@ def _probe(
     *,
     replace_inputs: Callable[[Tensor], Tensor] = lambda states: states,
 ) -> list[LayerStates]:
-    """Run three rows of two prompts, with their own tokens; `replace_inputs` maps the input of each
+    """Run three rows of two prompts, with their own tokens. `replace_inputs` maps the input of each
     layer."""
     vocabulary = base.config.get_text_config().vocab_size
     ids = torch.tensor([[7, 5, 3], [2, 4, 6]], device=base.device) % vocabulary

@@ -9,17 +9,18 @@ from functools import cache
 from typing import Any
 
 COMPILED_PRODUCTS = 128
-"""oneDNN kernels in its cache; one forward and backward pass needs up to 90."""
+"""oneDNN kernels in its cache. One forward and backward pass needs up to 90."""
 
 LEAST_WEIGHTS = 1 << 16
-"""Fewest weights of a layer to be packed; smaller products finish too soon for packing to pay."""
+"""Fewest weights of a layer to be packed, because smaller products finish too soon for packing to
+pay."""
 
 BYTES_A_TRIM = 1 << 23
-"""Bytes of layers' states between two trims; a trim takes some milliseconds."""
+"""Bytes of layers' states between two trims, each of which takes some milliseconds."""
 
 
 def keep_few_products() -> None:
-    """Limit oneDNN's cache of compiled products; call it ahead of the first product.
+    """Limit oneDNN's cache of compiled products. Call this before the first product.
 
     oneDNN compiles one product per number of rows. It keeps the last 1024, and torch a description
     of each: 600 MB of sizes that hardly recur. Compiling one takes less than a millisecond.
@@ -41,8 +42,7 @@ def trim() -> None:
 
 @contextmanager
 def trimmed(layers: Iterable[Any]) -> Iterator[None]:
-    """While entered, call `trim` on a CPU during forward and backward passes through `layers`, and
-    at exit.
+    """Context manager that calls `trim` on a CPU during passes through `layers`, and at exit.
 
     The GNU library cannot place an aligned tensor into the gap of one of its size (its bug 14581).
     So memory freed by a layer stays in use next to everything kept for the backward pass.
@@ -80,7 +80,7 @@ class _Passed:
 
 @cache
 def _malloc_trim() -> Callable[[int], int] | None:
-    """Return the GNU library's function; other libraries have none."""
+    """Return the GNU library's function, or None for other libraries."""
     import ctypes
 
     try:

@@ -1,7 +1,7 @@
 """Products of few rows on a CPU, with weights in the layout that oneDNN multiplies fastest.
 
 torch's linear layer rearranges its weights for every product, which takes as long as the product
-itself while rows are few. Here it is done once, until the weights change; they are then in memory
+itself while rows are few. Here it is done once, until the weights change. They are then in memory
 twice. Layers that read the same input are multiplied as one, together with their adapters, since a
 small product takes longer to start than to run.
 """
@@ -23,7 +23,7 @@ from collab.models.local.layers import Forward, replaced
 from collab.models.local.multi_lora import RowAdapters, SideBySide, base_of
 
 MOST_ROWS = 128
-"""Most rows for packed products; above it packing gains little, and oneDNN keeps a compiled product
+"""Most rows for packed products. Above it packing gains little, and oneDNN keeps a compiled product
 per number of rows."""
 
 SAMPLES = 64
@@ -34,7 +34,8 @@ SAMPLES = 64
 def prepacked(
     groups: Sequence[Sequence[Any]], row_adapters: RowAdapters | None = None
 ) -> Iterator[None]:
-    """While entered, layers multiply few rows by packed weights, each group as one product.
+    """Context manager that lets layers multiply few rows by packed weights, each group as one
+    product.
 
     The layers of a group read the same input. Each row is answered under its adapter in
     `row_adapters`, which must be applied. For inference only. If the processor has no such layout,
@@ -153,8 +154,8 @@ _PACKED: WeakKeyDictionary[nn.Linear, _Weights] = WeakKeyDictionary()
 
 
 def _changes(x: Tensor) -> int:
-    """Return the number of in-place changes of `x`; 0 in inference mode, where torch does not count
-    them."""
+    """Return the number of in-place changes of `x`, or 0 in inference mode, where torch does not
+    count them."""
     return 0 if x.is_inference() else x._version
 
 
@@ -173,7 +174,7 @@ def _state(weight: Tensor) -> tuple[object, ...]:
 
 
 def _bias_of(layers: Sequence[nn.Linear]) -> Tensor | None:
-    """Return the stacked bias, [out]; None if no layer has one."""
+    """Return the stacked bias, [out], or None if no layer has a bias."""
     if all(layer.bias is None for layer in layers):
         return None
     biases = (

@@ -23,7 +23,7 @@ class RoomyCache(KVCache):
     """A cache whose layers grow by many tokens at a time."""
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Begin with left-padded prompts; see `KVCache.read`."""
+        """Begin with left-padded prompts. See `KVCache.read`."""
         logits = super().read(ids, mask)
         _make_room(self._cache.layers)
         return logits
@@ -36,7 +36,7 @@ def _make_room(layers: list[Any]) -> None:
 
 
 class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
-    """Keys and values in buffers with spare room; the plain layer copies all of them for every
+    """Keys and values in buffers with spare room. The plain layer copies all of them for every
     token."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
@@ -78,17 +78,18 @@ NAME = "collab_shared"
 
 
 class Layout:
-    """Maps each row of a batch to the prompt that it continues; the same in every layer."""
+    """Maps each row of a batch to the prompt that it continues, in the same way in every layer."""
 
     def __init__(self, mask: Tensor) -> None:
-        """`mask` [prompts, time] is 0 where a prompt is padded; one row for each prompt."""
+        """Prepare the layout. `mask` [prompts, time] is 0 where a prompt is padded, with one row
+        per prompt."""
         self._shown = mask.bool()
         self.kept: list[int] = []
         """Prompts that at least one row continues."""
         self.owners: list[int] = []
         """Position in `kept` of each row's prompt."""
         self.mask: Tensor | None = None
-        """Attention mask [rows, 1, 1, time], added to scores; None if no prompt is padded."""
+        """Attention mask [rows, 1, 1, time], added to scores, or None if no prompt is padded."""
         self._shape = 0, 0
         # [prompts, width], rows, and [rows], positions in it; None where rows are in that order
         self._rows: Tensor | None = None
@@ -96,7 +97,7 @@ class Layout:
         self.go_on(range(len(mask)))
 
     def go_on(self, owners: Sequence[int]) -> None:
-        """Set the prompts of the rows, [rows]; prompts without rows are dropped."""
+        """Set the prompts of the rows, [rows], and drop prompts without rows."""
         self.kept = sorted(set(owners))
         self.owners = [self.kept.index(owner) for owner in owners]
         members: list[list[int]] = [[] for _ in self.kept]
@@ -161,7 +162,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         *args: Any,  # noqa: ARG002
         **kwargs: Any,  # noqa: ARG002
     ) -> tuple[Tensor, Tensor]:
-        """Add one token per row, [rows, heads, 1, size]; `attend` reads it from here."""
+        """Add one token per row, [rows, heads, 1, size]. `attend` reads it from here."""
         if self._length == self._new_keys.shape[-1]:
             self._new_keys = functional.pad(self._new_keys, (0, ROOM))
             self._new_values = functional.pad(self._new_values, (0, 0, 0, ROOM))
@@ -177,7 +178,8 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         self._new_keys, self._new_values = self._new_keys[rows], self._new_values[rows]
 
     def attend(self, query: Tensor) -> Tensor:
-        """Attend for scaled queries, float32; returns their shape [rows, query heads, 1, size]."""
+        """Attend for scaled queries in float32, and return their shape [rows, query heads, 1,
+        size]."""
         layout, length = self._layout, self._length
         query_rows = query.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
         shared = layout.by_row(layout.by_prompt(query_rows) @ self._keys, query_rows.shape[2])
@@ -198,7 +200,7 @@ class SharedPrefixCache(KVCache):
     _layout: Layout
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Begin with left-padded prompts; see `KVCache.read`."""
+        """Begin with left-padded prompts. See `KVCache.read`."""
         logits = super().read(ids, mask)
         layers = self._cache.layers
         self._layout = Layout(mask)
@@ -207,7 +209,7 @@ class SharedPrefixCache(KVCache):
         return logits
 
     def extend(self, tokens: Tensor) -> Tensor:
-        """Read one more token per row; see `KVCache.extend`."""
+        """Read one more token per row. See `KVCache.extend`."""
         with sharing(self._config, self._cache.layers):
             return super().extend(tokens)
 
@@ -223,7 +225,7 @@ _LAYERS: ContextVar[Sequence[SharedLayer]] = ContextVar("layers")
 
 @contextmanager
 def sharing(config: Any, layers: Sequence[SharedLayer]) -> Iterator[None]:
-    """While entered, the model of `config` attends to the tokens in `layers`."""
+    """Context manager that lets the model of `config` attend to the tokens in `layers`."""
     before = config._attn_implementation
     token = _LAYERS.set(layers)
     config._attn_implementation = NAME
@@ -241,7 +243,7 @@ def _attention(
     scaling: float | None = None,
     **kwargs: Any,  # noqa: ARG001
 ) -> tuple[Tensor, None]:
-    """Compute attention for transformers; returns [rows, 1, query heads, size]."""
+    """Compute attention for transformers, and return [rows, 1, query heads, size]."""
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     read = _LAYERS.get()[module.layer_idx].attend(query.float() * scaling).to(query.dtype)
     return read.transpose(1, 2), None

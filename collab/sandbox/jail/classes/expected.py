@@ -105,7 +105,7 @@ def _targets(target: _Target) -> Iterator[str]:
 
 
 def _holds(value: ast.AST, objects: frozenset[str]) -> bool:
-    """Return True if a value may be or hold an object; a method's result is a copy."""
+    """Return True if a value may be or hold an object. A method's result is a copy."""
     match value:
         case ast.Call(func=ast.Attribute(value=owner)) if _names(owner, objects):
             return False

@@ -16,7 +16,7 @@ References = Mapping[Any, int]
 class Objects:
     """Makes objects of a class, and performs operations on each, by its number.
 
-    The caller assigns the numbers; None means the class itself.
+    The caller assigns the numbers, and None stands for the class itself.
     """
 
     def __init__(self, kind: Callable[..., object]) -> None:
@@ -33,7 +33,7 @@ class Objects:
         *arguments: object,
         **keywords: object,
     ) -> object:
-        """Return the result of an operation; raises the class's own exceptions.
+        """Return the result of an operation, or raise the class's own exceptions.
 
         create  make a new object with the number
         call    return a method's value, and keep its changes to the arguments

@@ -24,11 +24,11 @@ _DEEPEST = 100
 
 
 class Unanswered(BaseException):
-    """The program returned no value; passes through a test that catches any exception."""
+    """The program returned no value. This passes through a test that catches any exception."""
 
 
 def remote_class(name: str, like: type, remote: RemoteFunction) -> type:
-    """Return the class `name`, with the methods of the class `like`; every call goes to the
+    """Return the class `name`, with the methods of the class `like`. Every call goes to the
     worker."""
     methods = {method: _Method(method) for method in _methods(like)}
     hashing: dict[str, Any] = {"__hash__": None} if like.__hash__ is None else {}
@@ -51,7 +51,7 @@ class _Asking:
         self._got: tuple[int | None, str, Any, Any] | None = None
 
     def create(self, given: tuple[Any, ...], named: dict[str, Any]) -> int:
-        """Make an object; returns its number."""
+        """Make an object and return its number."""
         number = next(self._numbers)
         self._with_arguments("create", number, "", given, named)
         return number
@@ -108,8 +108,8 @@ class _Asking:
 
 
 def _tree(value: object) -> Any:
-    """Return a tree that shows whether a value was changed; None for one that cannot be transferred
-    any more."""
+    """Return a tree that shows whether a value was changed, or None if it can no longer be
+    transferred."""
     try:
         return codec.encode(value, _DEEPEST)
     except (codec.Foreign, codec.TooDeep):

@@ -12,14 +12,18 @@ from . import linux
 _VERSION_FLAG = 1
 _PATH_BENEATH = 1
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""Number of file rights per ABI, as the low bits of a mask; from ABI 5 on, 16."""
+"""Number of file rights per ABI, as the low bits of a mask. From ABI 5 on, it is 16."""
 _NETWORK_ABI, _NETWORK = 4, 0b11
 _SCOPE_ABI, _SCOPE = 6, 0b11
 
 
 @cache
 def abi() -> int:
-    """Return the kernel's Landlock version. Raises OSError if there is none."""
+    """Return the kernel's Landlock version.
+
+    Raises:
+        OSError: the kernel has no Landlock.
+    """
     return linux.syscall(
         "landlock_create_ruleset", linux.LANDLOCK_CREATE_RULESET, 0, 0, _VERSION_FLAG
     )

@@ -36,7 +36,7 @@ _FUTEX_PRIVATE = 128
 """Flag without which waiters on a page of a mapped file are visible to every process that maps
 it."""
 _MADVISE = (0, 1, 2, 4, 8, 14, 15, 16, 17, 18)
-"""Advice about a process's own memory; other values move pages of mapped files in and out."""
+"""Advice about a process's own memory. Other values move pages of mapped files in and out."""
 
 _MAP_HUGETLB = 0x40000
 """Flag of mappings that are files, numbered by a counter that outlives the trial."""

@@ -61,7 +61,7 @@ class Setting:
     mapped: int
     """Bytes of address space that the interpreter itself has mapped."""
     writable: bool = True
-    """True if there is a private folder to write to; else there is no file at all."""
+    """True if there is a private folder to write to. Otherwise, there is no file at all."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Layer:
     needs: frozenset[str] = frozenset()
     """Layers without which this one cannot be applied."""
     prepare: Callable[[], object] = lambda: None
-    """Prepares the state that all processes share; it is kept for later forks."""
+    """Prepares the state that all processes share, and keeps it for later forks."""
 
 
 def _nothing(_: Setting) -> None:
@@ -81,7 +81,7 @@ def _nothing(_: Setting) -> None:
 
 
 def drop_uid() -> None:
-    """Become an unprivileged user permanently if root; an ordinary user already is one."""
+    """Become an unprivileged user permanently if root. An ordinary user already is unprivileged."""
     if os.getuid() != 0 or _root_in_name_only():
         return
     os.setgroups([])
@@ -220,7 +220,11 @@ BY_NAME = {layer.name: layer for layer in LAYERS}
 
 
 def prepare(names: frozenset[str]) -> None:
-    """Prepare the layers of `names`. Raises LayerUnavailable."""
+    """Prepare the layers of `names`.
+
+    Raises:
+        LayerUnavailable: the system refuses a layer.
+    """
     for layer in LAYERS:
         if layer.name in names:
             with granted(layer.name):
@@ -228,7 +232,11 @@ def prepare(names: frozenset[str]) -> None:
 
 
 def seal(setting: Setting) -> None:
-    """Apply the chosen layers to this process. Raises LayerUnavailable."""
+    """Apply the chosen layers to this process.
+
+    Raises:
+        LayerUnavailable: the system refuses a layer.
+    """
     for layer in LAYERS:
         if layer.name in setting.names:
             with granted(layer.name):
@@ -237,7 +245,7 @@ def seal(setting: Setting) -> None:
 
 @contextmanager
 def granted(name: str) -> Iterator[None]:
-    """While entered, turn the system's refusal into LayerUnavailable."""
+    """Context manager that turns the system's refusal into LayerUnavailable."""
     try:
         yield
     except (OSError, ValueError) as error:

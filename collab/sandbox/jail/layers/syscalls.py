@@ -1,7 +1,7 @@
 """System calls by permission, and their numbers.
 
 Each entry is `name:x86_64:aarch64`, with `-` if the processor has no such call. The numbers come
-from Linux's `unistd_64.h` and `asm-generic/unistd.h`; they never change.
+from Linux's `unistd_64.h` and `asm-generic/unistd.h`. They never change.
 """
 
 from __future__ import annotations
@@ -75,4 +75,4 @@ clone:56:220 clone3:435:435 futex:202:98 kill:62:129 tgkill:234:131 fcntl:72:25 
 prctl:157:167 madvise:28:233 mmap:9:222
 prlimit64:302:261 socketpair:53:199
 """
-"""Calls whose arguments decide; see `seccomp`."""
+"""Calls that are allowed depending on their arguments. See `seccomp`."""

@@ -17,21 +17,22 @@ from collab.trainers.credit.group import Group, Node, Weights
 from collab.trainers.credit.joint_actions import joined
 
 FEW = 3
-"""Default shifts for a joint artefact of more than two answers."""
+"""Default shifts for a joint artifact of more than two answers."""
 
 
 class Cross(Counterfactual):
-    """A_i^(g) = Q_i^g - mean over g' != g of Q_i^g', with Q_i^g the mean over teammates' samples h
-    of R(y_i^g, y_-i^h). Ours.
+    """Credit by the mean over teammates' samples: A_i^(g) = Q_i^g - mean over g' != g of Q_i^g'.
+
+    Q_i^g is the mean over teammates' samples h of R(y_i^g, y_-i^h). The rule is ours.
 
     A response's credit is its mean reward with any of the teammates' samples. This removes the
-    noise of the teammates' samples, which MAGRPO passes on to every agent. The gradient is
-    unbiased if missing scores do not depend on the texts. The credit is the additive part of the
-    reward, as an exact VDN (arXiv 1706.05296) would learn it, but measured by the judge. It applies
-    to the turn of a parallel team, or to siblings in a tree; `forms` describes other responses.
+    noise of the teammates' samples, which MAGRPO passes on to every agent. The gradient is unbiased
+    if missing scores do not depend on the texts. The credit is the additive part of the reward, as
+    an exact VDN (arXiv 1706.05296) would learn it, but measured by the judge. It applies to the
+    turn of a parallel team, or to siblings in a tree. `forms` describes other responses.
 
     It needs no further generation, but scores more joint actions: per turn G^n - G with `shifts:
-    all`, and n G (m - 1) with m shifts; half as many for two agents.
+    all`, and n G (m - 1) with m shifts, or half as many for two agents.
 
     Args:
         shifts: see `Shifts`; by default `all` for two agents, and 3 for more.
@@ -48,15 +49,15 @@ class Cross(Counterfactual):
 
 
 class Coma(Counterfactual):
-    """A_i^(g) = R(y^g) - mean over g' != g of R(y_i^g', y_-i^g).
+    """Credit by COMA's baseline: A_i^(g) = R(y^g) - mean over g' != g of R(y_i^g', y_-i^g).
 
     Foerster et al., arXiv 1705.08926. The expectation over the agent's own actions is taken over
     its other samples, and the judge scores them instead of a critic. It is unbiased if no answer of
     the turn depends on the agent's, so also for the last agent of a sequential team and in later
-    turns; other agents get leave-one-out. In most games of docs/credit.md, `cross` has less
+    turns. Other agents get leave-one-out. In most games of docs/credit.md, `cross` has less
     variance.
 
-    It needs no further generation, but scores up to n G (G - 1) joint actions per turn; half as
+    It needs no further generation, but scores up to n G (G - 1) joint actions per turn, or half as
     many for two agents.
 
     Args:
@@ -70,12 +71,13 @@ class Coma(Counterfactual):
 
 
 class Shapley(Counterfactual):
-    """A_i^(g) = phi_i(y^g) minus the mean of phi_i over the agent's other responses in its place.
+    """Credit by Shapley values: A_i^(g) = phi_i(y^g) minus the mean of phi_i over the agent's other
+    responses in its place.
 
     phi_i is the Shapley value (1953) of agent i: let the agents join one after the other, in every
-    order; phi_i is the mean of what i adds to v(S) when it joins, S being those before it. v(S) is
+    order. phi_i is the mean of what i adds to v(S) when it joins, S being those before it. v(S) is
     the expected reward given the responses of S, with each agent that is not in S averaged over its
-    own samples. For two agents the rule is the mean of `coma` and `cross`; what agents earn only
+    own samples. For two agents the rule is the mean of `coma` and `cross`. What agents earn only
     together is split evenly among them. It is unbiased where `cross` is, and takes `coma`'s form
     where crossing would be biased. Removing absent agents instead of averaging over them would bias
     the rule towards what each agent earns alone.
@@ -104,7 +106,7 @@ class Shapley(Counterfactual):
 def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
     """Return the gain of each response over the agent's other responses: [G].
 
-    It is measured with the responses of its sample's `present` teammates; absent ones are averaged.
+    It is measured with the responses of its sample's `present` teammates. Absent ones are averaged.
     """
     if not any(present):
         return table.crossed()
@@ -120,9 +122,9 @@ def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
 
 
 class Removal(Counterfactual):
-    """A_i^(g) = R(y^g) - R(y^g without i's answer), the difference reward.
+    """Credit by the difference reward: A_i^(g) = R(y^g) - R(y^g without i's answer).
 
-    Wolpert and Tumer 2001. It is unbiased if no answer of the turn depends on the agent's; other
+    Wolpert and Tumer 2001. It is unbiased if no answer of the turn depends on the agent's. Other
     agents get leave-one-out. It is mainly a diagnosis: `credit/AGENT/contribution` is its mean and
     shows whether the agent's answer helped at all. As a training rule it lacks the group's mean as
     a baseline. On the games of docs/credit.md its variance is 0.6 to 2.4 times that of `marloo`,
@@ -170,7 +172,8 @@ class Removal(Counterfactual):
         return now + leave_one_out(later), float(np.nanstd(rewards))
 
     async def _without(self, group: Group, nodes: Sequence[Node], agent: str) -> Vector:
-        """Return the reward of each joint action with the agent's answer empty; NaN if unknown."""
+        """Return the reward of each joint action with the agent's answer empty, or NaN if
+        unknown."""
         turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
         rewards = []
         for node, turn in zip(nodes, turns, strict=True):

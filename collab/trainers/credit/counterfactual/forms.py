@@ -9,7 +9,7 @@ crossed   The agent's answer depends on no teammate's of this turn, and no teamm
           with the response, and its credit is its mean over all of them.
 swapped   No teammate's answer of this turn depends on the agent's. Then the agent's other responses
           can replace it for a baseline, and the credit is the reward that was played.
-alone     In all other cases, and if the answer is not part of the joint artefact: leave-one-out of
+alone     In all other cases, and if the answer is not part of the joint artifact: leave-one-out of
           the rewards that were played.
 """
 
@@ -42,7 +42,7 @@ FORMS: dict[Form, str] = {
 def forms(group: Group, nodes: Sequence[Node]) -> dict[str, Form]:
     """Return the form of each agent at joint actions that are compared with each other.
 
-    It covers trained agents, and frozen ones that contribute to the joint artefact.
+    It covers trained agents, and frozen ones that contribute to the joint artifact.
     """
     turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
     team = list(joined(turns[0]))
@@ -70,7 +70,7 @@ def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, Form]:
 def form_of(
     agent: str, team: Sequence[str], dependences: Sequence[Dependence], *, shared: bool
 ) -> Form:
-    """Return the form of an agent, given the agents whose answers make the joint artefact."""
+    """Return the form of an agent, given the agents whose answers make the joint artifact."""
     if agent not in team or any(d.descendants(agent).intersection(team) for d in dependences):
         return "alone"
     alone = all(d.is_alone(agent, team) for d in dependences)

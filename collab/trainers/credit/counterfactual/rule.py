@@ -54,7 +54,7 @@ class Shares:
         self._all.setdefault(agent, []).append(everything)
 
     def measures(self) -> Iterator[tuple[str, float]]:
-        """Yield the metrics; none if all rewards of each task were equal.
+        """Yield the metrics, or none if all rewards of each task were equal.
 
         `credit/AGENT/own` is the share that the agent's own responses decide by themselves;
         `/influence` includes all interactions with it; `credit/interaction` is the share that no
@@ -90,7 +90,8 @@ def _pairs(values: Cells) -> tuple[Vector, Vector]:
 
 
 def _differences(values: Cells) -> float | None:
-    """Return half the mean squared difference of two cells of one row; None if there are none."""
+    """Return half the mean squared difference of two cells of one row, or None if there are
+    none."""
     squares, pairs = _pairs(values)
     return float(squares.sum() / pairs.sum() / 2) if pairs.sum() else None
 
@@ -119,7 +120,7 @@ class Counterfactual(Algorithm):
     goes_by_rewards = False
 
     def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
-        """Set the shifts for joint artefacts of two answers, and of more."""
+        """Set the shifts for joint artifacts of two answers, and of more."""
         for shifts in (of_two, of_more):
             if isinstance(shifts, int) and shifts < 2:
                 raise RecipeError(

@@ -30,7 +30,7 @@ class Table:
     responses."""
 
     cells: Cells
-    """Rewards [G, columns]; NaN if a joint action was not scored, or could not be."""
+    """Rewards [G, columns], or NaN if a joint action was not scored, or could not be."""
     columns: tuple[int, ...]
     """Column of each sample that holds the teammates' responses of the same joint action."""
 
@@ -48,7 +48,7 @@ class Table:
         computed for each set of rows with columns in common, and scaled so that the coefficients of
         a row's own cells add up to 1. The coefficients of each column add up to 0, so the
         teammates' luck cancels. The mean is then the gradient if the missing cells do not depend on
-        the texts; otherwise it is biased. A row without a column in common with another row is
+        the texts. Otherwise it is biased. A row without a column in common with another row is
         compared by leave-one-out of the played rewards.
         """
         scored = ~np.isnan(self.cells)
@@ -81,8 +81,9 @@ def row_effects(values: Cells, scored: NDArray[np.bool_]) -> tuple[Vector, NDArr
         values: [rows, columns].
         scored: of the same shape.
 
-    Returns the rows' effects, with mean 0 within each set of rows connected by common columns,
-    directly or through other rows; and the size of each row's set. Both are [rows].
+    The first result is the rows' effects, with mean 0 within each set of rows connected by common
+    columns, directly or through other rows. The second is the size of each row's set. Both are
+    [rows].
     """
     if scored.all():
         means = values.mean(1)
@@ -98,7 +99,7 @@ def row_effects(values: Cells, scored: NDArray[np.bool_]) -> tuple[Vector, NDArr
 
 
 def leave_one_out(values: Vector) -> Vector:
-    """Return each value minus the mean of the others; 0 for a single value."""
+    """Return each value minus the mean of the others, or 0 for a single value."""
     size = len(values)
     weights: Vector = (values - values.mean()) * (size / max(size - 1, 1))
     return weights

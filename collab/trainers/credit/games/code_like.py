@@ -1,6 +1,6 @@
 """Games like writing code: agent `aux` writes a helper or not, `main` a function that may use it.
 
-Each kind of answer comes in several texts; the reward is that of the coding tasks, or 1 if all
+Each kind of answer comes in several texts. The reward is that of the coding tasks, or 1 if all
 tests pass. The probabilities are those of a weak or a strong team.
 """
 
@@ -23,7 +23,7 @@ EMPTY = {"aux": 0, "main": 0}
 
 
 def code_like(*, strong: bool = False, variants: int = 6, noise: float = 0.15) -> Game:
-    """Make a game of one parallel turn; `variants` texts of each kind, whose tests differ by
+    """Make a game of one parallel turn, with `variants` texts of each kind, whose tests differ by
     `noise`."""
     aux, main = STRONG if strong else WEAK
     return _parallel(_rewards(variants, noise), _spread(aux, variants), _spread(main, variants))
@@ -49,7 +49,7 @@ def sequential_code(*, variants: int = 2, reaction: float = 0.5) -> Game:
 
 
 def two_turns() -> Game:
-    """Make a game of two parallel turns; after the first, both agents know in which of four bands
+    """Make a game of two parallel turns. After the first, both agents know in which of four bands
     its reward was."""
     table = _rewards(1, 0.0)
     bands = np.digitize(table, [0.9, 1.6, 2.6])

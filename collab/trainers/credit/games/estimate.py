@@ -62,8 +62,8 @@ def _part(game: Game, where: Where, mass: Table) -> Table:
 
 
 def _values(game: Game, agent: str | None) -> list[Table]:
-    """Return the expected return of an agent from every turn and state on; for None, the joint
-    return."""
+    """Return the expected return of an agent, or for None the joint return, from every turn and
+    state on."""
     values = [np.zeros(_n_states(game))]
     for turn in reversed(range(game.turns)):
         worth = _returns(game, turn, agent, values[0])
@@ -122,18 +122,19 @@ class Estimate:
     variance: dict[str, float]
     """Variance of one group's estimate, summed over the logits."""
     cosine: dict[str, float]
-    """Mean cosine between a group's estimate and the true gradient; 0 for a group without a
+    """Mean cosine between a group's estimate and the true gradient, or 0 for a group without a
     gradient."""
     dead: dict[str, float]
     """Share of groups that gave the agent no gradient at all."""
 
     def bias(self, agent: str) -> float:
-        """Norm of the difference between mean and true gradient, relative to the true gradient."""
+        """Return the norm of the difference between mean and true gradient, relative to the true
+        gradient."""
         return self._distance(agent) / float(np.linalg.norm(self.gradient[agent]))
 
     def errors(self, agent: str) -> float:
-        """Norm of the difference between mean and true gradient, in standard errors; above 3 is
-        significant."""
+        """Return the norm of the difference between mean and true gradient, in standard errors.
+        Values above 3 are significant."""
         distance = self._distance(agent)
         error = (self.variance[agent] / self.groups) ** 0.5
         return 0.0 if distance < NOTHING else float("inf") if error == 0 else distance / error
@@ -152,7 +153,7 @@ async def estimate(
     groups_per_step: int = 1,
     seed: int = 0,
 ) -> Estimate:
-    """Run the rule on so many random groups; `groups` is a multiple of `groups_per_step`."""
+    """Run the rule on so many random groups. `groups` is a multiple of `groups_per_step`."""
     rng, records, true = np.random.default_rng(seed), Records(game), gradient(game)
     sums, squares = game.zeros(), game.zeros()
     cosines, dead = dict.fromkeys(game.agents, 0.0), dict.fromkeys(game.agents, 0)

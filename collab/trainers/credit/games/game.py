@@ -31,7 +31,7 @@ Where = tuple[str, int, int]
 class Game:
     """A team of n agents that act once per turn, each by a softmax over its logits.
 
-    Every turn starts in a state that all agents observe; the first turn is in state 0. An agent may
+    Every turn starts in a state that all agents observe. The first turn is in state 0. An agent may
     also see the actions of earlier agents in the turn.
     """
 
@@ -44,7 +44,7 @@ class Game:
     sees: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Earlier agents, in their order, whose actions of the turn an agent sees."""
     states: NDArray[np.int64] | None = None
-    """State after every joint action; None for 0 always."""
+    """State after every joint action, or None for 0 always."""
     solved: NDArray[np.bool_] | None = None
     """Joint actions that solve the task: the episode ends, and the reward counts for the remaining
     turns."""
@@ -193,7 +193,7 @@ def actions_of(turn: Turn) -> Joint:
 
 @dataclass
 class Records:
-    """Makes the records of a game; equal turns and episodes are made once."""
+    """Makes the records of a game, and makes equal turns and episodes once."""
 
     game: Game
     _turns: dict[tuple[int, int, Joint], Turn] = field(default_factory=dict)
@@ -356,7 +356,7 @@ class Branch:
         return drawn
 
     def advance(self) -> bool:
-        """Advance to the next outcome; False if there is none."""
+        """Advance to the next outcome, or return False if there is none."""
         while self._drawn and self._drawn[-1] + 1 == self._of[-1]:
             self._drawn.pop()
             self._of.pop()
@@ -392,7 +392,7 @@ def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterato
 
 
 def _best_path(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterator[Episode]:
-    """Yield the siblings of each turn; all but the best one end there."""
+    """Yield the siblings of each turn. All but the best sibling end there."""
     state, before = 0, list[Turn]()
     for turn in range(game.turns):
         joint = [records.act(turn, state, draw) for _ in range(shape.group_size)]

@@ -31,7 +31,7 @@ def logits(chances: ArrayLike) -> Table:
 
 
 def two_actions(rewards: ArrayLike, *chances: float) -> Game:
-    """Make a `one_turn` of agents with two actions; `chances` are the probabilities of the
+    """Make a `one_turn` of agents with two actions. `chances` are the probabilities of the
     first."""
     return one_turn(rewards, *([p, 1 - p] for p in chances))
 
@@ -51,7 +51,7 @@ def word_pair(name: str, p: float = 0.5, q: float = 0.5) -> Game:
 
 
 def additive(alpha: Sequence[float] = (0, 1, 3), beta: Sequence[float] = (5, -4)) -> Game:
-    """Make a game whose reward is the sum of each agent's own value; all actions are equally
+    """Make a game whose reward is the sum of each agent's own value. All actions are equally
     likely."""
     rewards = np.add.outer(np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float))
     return one_turn(rewards, np.full(len(alpha), 1 / len(alpha)), np.full(len(beta), 1 / len(beta)))

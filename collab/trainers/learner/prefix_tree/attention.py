@@ -1,7 +1,7 @@
 """Attention over rows that are prefix trees, each token to its ancestors, branch by branch.
 
 A branch is the part that one sequence adds to its tree. Its tokens attend to their whole path. Only
-pairs of tokens that may see each other are computed; a mask over the whole row would compute many
+pairs of tokens that may see each other are computed. A mask over the whole row would compute many
 pairs in vain.
 """
 
@@ -24,7 +24,7 @@ NAME = "collab_branches"
 
 
 class _Part(NamedTuple):
-    """Branches of similar sizes, attended to in one call; indices refer to the tokens of all
+    """Branches of similar sizes, attended to in one call. Indices refer to the tokens of all
     rows."""
 
     queries: Tensor  # [branches, query]
@@ -45,7 +45,7 @@ class TreeAttention:
     """The branches of a batch of rows, attended to under masks, in calls of similar sizes."""
 
     def __init__(self, trees: Sequence[PrefixTree], width: int, device: torch.device) -> None:
-        """Group the branches by size; `width` is the rows' width, padding included."""
+        """Group the branches by size. `width` is the rows' width, padding included."""
         offsets = range(0, len(trees) * width, width)
         branches = [
             (start, [offset + place for place in path])
@@ -86,8 +86,8 @@ class TreeAttention:
         return torch.cat(read).index_select(0, self._back).view(batch, time, heads, size)
 
     def _mask(self, part: _Part, group: int, dtype: torch.dtype) -> Tensor:
-        """Return the mask to add to scores: [branches, 1, group * query, key]; the same in every
-        layer."""
+        """Return the mask to add to scores: [branches, 1, group * query, key]. It is the same in
+        every layer."""
         key = id(part), group, dtype
         if key not in self._masks:
             mask = torch.zeros(part.hidden.shape, dtype=dtype, device=part.hidden.device)
@@ -118,7 +118,7 @@ def _padded(rows: Sequence[list[int]]) -> list[list[int]]:
 
 
 def _places(flat: Sequence[int], tokens: int) -> list[int]:
-    """Return each token's first position in `flat`; 0 for padding, which is missing there."""
+    """Return each token's first position in `flat`, or 0 for padding, which is missing there."""
     back = dict(zip(reversed(flat), reversed(range(len(flat))), strict=True))
     return [back.get(index, 0) for index in range(tokens)]
 
@@ -148,7 +148,7 @@ def _split(read: Tensor, n: int) -> Tensor:
 
 @contextmanager
 def tree_attention(model: Any) -> Iterator[None]:
-    """While entered, forward passes of `model` may name `branches`; run backward passes inside,
+    """Context manager that lets passes of `model` name `branches`. Run backward passes inside,
     too."""
     config = model.config.get_text_config()
     before = config._attn_implementation
@@ -171,7 +171,7 @@ def attend_by_branches(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Compute attention for transformers; without `branches`, rows are causal."""
+    """Compute attention for transformers. Without `branches`, rows are causal."""
     if branches is not None:
         return branches.attend(query, key, value, scaling=scaling, dropout=dropout), None
     read, _ = sdpa_attention_forward(

@@ -22,12 +22,12 @@ class PrefixTree:
         self.tokens: list[int] = []
         self.depths: list[int] = []
         self.branches: list[tuple[int, list[int]]] = []
-        """Start and path of each sequence that added tokens; the start is the number of earlier
+        """Start and path of each sequence that added tokens. The start is the number of earlier
         tokens."""
         self._children: dict[tuple[int, int], int] = {}
 
     def add(self, sequence: Sequence[int]) -> list[int]:
-        """Add a sequence; returns the positions of its tokens in the row."""
+        """Add a sequence, and return the positions of its tokens in the row."""
         before = len(self.tokens)
         path, node = [], -1
         for depth, token in enumerate(sequence):
@@ -54,7 +54,8 @@ def inputs_of(sample: Sample) -> tuple[int, ...]:
 def packed_sequences(
     samples: Sequence[Sample], budget: int, *, shared: bool
 ) -> list[PackedSequence]:
-    """Pack samples into rows of up to `budget` tokens; one row per sample if rows cannot be shared.
+    """Pack samples into rows of up to `budget` tokens, or one row per sample if rows cannot be
+    shared.
 
     Samples are sorted by their tokens, which brings common beginnings together.
     """

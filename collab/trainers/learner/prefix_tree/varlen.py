@@ -22,7 +22,7 @@ from collab.trainers.learner.prefix_tree.packing import PrefixTree
 from collab.trainers.learner.transfer import tensor_on
 
 LEAST_CAPABILITY = (8, 0)
-"""Smallest compute capability; flash attention needs Ampere or later."""
+"""Smallest compute capability, because flash attention needs Ampere or later."""
 
 REFUSALS = (NotImplementedError, ImportError, RuntimeError, TypeError, ValueError)
 """Errors that torch raises if it has no such kernel, for a head size or at all."""
@@ -54,7 +54,7 @@ class BranchPlan(NamedTuple):
     """Most queries of one branch."""
     most_keys: int
     answers: list[int]
-    """Index of each token's own query; 0 for padding."""
+    """Index of each token's own query, or 0 for padding."""
 
 
 def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
@@ -87,7 +87,7 @@ class VarlenAttention:
     def __init__(
         self, plan: BranchPlan, device: torch.device, kernel: Kernel, *, twice: bool = False
     ) -> None:
-        """Prepare the plan; `twice` means that activations are recomputed, not kept."""
+        """Prepare the plan. `twice` means that activations are recomputed, not kept."""
         self._plan, self._kernel, self._twice = plan, kernel, twice
         self._queries, self._keys = tensor_on(plan.queries, device), tensor_on(plan.keys, device)
         self._query_ends = tensor_on(plan.query_ends, device, torch.int32)
@@ -133,7 +133,7 @@ class VarlenAttention:
     def _kept_once(
         self, by_branch: Sequence[Tensor], once: Sequence[Tensor], times: int
     ) -> AbstractContextManager[Any]:
-        """While entered, a kernel that would keep `by_branch` keeps `once` instead.
+        """Context manager in which a kernel that would keep `by_branch` keeps `once` instead.
 
         It maps [keys, heads, size] to [tokens, heads, size]. The backward pass gathers the keys
         again, so a prompt is not kept once per response.
@@ -164,7 +164,11 @@ def _whole(tensor: Tensor) -> tuple[object, ...]:
 
 
 def torch_kernel() -> Kernel:
-    """Return torch's kernel with flash attention; raises ImportError if there is none."""
+    """Return torch's kernel with flash attention.
+
+    Raises:
+        ImportError: there is no such kernel.
+    """
     from torch.nn.attention.varlen import varlen_attn
 
     return cast(Kernel, varlen_attn)
@@ -172,13 +176,13 @@ def torch_kernel() -> Kernel:
 
 @cache
 def takes_groups(kernel: Kernel) -> bool:
-    """Return True if several query heads may share one key head; torch's kernel supports it from
+    """Return True if several query heads may share one key head, which torch's kernel supports from
     2.12 on."""
     return "enable_gqa" in signature(kernel).parameters
 
 
 def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
-    """Return the attention kernel for `model` on `device`; None for attention under masks.
+    """Return the attention kernel for `model` on `device`, or None for attention under masks.
 
     `how` is the recipe's `tree_attention`. With `auto`, the kernel is used if its outputs and
     gradients match those of masks, which is tried once on a small tree.
@@ -198,7 +202,8 @@ def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
 
 
 def why_masks(model: Any, device: torch.device, how: str) -> str | None:
-    """Return the reason why `model` attends under masks on `device`; None if it uses the kernel."""
+    """Return the reason why `model` attends under masks on `device`, or None if it uses the
+    kernel."""
     if how == "mask":
         return "trainer.tree_attention is 'mask'"
     config = model.config.get_text_config()
@@ -230,7 +235,7 @@ def slow_attention(model: Any, device: torch.device, how: str) -> list[str]:
 
 @cache
 def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | None:
-    """Return the reason why torch's kernel cannot be used for such heads; None if it can."""
+    """Return the reason why torch's kernel cannot be used for such heads, or None if it can."""
     if device.type != "cuda":
         return f"it needs a GPU, but the model is on {device}"
     capability = torch.cuda.get_device_capability(device)

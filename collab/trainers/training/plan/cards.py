@@ -20,7 +20,7 @@ class Card:
     memory: int
     """Memory in bytes."""
     flops: float | None = None
-    """Dense bfloat16 operations per second; None if unknown."""
+    """Dense bfloat16 operations per second, or None if unknown."""
     bfloat16: bool = True
     """True if it multiplies bfloat16 natively, so that the model dtype `auto` selects bfloat16."""
 
@@ -67,7 +67,7 @@ def card(text: str) -> Card:
 
 
 def card_of_device(name: str) -> Card | None:
-    """Return the card that torch calls `name`; None if it is not in the table."""
+    """Return the card that torch calls `name`, or None if it is not in the table."""
     words = f" {name.replace('-', ' ')} "
     for known, (_, _, parts) in _TABLE.items():
         if any(f" {part.replace('-', ' ')} " in words for part in parts):
@@ -100,7 +100,7 @@ class ModelPlace:
     type: str
     """Type of the device: `cpu`, `cuda`, or another one of torch's."""
     memory: int
-    """Total memory of a GPU; 0 for a CPU."""
+    """Total memory of a GPU, or 0 for a CPU."""
     itemsize: int
     """Bytes of a number."""
     packs: bool
@@ -121,7 +121,7 @@ def place_of(model: TransformersModel, card: Card | None) -> ModelPlace:
 
 
 def processor(model: TransformersModel) -> ModelPlace | None:
-    """Return the CPU, from Linux's description; None if unknown, or if another device may be
+    """Return the CPU, from Linux's description, or None if unknown or if another device may be
     used."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return None
@@ -154,7 +154,11 @@ def _flags() -> set[str]:
 
 
 def seen_by_torch(model: TransformersModel) -> ModelPlace:
-    """Return the device that torch picks; raises ModelUnavailable as `place_of` does."""
+    """Return the device that torch picks.
+
+    Raises:
+        ModelUnavailable: torch does not have the device.
+    """
     import torch
 
     from collab.models.local.fast.prepacked_weights import can_pack

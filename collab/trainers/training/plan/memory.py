@@ -66,7 +66,7 @@ def lengths_of(
 
 
 def episodes_a_step(requests: Sequence[Request], spec: TrainerSpec) -> int:
-    """Return the episodes of a step; for a tree, its leaves."""
+    """Return the episodes of a step, or the leaves of a tree."""
     n_turns = 1 + max((request.call.turn for request in requests), default=0)
     shape = Shape(spec.turn_structure, spec.group_size, n_turns)
     return spec.tasks_per_step * shape.episodes
@@ -192,7 +192,7 @@ takes new memory until the next trim, and the share grows with the tokens.
 """
 
 RESERVE = 0.05
-"""Reserve as a share of the counted memory, for uncounted parts; a plan should be an upper
+"""Reserve as a share of the counted memory, for uncounted parts, because a plan should be an upper
 bound."""
 
 PRODUCT_BYTES = 600_000
@@ -248,7 +248,7 @@ def count_memory(
     card: Card | None,
     ranks: int = 1,
 ) -> Counted:
-    """Count the memory that `recipe` takes on one of `ranks`; `lengths` are by trained agent.
+    """Count the memory that `recipe` takes on one of `ranks`. `lengths` are by trained agent.
 
     With `card`, that GPU counts instead of the local device. vLLM sleeps while the trainer learns
     if the recipe says so, or if it leaves this open and both do not fit at once.

@@ -32,7 +32,7 @@ from collab.wording import counted
 
 
 def describe_filter(spec: FilterSpec | None, tasks: int, most_tokens: int) -> list[str]:
-    """Return a plan's line on the filter; empty without a filter.
+    """Return a plan's line on the filter, or none without a filter.
 
     `tasks` is the number of tasks to choose from, and `most_tokens` the most new tokens per
     episode.
@@ -74,7 +74,7 @@ class OnCard:
         return self.taken <= self.memory
 
     def lines(self) -> list[str]:
-        """Lines about the step, for people."""
+        """Return lines about the step, for people."""
         of = f"{self.taken / 1e9:.1f} of {self.memory / 1e9:.1f} GB"
         twice = "computed twice" if self.gradient_checkpointing else "kept"
         share = ceil(self.micro_batches / self.ranks)
@@ -125,7 +125,7 @@ def on_card(
 
 
 LEAST_SHOWN = 500_000
-"""Fewest bytes that a plan shows; less would be 0.000 GB."""
+"""Fewest bytes that a plan shows, because less would be 0.000 GB."""
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Plan:
     """Counts of a training, and its memory in bytes by part."""
 
     steps: int
-    """Number of steps; if tokens end the run, the fewest that reach them."""
+    """Number of steps, or the fewest that reach the tokens that end the run."""
     episodes_per_step: int
     responses_per_step: int
     tokens_per_step: int
@@ -145,7 +145,7 @@ class Plan:
     tokens: int | None = None
     """Generated tokens that end the run, if a limit is set."""
     update_tokens_per_step: int = 0
-    """Most tokens to compute for learning; tokens that responses share count once."""
+    """Most tokens to compute for learning. Tokens that responses share count once."""
     credit: list[str] = field(default_factory=list)
     """The algorithm's own description of the credit for this team."""
     overlap: list[str] = field(default_factory=list)
@@ -164,13 +164,13 @@ class Plan:
     disk: int = 0
     """Most bytes of the checkpoints and of the trained team."""
     ranks: int = 1
-    """Number of processes that learn together; memory is that of one of them."""
+    """Number of processes that learn together. Memory is that of one of them."""
     sleeps: bool = False
     """True if vLLM releases its memory while the trainer learns."""
     on_card: OnCard | None = None
     """A step on the requested GPU."""
     judging: str = ""
-    """Number of programs judged at the same time, and where; empty if there are none."""
+    """Number of programs judged at the same time, and where, or "" if there are none."""
     warnings: list[str] = field(default_factory=list)
     """Settings that will not work as intended."""
 
@@ -279,7 +279,8 @@ def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
 
 
 def _steps(spec: TrainerSpec, most: int, requests: Sequence[Request]) -> int:
-    """Return the steps of the run; if tokens end it, the fewest that could generate them."""
+    """Return the steps of the run. If tokens end it, these are the fewest that could generate
+    them."""
     if spec.tokens is None:
         return most
     a_step = episodes_a_step(requests, spec) * most_new_tokens(requests)
@@ -307,7 +308,7 @@ def _overlap(spec: TrainerSpec) -> list[str]:
 
 
 def _count_disk(plan: Plan, spec: TrainerSpec, counts: Sequence[tuple[int, int]]) -> None:
-    """Count the disk space; `counts` are each policy's trained parameters, and the bytes of one."""
+    """Count the disk space. `counts` are each policy's trained parameters, and the bytes of one."""
     team = sum(count * size for count, size in counts)
     state = sum(count * (8 if size >= 4 else 12) for count, size in counts)
     kept = spec.keep_checkpoints + (spec.evaluation is not None)

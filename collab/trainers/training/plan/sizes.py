@@ -1,4 +1,4 @@
-"""Determines a language model's dimensions from its configuration; no weights are loaded."""
+"""Determines a language model's dimensions from its configuration, without loading weights."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of a model's weights by use; none of them are bytes."""
+    """Numbers of a model's weights by use, not in bytes."""
 
     parameters: int
     linear: int
@@ -54,13 +54,17 @@ class Counts:
 
 
 def counts_of(model: TransformersModel, lora: LoraSpec) -> Counts:
-    """Count the weights of a model with an adapter; raises ModelUnavailable without a
-    configuration."""
+    """Count the weights of a model with an adapter.
+
+    Raises:
+        ModelUnavailable: the model has no configuration.
+    """
     return counted_in_files(model, lora) or counted_as_built(model, lora)
 
 
 def counted_in_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
-    """Count the weights by their names in the model's files; None if these are not sufficient."""
+    """Count the weights by their names in the model's files, or return None if these are not
+    sufficient."""
     folder = store.at_hand(model.name, model.revision)
     try:
         config = json.loads((folder / "config.json").read_text()) if folder else {}
@@ -95,7 +99,7 @@ def _counts(
     model: TransformersModel,
     lora: LoraSpec,
 ) -> Counts | None:
-    """Count the weights of a Llama; None if it has an unknown tensor, or lacks one."""
+    """Count the weights of a Llama, or return None if it has an unknown tensor, or lacks one."""
     tied = bool(config.get("tie_word_embeddings", False))
     head = shapes[EMBEDDING] if tied else shapes[HEAD]
     own = {name: shape for name, shape in shapes.items() if name != HEAD}
