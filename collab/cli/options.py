@@ -111,7 +111,7 @@ WORKERS = option(
 )
 TRUST = flag(
     "--trust",
-    "Run functions that are neither yours nor part of collab. Approval lapses when their files"
+    "Run functions that are neither yours nor part of collab. Approval ends when their files"
     " change.",
 )
 

@@ -360,7 +360,7 @@ REVIVED = 0.2
 
 
 def advice_on(probe: TeamProbe) -> Iterator[str]:
-    """Yield all suggestions, or a sentence that there are none."""
+    """Yield all suggestions, or that none was found, and then notes on games and wide intervals."""
     advices = [*_on_tasks(probe), *_dead_groups(probe), *_on_agents(probe), *_on_credit(probe)]
     yield from advices or ["no problem found: this team can be trained with these settings"]
     yield from _of_games(probe)

@@ -213,7 +213,7 @@ def _scores(runs: Sequence[Run]) -> list[Score]:
 def bounded(panel: Panel, most: float | None) -> Panel:
     """Return the panel with its axis up to `most`, and its bands within what is possible.
 
-    A value beyond `most`, or below 0, shows that it is no bound of this metric: that end is open.
+    If a value lies outside of [0, `most`], that end is left open.
     """
     values = [value for line in panel.series for value in line.y]
     ceiling = most if most is not None and max(values, default=0.0) <= most + 1e-9 else None

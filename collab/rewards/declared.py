@@ -33,7 +33,7 @@ class Watched:
 
 
 def watched(reward: RewardSpec | None) -> Iterator[Watched]:
-    """Yield the alarms of this reward in training, or of all families if there is no reward."""
+    """Yield the alarms of all families in training, and those that this reward declares."""
     for measure in MEASURES:
         if measure.alarm and measure.metric:
             yield Watched(measure.metric, 1.0, measure.alarm)

@@ -134,8 +134,7 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
 
 
 def is_first(request: Request) -> bool:
-    """Return True if a request holds no agent's answer, so that all samples have the same
-    prompt."""
+    """Return True if a request contains no agent's answer yet, so that all samples share it."""
     call = request.call
     return call.turn == call.round == call.step == 0
 

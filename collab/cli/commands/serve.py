@@ -66,7 +66,7 @@ def command(
     key: list[str] | None = option(
         "--key",
         "KEY",
-        "Key that clients must send. Process lists show it; COLLAB_API_KEYS=KEY,KEY does not.",
+        "Key that clients must send. Process lists show it, but not COLLAB_API_KEYS=KEY,KEY.",
     ),
     origin: list[str] | None = option(
         "--origin", "URL", "Allow requests from web pages of this origin. Repeatable."

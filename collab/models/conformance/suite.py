@@ -43,7 +43,7 @@ class Verdict(Record):
 
 
 async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[Verdict]:
-    """Check `model`, and close it at the end.
+    """Yield the verdict of each check of `model`, and close the model at the end.
 
     `adapters` are two or more LoRA adapters that fit the model and give different answers. Without
     them, the engine's support for adapters is not checked.

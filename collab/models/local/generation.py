@@ -236,8 +236,10 @@ class Generation:
         self._report = report
 
     def answer(self, requests: Sequence[Request], answered: Answered, started: float) -> None:
-        """Pass one action per request to `answered` when its row ends. `started` is their dispatch
-        time."""
+        """Call `answered` with each request's action as soon as its row ends.
+
+        `started` is the time at which the batch was dispatched.
+        """
         rows: list[Row] = []
         for index, request in enumerate(requests):
             try:

@@ -31,7 +31,8 @@ Result = TypeVar("Result")
 class EngineThread:
     """Runs coroutines for callers in any event loop, one after another or concurrently.
 
-    Its connections and waiting requests outlive the callers' loops, which never delay them.
+    Connections and waiting requests survive the end of a caller's loop, and a busy caller never
+    delays them.
     """
 
     def __init__(self, name: str) -> None:
