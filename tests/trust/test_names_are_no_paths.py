@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+import re
+import shutil
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
+from support.shares import one_in
+from support.studies import train_here
+from support.tiny_words import save_tiny
 from support.word_project import make_project
 from typer.testing import CliRunner
 
 import collab
+from collab import naming
 from collab.cli.app import app
 from collab.errors import CollabError, RecipeError
 from collab.evaluation.results import TeamResult
 from collab.evaluation.teams import find_teams
 from collab.naming import FolderName, Name, SuiteName, as_name, is_name, joint_name
-from collab.recipe import Recipe, load_recipe, read_recipe
+from collab.recipe import Recipe, load_recipe, read_recipe, read_task
 from collab.runs.about import new_run_id
 from collab.study.results import CellResult
 from collab.study.spec import Cell
@@ -40,6 +48,7 @@ ODD = (
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n  b: {prompt: "Say {{ task.word }}."}\n'
 
 
+@cache
 def odd_names(number: int) -> list[str]:
     chance = random.Random(number)
     return ["".join(chance.choices(PIECES, k=chance.randint(1, 6))) for _ in range(number)]
@@ -52,6 +61,7 @@ def is_one_folder(name: str) -> bool:
     return is_short and path.parent == Path("/above") and path.name == name not in ("", ".", "..")
 
 
+MANY = one_in(2, (2_000, 10_000))
 TYPES = {kind: TypeAdapter(kind) for kind in (Name, SuiteName, FolderName)}
 
 
@@ -62,8 +72,9 @@ def accepted(kind: Any, name: str) -> bool:
     return False
 
 
-def test_a_name_that_is_accepted_is_one_folder() -> None:
-    for name in odd_names(10_000):
+@pytest.mark.parametrize("number", MANY)
+def test_a_name_that_is_accepted_is_one_folder(number: int) -> None:
+    for name in odd_names(number):
         assert accepted(Name, name) == (is_name(name)), name
         assert not is_name(name) or is_one_folder(name), name
         assert not accepted(FolderName, name) or Path("/above", name).parent == Path("/above")
@@ -71,8 +82,9 @@ def test_a_name_that_is_accepted_is_one_folder() -> None:
             assert all(is_name(piece) for piece in name.split("/")), name
 
 
-def test_what_is_made_of_any_text_is_a_name() -> None:
-    for name in odd_names(10_000):
+@pytest.mark.parametrize("number", MANY)
+def test_what_is_made_of_any_text_is_a_name(number: int) -> None:
+    for name in odd_names(number):
         made = as_name(name)
         assert made == "" or is_name(made), name
         assert is_name(name) <= (made == name), name
@@ -93,12 +105,11 @@ def test_plain_names_are_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["name", "team.name", "task.name"])
-@pytest.mark.parametrize("name", ODD)
-def test_a_recipe_refuses_such_a_name(project: Path, key: str, name: str) -> None:
-    if key == "task.name" and name == "a/b":
-        pytest.skip("a suite may be a member of a family, FAMILY/NAME")
-    with pytest.raises(RecipeError, match=rf"{key}: .* is not a name; use letters, digits"):
-        load_recipe(with_name(key, name))
+def test_a_recipe_refuses_such_a_name(project: Path, key: str) -> None:
+    for name in ODD:
+        if (key, name) != ("task.name", "a/b"):  # a suite may be a member of a family
+            with pytest.raises(RecipeError, match=rf"{key}: .* is not a name; use letters, digits"):
+                load_recipe(with_name(key, name))
 
 
 def test_an_agent_is_called_by_a_short_word() -> None:
@@ -118,6 +129,18 @@ def with_name(key: str, name: str) -> dict[str, Any]:
     return data
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model, and a run in which an adapter of it was trained; no test writes here."""
+    folder = tmp_path_factory.mktemp("trained")
+    save_tiny(folder / "tiny", ["Say", "w0.", "w1."])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        make_project(folder, TEAM, n_words=2)
+        collab.train(Recipe.model_validate(recipe_of(folder / "tiny")), out=folder / "run")
+    return folder
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project deep in a folder of its own, all of which is looked through afterwards."""
@@ -130,45 +153,53 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def tree(folder: Path) -> dict[str, bytes | None]:
+@cache
+def recipe_of(tiny: Path | None) -> dict[str, Any]:
+    """The data of a recipe for one agent, with a model that repeats or one to train."""
+    team = {"name": "pair", "agents": {"a": {"prompt": "Say {{ task.word }}."}}}
+    source = {"path": "tasks/words.jsonl"}
+    task = read_task("words")[0].model_dump(mode="json") | {"source": source}
+    if tiny is None:
+        return {"team": team, "task": task, "model": "echo"}
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else None
-        for path in sorted(folder.rglob("*"))
+        "team": team,
+        "task": task,
+        "model": {"name": str(tiny), "dtype": "float32", "device": "cpu"},
+        "sampling": {"max_new_tokens": 1},
+        "trainer": {"steps": 1, "tasks_per_step": 1, "group_size": 2, "checkpoint_every": 1},
     }
 
 
-def written(data: dict[str, Any], key: str, name: str) -> None:
-    """Recipes with odd names, as somebody else may have written them, and what goes with them."""
+def named(data: dict[str, Any], key: str, name: str) -> str:
+    """A recipe in which one name is odd, as somebody else may have written it."""
     odd = json.loads(json.dumps(data))
-    if key == "agent":
-        odd["team"]["agents"] = {name: odd["team"]["agents"]["a"]}
-    elif key != "trainer":
-        part = {"team.name": odd["team"], "task.name": odd["task"], "name": odd}[key]
+    part = {"team.name": odd["team"], "task.name": odd["task"], "name": odd}.get(key)
+    if part is not None:
         part["name"] = name
-    text = yaml.safe_dump(odd)
-    study = {"recipe": "odd.yaml", "trainers": [{"name": name}], "seeds": 1, "tokens": 10}
-    folder = Path("theirs")
-    (folder / "adapters" / "a").mkdir(parents=True)
-    (folder / "adapters" / "a" / "adapter_config.json").write_text('{"r": 4}')
-    (folder / "adapters" / "a" / "adapter_model.safetensors").write_text("")
-    (folder / "recipe.yaml").write_text(text)
-    (folder / "run.json").write_text(json.dumps({"run": name, "team": name, "agents": [name]}))
-    (folder / "training.yaml").write_text(text)
-    Path("odd.yaml").write_text(text)
-    Path("study.yaml").write_text(yaml.safe_dump(study))
+    if key == "agent":
+        odd["team"]["agents"] = {name: odd["team"]["agents"].pop("a")}
+    return json.dumps(odd)  # is YAML too
 
 
-def line(*arguments: str) -> Callable[[str, str], int]:
-    def go(key: str, name: str) -> int:
-        filled = [a.replace("KEY", key).replace("NAME", name) for a in arguments]
-        return CliRunner().invoke(app, filled).exit_code
+def tree(folder: Path) -> dict[str, tuple[int, int]]:
+    """All paths below a folder, with the sizes and times of files."""
+    found = {}
+    for path in folder.rglob("*"):
+        stat, is_file = path.stat(), path.is_file()
+        place = path.relative_to(folder).as_posix()
+        found[place] = (stat.st_size, stat.st_mtime_ns) if is_file else (0, 0)
+    return found
 
-    return go
+
+def typed(arguments: tuple[str, ...], key: str, name: str) -> int:
+    """Run a command; return its exit status."""
+    filled = [a.replace("KEY", key).replace("NAME", name) for a in arguments]
+    return CliRunner().invoke(app, filled).exit_code
 
 
-def in_python(key: str, name: str) -> int:
+def in_python(name: str) -> int:
     """Names that no schema has seen."""
-    recipe, _ = read_recipe("pair", task="words", model="echo")
+    recipe = Recipe.model_validate(recipe_of(None))
     team = recipe.team.model_copy(update={"name": name})
     assert recipe.task is not None
     task = recipe.task.model_copy(update={"name": name})
@@ -178,59 +209,253 @@ def in_python(key: str, name: str) -> int:
     return 0
 
 
-DOORS: dict[str, Callable[[str, str], int]] = {
-    "run": line("run", "odd.yaml", "-t", "words/0", "--trust"),
-    "run --out": line("run", "odd.yaml", "--out", "runs/r", "--trust"),
-    "run --set": line("run", "pair", "-m", "echo", "-t", "words/0", "--set", "KEY=NAME"),
-    "run of theirs": line("run", "theirs", "--trust"),
-    "eval": line("eval", "odd.yaml", "pair", "-t", "words/0", "-m", "echo", "--trust"),
-    "eval of theirs": line("eval", "theirs", "--out", "evals/e", "--trust"),
-    "train": line("train", "odd.yaml", "--trust"),
-    "train --resume": line("train", "--resume", "theirs", "--trust"),
-    "probe": line("probe", "odd.yaml", "--samples", "2", "--tasks", "1", "--trust"),
-    "study": line("study", "study.yaml", "--jobs", "1", "--trust"),
-    "export": line("export", "theirs", "--adapters", "runs/x"),
-    "push": line("push", "theirs", "--to", "me/x", "--dry-run", "--out", "runs/p"),
-    "serve": line("serve", "odd.yaml", "--port", "0", "--trust"),
-    "report": line("report", "theirs", "--out", "runs/r.html"),
-    "in Python": in_python,
+RUN = (
+    r"/(\.lock|recipe\.yaml|run\.json|episodes\.jsonl|probe\.json|functions/parts\.py|data/[\w.]+)"
+)
+TRAINING = (
+    rf"({RUN}|/(training\.yaml|metrics\.jsonl|evaluation\.jsonl|log\.txt)"
+    r"|/(adapters/[^/]+|checkpoints/step-\d+(/policies/[^/]+)?)/[\w.]+)"
+)
+STAMP = r"\d{8}-\d{6}-\d{3}-"
+
+
+@cache
+def data_of(file: Path) -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load(file.read_text())
+    return data
+
+
+@dataclass(frozen=True)
+class Door:
+    """A command that writes, and the only places where it may."""
+
+    arguments: tuple[str, ...]
+    """Arguments of `collab`; none for a call in Python."""
+    folder: str
+    """Pattern of the folder that it makes; NAME stands for the name with the key `key`."""
+    key: str = ""
+    """The key of the name that is part of a path; "" if none is."""
+    files: str = RUN
+    """Pattern of the files in the folder."""
+    more: str = "never"
+    """Pattern of other files."""
+    evil: str = "x/../../../../../out"
+    """A name that leads out of the folder if nothing checks it, but not out of `Doorway.above`."""
+    trains: bool = False
+    """True if it needs a model to train, or a trained one; others use `echo`."""
+
+
+DOORS = {
+    "run": Door(("run", "odd.yaml", "--trust"), f"runs/{STAMP}NAME", "team.name"),
+    "run --out": Door(("run", "odd.yaml", "--out", "runs/r", "--trust"), "runs/r"),
+    "run --set": Door(
+        ("run", "odd.yaml", "--set", "KEY=NAME", "--trust"), f"runs/{STAMP}NAME", "team.name"
+    ),
+    "run of theirs": Door(("run", "theirs", "--trust"), f"runs/{STAMP}NAME", "team.name"),
+    "eval": Door(
+        ("eval", "odd.yaml", "--trust"),
+        f"evals/{STAMP}NAME",
+        "task.name",
+        rf"(/(\.lock|eval\.json)|/odd{RUN})",
+    ),
+    "eval of theirs": Door(
+        ("eval", "theirs", "--out", "evals/e", "--trust"),
+        "evals/e",
+        files=rf"(/(\.lock|eval\.json)|/theirs{RUN})",
+    ),
+    "train": Door(
+        ("train", "odd.yaml", "--trust"),
+        f"runs/{STAMP}NAME",
+        "team.name",
+        files=TRAINING,
+        trains=True,
+    ),
+    "train --resume": Door(
+        ("train", "--resume", "theirs", "--set", "trainer.steps=2", "--trust"),
+        "theirs",
+        "agent",
+        files=TRAINING,
+        evil="x/y",  # torch refuses a full stop in an agent's name
+        trains=True,
+    ),
+    "probe": Door(
+        ("probe", "odd.yaml", "--samples", "2", "--tasks", "1", "--trust"),
+        f"runs/{STAMP}NAME",
+        "team.name",
+    ),
+    "study": Door(
+        ("study", "study.yaml", "--jobs", "1", "--out", "studies/s"),
+        "studies/s/odd-NAME-seed-0",
+        "trainer",
+        files=TRAINING,
+        more=r"studies/s/(\.lock|study\.json|study\.yaml|report\.html)",
+        trains=True,
+    ),
+    "export": Door(
+        ("export", "theirs", "--adapters", "runs/x"),
+        "runs/x/NAME",
+        "agent",
+        files=r"/[\w.]+",
+        trains=True,
+    ),
+    "push": Door(
+        ("push", "theirs", "--to", "me/x", "--licence", "mit", "--dry-run", "--out", "runs/p"),
+        "runs/p",
+        files=rf"({RUN}|/README\.md|/adapters/[^/]+/[\w.]+)",
+        trains=True,
+    ),
+    "serve": Door(
+        (
+            *("serve", "odd.yaml", "other.yaml", "--name", "NAME", "--name", "other"),
+            *("--record", "runs/s", "--port", "0", "--trust"),
+        ),
+        "runs/s/NAME",
+        "served",
+        more=f"runs/s/other{RUN}",
+    ),
+    "report": Door(("report", "theirs", "--out", "runs/r.html"), "runs/r.html", files=""),
+    "in Python": Door((), f"runs/{STAMP}NAME", "team.name"),
 }
-KEYS = ("team.name", "task.name", "name", "agent", "trainer")
+KEYS = ("team.name", "task.name", "name", "agent", "trainer", "served")
 PLAIN = "plain"
-MANY = [
-    (door, KEYS[n % len(KEYS)], name)
-    for n, name in enumerate([*ODD, *(n for n in odd_names(18) if "\ud800" not in n)])
-    for door in list(DOORS)[n % 3 :: 3]
-]
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_no_command_writes_outside_of_its_folder(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
-) -> None:
+class Doorway:
+    """Opens doors in a project, and looks at what they write."""
+
+    def __init__(self, project: Path, above: Path, trained: Path) -> None:
+        self.project, self.above, self.trained = project, above, trained
+
+    def open(self, door: Door, key: str, name: str) -> tuple[int, set[str]]:
+        """The exit status, and the paths that have changed."""
+        self.prepare(door, key, name)
+        before = tree(self.above)
+        status = typed(door.arguments, key, name) if door.arguments else in_python(name)
+        after = tree(self.above)
+        return status, {p for p in before | after if before.get(p) != after.get(p)}
+
+    def prepare(self, door: Door, key: str, name: str) -> None:
+        """Write recipes, a study and a run of theirs; what doors have written goes."""
+        for place in ("runs", "evals", "studies", "theirs"):
+            shutil.rmtree(place, ignore_errors=True)
+        data = recipe_of(self.trained / "tiny" if door.trains else None)
+        Path("odd.yaml").write_text(named(data, key, name))
+        Path("other.yaml").write_text(json.dumps(data))
+        entry = {"name": name if key == "trainer" else "t", "trainer": "magrpo"}
+        study = {"recipe": "odd.yaml", "trainers": [entry], "seeds": 1, "tokens": 2}
+        sizes = {"trainer.group_size": 2, "trainer.tasks_per_step": 1}
+        rows = {"trainer.tasks": "0", "trainer.evaluation.tasks": "1"}
+        study["settings"] = {**sizes, **rows}
+        Path("study.yaml").write_text(json.dumps(study))
+        if "theirs" in door.arguments:
+            self.prepare_theirs(door, key, name)
+
+    def prepare_theirs(self, door: Door, key: str, name: str) -> None:
+        """Write the trained run, with an odd name in it."""
+        theirs = Path("theirs")
+        resumes = "--resume" in door.arguments and key != "agent"  # else nothing is its agent's
+        left = [] if resumes else ["checkpoints"]
+        shutil.copytree(self.trained / "run", theirs, ignore=shutil.ignore_patterns(*left))
+        about = data_of(self.trained / "run" / "run.json") | (
+            {"agents": [name]} if key == "agent" else {"team": name}
+        )
+        (theirs / "run.json").write_text(json.dumps(about))
+        for file in ("recipe.yaml", "training.yaml"):
+            (theirs / file).write_text(named(data_of(self.trained / "run" / file), key, name))
+
+    def strays(self, door: Door, changed: set[str]) -> list[str]:
+        """The changed paths that are none of the door's places, and no folders above those."""
+        base = self.project.relative_to(self.above).as_posix()
+        folder = door.folder.replace("NAME", "[^/]*")
+        places = re.compile(f"{re.escape(base)}/({folder}{door.files}|{door.more})")
+        good = {path for path in changed if places.fullmatch(path)}
+        above = {str(parent) for path in good for parent in PurePosixPath(path).parents}
+        return sorted(changed - good - above)
+
+    def made(self, door: Door, changed: set[str]) -> list[str]:
+        """The door's files for the plain name."""
+        base = self.project.relative_to(self.above).as_posix()
+        place = door.folder.replace("NAME", PLAIN)
+        pattern = re.compile(f"{re.escape(base)}/{place}{door.files}")
+        return [path for path in changed if pattern.fullmatch(path)]
+
+
+@pytest.fixture
+def doorway(
+    project: Path, tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> Doorway:
+    """The server ends at once, and a study trains in this process."""
+
     async def ends(*_: Any) -> None:
         """Nobody asks the server."""
 
     monkeypatch.setattr("collab.serving.server.serve", ends)
-    data = read_recipe("pair", task="words", model="echo")[0].model_dump(mode="json")
-    for key, name in [("name", PLAIN), *((key, name) for at, key, name in MANY if at == door)]:
-        with suppress(ValueError, OSError):  # what YAML and a command line cannot hold
-            written(data, key, name)
-        before = tree(tmp_path)
-        status = DOORS[door](key, name)
-        after = tree(tmp_path)
-        changed = {place for place in before | after if before.get(place) != after.get(place)}
-        places = ("runs", "evals", "studies", "theirs/.lock")
-        within = tuple(f"home/work/project/{place}" for place in places)
-        if name == PLAIN and door in ("run", "run --out", "run of theirs", "eval", "probe", "push"):
-            assert status == 0, "the door is open"
-        assert [place for place in changed if not place.startswith(within)] == [], (key, name)
-        for folder in ("runs", "evals", "studies"):
-            for path in Path(folder).glob("*"):
-                assert path.is_dir() or door in ("report",), (key, name)
-        for path in sorted(Path("theirs").rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-        Path("theirs").rmdir()
+    monkeypatch.setattr("collab.study.study.train", train_here)
+    return Doorway(project, tmp_path, trained)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_door_writes_what_is_called_plainly(doorway: Doorway, name: str) -> None:
+    door = DOORS[name]
+    status, changed = doorway.open(door, door.key, PLAIN)
+    assert status == 0
+    assert doorway.made(door, changed) != []
+    assert doorway.strays(door, changed) == []
+
+
+def unchecked(patch: pytest.MonkeyPatch) -> None:
+    """Remove every check of a name, and the making of names."""
+    agents: Any = Recipe.__pydantic_decorators__.model_validators["_agents_are_named"].func
+    kept: Any = lambda text: text  # noqa: E731
+    for function in (as_name, naming._checked, naming._checked_suite, naming._checked_folder):
+        patch.setattr(function, "__code__", kept.__code__)
+    patch.setattr(is_name, "__code__", (lambda text: True).__code__)
+    patch.setattr(agents, "__code__", (lambda self: self).__code__)
+    patch.setattr("collab.serving.teams._NAME", re.compile("(?s).*"))
+
+
+@pytest.mark.parametrize("name", [name for name, door in DOORS.items() if door.key])
+def test_without_the_checks_a_door_writes_elsewhere(
+    doorway: Doorway, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each door is seen to be wide open once its checks are gone, so the tests below see that."""
+    door = DOORS[name]
+    unchecked(monkeypatch)
+    _, changed = doorway.open(door, door.key, door.evil)
+    assert doorway.strays(door, changed) != []
+
+
+async def notes(arguments: Sequence[str], log: Path, **_: Any) -> tuple[int, str]:
+    """In place of a cell's training: it leaves its log and fails."""
+    log.write_text(" ".join(arguments), encoding="utf-8", errors="replace")
+    return 1, "not trained"
+
+
+def odd_names_leave_nothing(doorway: Doorway, name: str, names: Sequence[str]) -> None:
+    """Open a door with odd names: most times its own, else another's of the same recipe."""
+    door = DOORS[name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("collab.study.study.train", notes)
+        for n, odd in enumerate(names):
+            key = KEYS[n // 8 % len(KEYS)] if n % 8 == 7 or not door.key else door.key
+            if "\ud800" not in odd:  # which no file and no command line can hold
+                _, changed = doorway.open(door, key, odd)
+                assert doorway.strays(door, changed) == [], (key, odd)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_no_command_writes_outside_of_its_folder(doorway: Doorway, name: str) -> None:
+    at = list(DOORS).index(name)
+    odd_names_leave_nothing(doorway, name, [*ODD[at % 2 :: 2], *odd_names(2_000)[at:40:10]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOORS)
+def test_of_ten_thousand_names_none_leads_out(doorway: Doorway, name: str) -> None:
+    """Each door opens for its share of the names, and for no more than 100 that are refused."""
+    share = odd_names(10_000)[list(DOORS).index(name) :: len(DOORS)]
+    refused = [odd for odd in share if not is_name(odd)]
+    odd_names_leave_nothing(doorway, name, [*ODD, *filter(is_name, share), *refused[:100]])
 
 
 def test_a_file_may_be_called_anything(project: Path) -> None:
