@@ -55,7 +55,7 @@ test-vllm: $(VLLM_INSTALLED)
 	PYTHONPATH=$(CURDIR) $(COLLAB_VLLM_ENV)/bin/python -m pytest -W ignore --numprocesses 2 --dist loadfile -m vllm tests/with_vllm
 
 test-gpu: $(VENV)/.installed
-	$(BIN)/pytest -m gpu -rs tests/with_gpu
+	$(BIN)/pytest -W default -m gpu -rs tests/with_gpu
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -25,19 +25,31 @@ from typing import Any
 
 from gpu_parts.rows import ROWS, Machine
 
+from collab.models.vllm.guard import end_tree
+
 Line = dict[str, Any]
 
 
 def measured(command: Sequence[str], seconds: float) -> Line:
-    """The JSON object that a process says last, or why there is none."""
+    """The JSON object that a process prints last, or why there is none.
+
+    A process that is late ends with all processes that it has started, which may hold the GPU.
+    """
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=True)
-        found: Line = json.loads(done.stdout.splitlines()[-1])
+        output, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
+        end_tree(process.pid)
+        process.communicate()
         return {"failed": f"not done in {seconds:g} s"}
-    except (subprocess.CalledProcessError, ValueError, IndexError) as error:
-        told = (getattr(error, "stderr", None) or str(error)).strip()
-        return {"failed": told.splitlines()[-1]}
+    try:
+        if process.returncode:
+            raise ValueError
+        found: Line = json.loads(output.splitlines()[-1])
+    except (ValueError, IndexError):
+        words = errors.strip() or output.strip() or f"status {process.returncode}, no output"
+        return {"failed": words.splitlines()[-1]}
     return found
 
 

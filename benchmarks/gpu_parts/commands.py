@@ -49,7 +49,8 @@ def run_tests() -> dict[str, Any]:
     done = subprocess.run(
         [*command, "tests/with_gpu"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    return {"status": done.returncode, "said": done.stdout.strip().splitlines()[-1]}
+    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    return {"status": done.returncode, "said": lines[-1]}
 
 
 def run_training(shape: str, device: str, ranks: int | None) -> dict[str, Any]:

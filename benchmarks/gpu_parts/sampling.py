@@ -67,5 +67,7 @@ def by_vllm(shape: str, rows: int, prompt: int, new: int) -> dict[str, Any]:
         asked = [str(x) for x in (rows, prompt, new, 0.6)]
         command = [sys.executable, "-c", VLLM, name, *asked]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    # vLLM logs its shutdown to the same stream, after the numbers.
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    found: dict[str, Any] = json.loads(line)
     return {"rows": rows, **found}

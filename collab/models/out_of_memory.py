@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
 VARIABLES = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 
+_SIGNS = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""Words in errors without a type of their own: of a CPU, and of CUDA outside of the allocator."""
+
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Return True if torch ran out of memory, although on a CPU its error has no type of its
-    own."""
+    """Return True if torch, CUDA or cuBLAS ran out of memory."""
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    is_typed = isinstance(error, torch.OutOfMemoryError)
+    return is_typed or any(sign in str(error) for sign in _SIGNS)
 
 
 def free_bytes(device: torch.device) -> int:

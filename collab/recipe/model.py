@@ -110,11 +110,10 @@ class VLLMModel(Spec):
     """GPUs that share each layer of the local engine, for a model too large for one."""
     deterministic: bool = False
     """Make a response's tokens independent of its batch, in the local engine. This needs GPUs of
-    compute capability 8.0 or later, and kernels are about a quarter slower."""
+    compute capability 8.0 or later, and its kernels are slower."""
     seeds: bool = False
     """Send a seed with each request, derived from its position in the run, so the same recipe
-    samples the same tokens. `deterministic` also sends seeds. On a GPU, sampling with one seed per
-    row is slower."""
+    samples the same tokens. `deterministic` also sends seeds."""
     server_command: tuple[str, ...] = ()
     """The command that starts a server on each rank, without options, e.g. ["/opt/vllm/bin/vllm",
     "serve"]. Default: the vLLM server of this environment."""

@@ -111,10 +111,10 @@ def _whole_size(path: Path) -> int:
 class Tail:
     """Reads the lines of a growing file, even if lines are removed meanwhile."""
 
-    def __init__(self, path: Path) -> None:
-        """Follow a file, which need not exist yet."""
+    def __init__(self, path: Path, *, from_end: bool = False) -> None:
+        """Follow a file, which need not exist yet; `from_end` skips what it holds now."""
         self.path = path
-        self._read = 0
+        self._read = path.stat().st_size if from_end and path.exists() else 0
 
     def lines(self) -> list[bytes]:
         """Return the complete lines that were added since the last call.

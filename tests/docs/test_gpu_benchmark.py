@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
@@ -58,6 +59,29 @@ def test_rows_outlive_one_that_hangs(
     assert rows["ceiling/copy"]["failed"] == "not done in 0.3 s"
     assert [row for row in rows.values() if "failed" in row] == [rows["ceiling/copy"]]
     assert [text.count("\n") for text in seen] == [0, 1, 2, 3, 4], "each is written at once"
+
+
+def test_a_late_process_ends_with_those_that_it_started(gpu_first: Any, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    program = (
+        "import pathlib, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"pathlib.Path({str(note)!r}).write_text(str(child.pid))\n"
+        "time.sleep(60)"
+    )
+    assert "failed" in gpu_first.measured([sys.executable, "-c", program], 3)
+    assert not psutil.pid_exists(int(note.read_text()))
+
+
+def test_numbers_are_found_before_the_last_words_of_vllm(
+    gpu_first: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampling = importlib.import_module("gpu_parts.sampling")
+    shutdown = "print('{\"tokens_per_second\": 1.0}'); print('INFO: shutting down')"
+    monkeypatch.setattr(sampling, "VLLM", shutdown)
+    monkeypatch.setattr(sampling, "save_description", lambda *_: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
+    assert sampling.by_vllm("tiny", 2, 3, 4) == {"rows": 2, "tokens_per_second": 1.0}
 
 
 def test_a_process_that_fails_says_its_last_words(gpu_first: Any) -> None:

@@ -165,7 +165,8 @@ class Progress:
         self.episodes.see(event)
         match event:
             case RunStarted():
-                self._episodes = Tail(Path(event.folder) / EPISODES) if event.folder else None
+                file = Path(event.folder) / EPISODES
+                self._episodes = Tail(file, from_end=True) if event.folder else None
                 self.episodes = Episodes(planned=len(event.tasks) * event.samples)
             case TeamStarted():
                 recorded = event.recorded

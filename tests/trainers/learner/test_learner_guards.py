@@ -14,6 +14,7 @@ import torch
 from support.trainer_recipes import make_game
 
 from collab.errors import TrainingError
+from collab.models.out_of_memory import is_out_of_memory
 from collab.trainers import TrainingRun
 from collab.trainers.learner.base import OutOfMemory, explain_memory
 from collab.trainers.learner.learner import TorchLearner
@@ -154,6 +155,20 @@ def several() -> list[Sample]:
         Sample("a", (1, 2, 3, *range(n)), (4, 5), (), 1.0, weight=0.5 + n, scale=0.5)
         for n in range(1, 9)
     ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes",
+        "CUDA error: out of memory",
+        "CUDA driver error: out of memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    ],
+)
+def test_no_memory_is_recognised_in_every_form(message: str) -> None:
+    assert is_out_of_memory(RuntimeError(message))
+    assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access"))
 
 
 @pytest.mark.parametrize("kl_coef", [0.0, 0.1])
