@@ -165,8 +165,8 @@ class Progress:
         self.episodes.see(event)
         match event:
             case RunStarted():
-                file = Path(event.folder) / EPISODES
-                self._episodes = Tail(file, from_end=True) if event.folder else None
+                folder = event.folder and Path(event.folder)
+                self._episodes = Tail(folder / EPISODES, from_end=True) if folder else None
                 self.episodes = Episodes(planned=len(event.tasks) * event.samples)
             case TeamStarted():
                 recorded = event.recorded
