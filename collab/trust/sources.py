@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import site
 import sys
 import sysconfig
@@ -84,8 +85,8 @@ def digest_of(sources: Iterable[SourceFile]) -> str:
     """Return a digest of a function's whole source, independent of its location."""
     digest = blake2b(digest_size=16)
     for source in sorted(sources, key=lambda source: source.place.as_posix()):
-        header = f"{source.place.as_posix()} {len(source.content)}\n"
-        digest.update(header.encode() + source.content)
+        place = os.fsencode(source.place.as_posix())  # may hold any byte, so lengths go first
+        digest.update(f"{len(place)} {len(source.content)}\n".encode() + place + source.content)
     return digest.hexdigest()
 
 

@@ -18,6 +18,7 @@ from collab.errors import RecipeError, ToolUnavailable, Untrusted
 from collab.recipe import load_recipe
 from collab.recipe.hosted import MCPServer
 from collab.tools import ToolServers
+from collab.trust.sources import SourceFile, digest_of
 
 RULES = "def right(context):\n    return 1.0\n"
 EVIL = "from pathlib import Path\nPath({!r}).write_text('ran')\n\n" + RULES
@@ -221,3 +222,12 @@ def test_a_server_imports_no_bytecode_from_before_the_yes(
     with pytest.raises(ToolUnavailable):  # it ends at once
         start(server)
     assert not marker.exists()
+
+
+def test_no_name_of_a_file_passes_for_content() -> None:
+    code = b"print('planted')"
+    name = f"a.py {len(code)}\n{code.decode()}b.py"
+    one = [SourceFile(Path(), Path("__init__.py"), b""), SourceFile(Path(), Path(name), b"")]
+    other = [SourceFile(Path(), Path("__init__.py"), b""), SourceFile(Path(), Path("a.py"), code)]
+    other.append(SourceFile(Path(), Path("b.py"), b""))
+    assert digest_of(one) != digest_of(other)
