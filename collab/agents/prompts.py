@@ -36,7 +36,7 @@ class Template:
             raise RecipeError(f"{place}, line {error.lineno}: {error.message}") from error
         except (SyntaxError, RecursionError, MemoryError) as error:
             raise RecipeError(f"{place}: the template is nested too deeply: {error}") from error
-        except Overrun as error:
+        except (Overrun, ValueError) as error:  # a number with thousands of digits
             raise RecipeError(f"{place}: {error}") from error
 
     def render(self, *, _hidden: Collection[str] = (), **fields: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Template
 
-from collab.trust.bounded import BoundedEnvironment, bounded, cost_of_json
+from collab.trust.bounded import BoundedEnvironment, bounded, charge, cost_of_json, cost_of_time
 
 Given = dict[str, Any]
 """A message or a tool, in the form that a template takes."""
@@ -62,7 +62,14 @@ def _environment() -> BoundedEnvironment:
     )
     environment.add_filter("tojson", theirs.filters["tojson"], cost_of_json)
     environment.globals |= {name: theirs.globals[name] for name in _OF_TRANSFORMERS}
+    tell_time = theirs.globals["strftime_now"]
+
+    def strftime_now(text: str) -> str:
+        charge(cost_of_time(text))
+        return str(tell_time(text))
+
+    environment.globals["strftime_now"] = strftime_now
     return environment
 
 
-_OF_TRANSFORMERS = ("raise_exception", "strftime_now", "dict", "namespace")
+_OF_TRANSFORMERS = ("raise_exception", "dict", "namespace")

@@ -36,6 +36,8 @@ MOST = 20_000_000
 """Characters that one rendering may handle."""
 STEP = 50
 """Characters that one step counts as."""
+HUGE, OF_HUGE = 2**60, 5_000
+"""Integers from here on can be made to collide as keys. Each counts as so many characters."""
 
 
 class Overrun(Exception):
@@ -84,9 +86,10 @@ def weight_of(value: Any) -> int:
         if isinstance(value, _TEXTS):
             total += len(value)
         elif isinstance(value, int):
-            total += value.bit_length() // 8
+            total += value.bit_length() // 8 + (OF_HUGE if abs(value) >= HUGE else 0)
         elif isinstance(value, range):
-            total += STEP * len(value)
+            largest = max(abs(value.start), abs(value.stop))
+            total += len(value) * (OF_HUGE if largest >= HUGE else STEP)
         elif inner := _held_in(value):
             total += len(inner)
             waiting += inner if total <= MOST else ()
@@ -152,13 +155,23 @@ def _by_characters(*values: Any) -> int:
     return 4 * sum(map(weight_of, values))
 
 
-def _by_items(values: Any, *_: Any) -> int:
-    """Return the cost of handling each item in Python."""
-    return 5 * STEP * len(values) if isinstance(values, Sized) else 0
+def _by_items(values: Any, *options: Any) -> int:
+    """Return the cost of handling each item in Python; options may hold a path to its attribute."""
+    path = sum(len(option) for option in options if isinstance(option, str))
+    return (5 * STEP + path) * len(values) if isinstance(values, Sized) else 0
 
 
 def _by_square(*values: Any) -> int:
     return sum(map(weight_of, values)) ** 2 // 1000
+
+
+def _of_division(left: Any, right: Any) -> int:
+    return cost_of_operator("%", left, right)
+
+
+def cost_of_time(text: str) -> int:
+    """Return the cost of formatting a time, for which C reserves 256 bytes per character."""
+    return 256 * len(text) + numbers_in(text)
 
 
 def _of_replace(text: Any, old: Any = "", new: Any = "", *_: Any) -> int:
@@ -190,7 +203,9 @@ _COSTS: dict[str, Callable[..., int]] = {
     **dict.fromkeys(("join", "indent", "expandtabs", "translate", "to_bytes"), _by_product),
     **dict.fromkeys(("strip", "lstrip", "rstrip", "trim"), _by_product),
     **dict.fromkeys(("rfind", "rindex", "rsplit", "rpartition"), _by_product),
-    **dict.fromkeys(("striptags", "urlize", "wordwrap", "pprint", "encode"), _by_square),
+    **dict.fromkeys(("striptags", "urlize", "wordwrap", "pprint"), _by_square),
+    **dict.fromkeys(("encode", "decode"), _by_square),
+    "divisibleby": _of_division,
     "tojson": _by_indent,
     "replace": _of_replace,
     "sum": _of_sum,
@@ -336,6 +351,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             charge_call(name, values if looks_up else (owner, *values))
         else:
             charge_call("", () if isinstance(__obj, Macro) else values)
+            charge(len(values))
         return super().call(__context, __obj, *args, **kwargs)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -374,7 +390,8 @@ class _Marking(NodeTransformer):
     def _marked(self, node: nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block) -> nodes.Node:
         """Charge a node whose body may run more than once."""
         texts = sum(len(text.data) for text in node.find_all(nodes.TemplateData))
-        node.body.insert(0, nodes.ExprStmt(_ticking(node, texts), lineno=node.lineno))
+        steps = 2 * sum(1 for _ in node.find_all(nodes.Node))
+        node.body.insert(0, nodes.ExprStmt(_ticking(node, texts + steps), lineno=node.lineno))
         self.generic_visit(node)
         return node
 

@@ -7,6 +7,8 @@ import pytest
 from collab.agents.prompts import Template
 from collab.errors import CollabError
 
+MERSENNE = str(2**61 - 1)
+"""Its multiples have one hash."""
 DOUBLED = "{% for _ in range(60) %}{% set ns.x = GROWN %}{% endfor %}{{ ns.x }}"
 HUGE = {
     "nested loops": "{% for a in range(99999) %}" * 2 + "{% endfor %}" * 2,
@@ -88,6 +90,22 @@ HUGE = {
     ),
     "mapped": "{% for _ in range(9999) %}{% set x = range(9999) | map('string') %}{% endfor %}",
     "selected": "{{ range(99999) | select('in', range(99999) | list) | list }}",
+    "arguments of a macro": (
+        "{% macro m() %}{% if varargs %}{% endif %}{% endmacro %}{% set r = range(99999) %}"
+        "{% for _ in r %}{% set y = m(*r) %}{% endfor %}"
+    ),
+    "long bodies": (
+        "{% set x = [[1]] %}{% for a in range(99999) %}{% for b in range(99999) %}"
+        + "{% set y = x[0][0] %}" * 200
+        + "{% endfor %}{% endfor %}"
+    ),
+    "keys that collide": "{% set x = {}.fromkeys(range(0, M * 99999, M)) %}".replace("M", MERSENNE),
+    "items that collide": "{{ range(0, M * 60000, M) | unique | list }}".replace("M", MERSENNE),
+    "one key after another that collides": (
+        "{% for n in range(M, M * 60000, M) %}{% set x = {n: 1}.get(n) %}{% endfor %}"
+    ).replace("M", MERSENNE),
+    "a long path": ("{{ ('x' * 10000) | list | map(attribute='0.' * 50000 ~ '0') | list }}"),
+    "a long path to sort by": ("{{ ('x' * 10000) | list | sort(attribute='0.' * 50000 ~ '0') }}"),
     "an integer's sign": (
         "{% set n = ('f' * 2000000) | int(base=16) %}"
         "{% for _ in range(99999) %}{{ -n > 0 }}{% endfor %}"
@@ -104,7 +122,8 @@ def test_a_huge_template_ends(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["{{ " + "(" * 5000 + ")" * 5000 + " }}", "{% for a in b %}" * 30]
+    "source",
+    ["{{ " + "(" * 5000 + ")" * 5000 + " }}", "{% for a in b %}" * 30, "{{ " + "1" * 5000 + " }}"],
 )
 def test_what_is_nested_too_deeply_is_told(source: str) -> None:
     with pytest.raises(CollabError, match=r"team\.agents\.a\.prompt"):

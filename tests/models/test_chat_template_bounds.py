@@ -35,6 +35,7 @@ ENDLESS = {
     "an indent": "{{ [1] | tojson(indent=10 ** 9) }}",
     "a text as an indent": "{{ range(9999) | list | tojson(indent='x' * 9999) }}",
     "separators": "{{ range(9999) | list | tojson(separators=('x' * 9999, 'x')) }}",
+    "a time": "{% set x = strftime_now('%100000000d' ~ '%%' * 200000) %}",
     "a width": "{{ '%1000000000d' % 1 }}",
     "a dictionary": "{% for i in range(9999) %}{% set d = dict.fromkeys(range(99999)) %}"
     "{% endfor %}",
