@@ -44,6 +44,8 @@ KEPT = 2000
 """Characters kept of a response under way."""
 SAMPLE_SECONDS, SAMPLE_LINES = 10.0, 6
 """A sample response stays this long, and shows this many lines."""
+LAST_BYTES = 4_000_000
+"""The first sample is looked for in this much of the recorded episodes."""
 STEPS = 12
 """The time left in a training is estimated from this many steps."""
 
@@ -166,7 +168,7 @@ class Progress:
         match event:
             case RunStarted():
                 folder = event.folder and Path(event.folder)
-                self._episodes = Tail(folder / EPISODES, from_end=True) if folder else None
+                self._episodes = Tail(folder / EPISODES, last=LAST_BYTES) if folder else None
                 self.episodes = Episodes(planned=len(event.tasks) * event.samples)
             case TeamStarted():
                 recorded = event.recorded
