@@ -53,7 +53,7 @@ def plain_reason(message: str) -> str:
     return message
 
 
-def unread(path: object, error: OSError) -> str:
+def cannot_read(path: object, error: OSError) -> str:
     """Say why a file was not read, e.g. `a.yaml does not exist; check the path`."""
     if isinstance(error, FileNotFoundError):
         return f"{path} does not exist; check the path (current folder: {Path.cwd()})"

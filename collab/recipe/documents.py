@@ -15,7 +15,7 @@ from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
 from collab.errors import RecipeError
-from collab.wording import unread
+from collab.wording import cannot_read
 
 
 def parse(text: str) -> Any:
@@ -109,7 +109,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise RecipeError(unread(path, error)) from error
+        raise RecipeError(cannot_read(path, error)) from error
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: cannot be read: not UTF-8 text") from error
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from collab.errors import CollabError, RecordError
-from collab.wording import faults, unread
+from collab.wording import cannot_read, faults
 
 if TYPE_CHECKING:
     import pandas
@@ -87,7 +87,7 @@ def whole_lines(path: Path) -> tuple[list[bytes], bool]:
     try:
         *lines, rest = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise RecordError(unread(path, error)) from error
+        raise RecordError(cannot_read(path, error)) from error
     return lines, bool(rest)
 
 

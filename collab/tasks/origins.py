@@ -14,7 +14,7 @@ from collab.recipe import SourceSpec, documents
 from collab.recipe.task import TABLES
 from collab.tasks.generated import generated_rows
 from collab.tasks.hub import hub_rows, shown
-from collab.wording import unread
+from collab.wording import cannot_read
 
 Row = dict[str, Any]
 
@@ -69,7 +69,7 @@ def read_file(path: Path) -> list[PlacedRow]:
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: cannot be read: not UTF-8 text") from error
     except FileNotFoundError as error:
-        raise TaskError(unread(path, error)) from error
+        raise TaskError(cannot_read(path, error)) from error
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise TaskError(f"{path}: cannot be read: {reason}") from error

@@ -25,7 +25,7 @@ from collab.cli.options import (
 from collab.cli.screen.page import Page, open_page
 from collab.errors import CollabError, RecipeError, TaskError
 from collab.syntax import parse
-from collab.wording import unread
+from collab.wording import cannot_read
 
 if TYPE_CHECKING:
     from collab.agents import Join
@@ -163,7 +163,7 @@ def _read(file: str) -> str:
         with Path(file).open(encoding="utf-8-sig") as stream:
             text = stream.read(_MAX_CHARACTERS + 1)
     except OSError as error:
-        raise RecipeError(unread(file, error)) from error
+        raise RecipeError(cannot_read(file, error)) from error
     except UnicodeDecodeError:
         raise RecipeError(f"{file}: cannot be read: not UTF-8 text") from None
     except ValueError as error:  # a NUL in the name
