@@ -73,7 +73,7 @@ class Recipe(Spec):
     @field_validator("task", mode="before")
     @classmethod
     def _task_is_a_suite(cls, task: Any) -> Any:
-        if isinstance(task, str):
+        if isinstance(task, str) and "/" in task:
             suite, _, rows = task.rpartition("/")
             raise ValueError(
                 f"names a suite, got the address '{task}'; write `task: {suite}` and"
