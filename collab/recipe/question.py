@@ -171,15 +171,16 @@ def _address_of(server: MCPServer) -> Item:
 def _command_of(server: MCPServer, command: Sequence[str], *, is_asked: bool) -> Item:
     given = " ".join(server.environment)
     text = f"run the command {shlex.join(command)}" + (f" with {given}" if given else "")
-    files, content = files_of(command), ""
+    content = ""
     if is_asked:
-        content = content_of(command, server.environment, files)
+        content = content_of(command, server.environment)
         folders = folders_of(command)
         compiled = compiled_in(folders)
         text += f" and any file in {', '.join(map(str, folders))}" if folders else ""
         text += f", {len(compiled)} of them compiled, e.g. {compiled[0]}" if compiled else ""
-    contents = ((server.lock, content), *((str(path), digest) for path, digest in files.items()))
-    return Item("command", f"{text} (mcp)", content, lock=server.lock, contents=contents)
+    return Item(
+        "command", f"{text} (mcp)", content, lock=server.lock, contents=((server.lock, content),)
+    )
 
 
 def _content_of(origin: str) -> str:

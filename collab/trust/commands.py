@@ -69,12 +69,13 @@ def compiled_in(folders: Iterable[Path]) -> list[Path]:
     return [path for folder in folders for path in _within(folder) if path.suffix in COMPILED]
 
 
-def content_of(command: Sequence[str], given: Sequence[str], files: Mapping[Path, str]) -> str:
-    """Identify a command with its `given` variables; files and folders count by their digests.
+def content_of(command: Sequence[str], given: Sequence[str]) -> str:
+    """Identify a command with its `given` variables. Files and folders count by their digests.
 
     Raises:
         RecipeError: a folder is above the limits, or cannot be read.
     """
+    files = files_of(command)
     shown = [files.get(path.resolve(), str(path)) for path in map(Path, command)]
     within = [digest for digest in files.values() if digest not in shown]
     folders = map(_folder_digest, folders_of(command))
@@ -181,5 +182,5 @@ def as_approved(
     with TemporaryDirectory(prefix="collab-") as folder:
         if words[0] == sys.executable:
             words[1:1] = ["-X", f"pycache_prefix={folder}"]
-        check(lock, content_of(command, [*environment], files_of(command)))
+        check(lock, content_of(command, [*environment]))
         yield words, {**environment, "PYTHONPYCACHEPREFIX": folder}
