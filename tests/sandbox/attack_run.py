@@ -18,6 +18,8 @@ from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox, Trial
 
 LIMIT = 1.0
+LATEST = LIMIT + 3.0
+"""Seconds until a trial must have ended, with its start and end, on a busy machine."""
 LANES = 2
 HONEST = "def aux(n):\n    return n\n\ndef f(n):\n    return aux(n) + 1\n"
 TEST = """

@@ -16,7 +16,7 @@ import pydantic
 import pytest
 from attack_corpus import attacks
 from attack_mark import MARK
-from attack_run import LIMIT, run_all
+from attack_run import LATEST, LIMIT, run_all
 
 import collab
 
@@ -33,8 +33,6 @@ FLAGS = {
 }
 SOME = {name for number, name in enumerate(EVERY) if number % 4 == 0} | FLAGS.keys()
 """The attacks that are run by default; the slow tests run every one."""
-GRACE = 3.0
-"""Seconds above the limit in which a busy machine may start and end a process."""
 ORDINARY_UID = 12345
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 
@@ -100,7 +98,7 @@ def _copied(folder: Path) -> Path:
 
 def _sandbox(name: str, outcome: dict[str, Any]) -> None:
     assert not outcome["passed"], ("it was scored as right", name)
-    assert outcome["seconds"] <= LIMIT + GRACE, ("it took longer than its limit", name)
+    assert outcome["seconds"] <= LATEST, ("it took longer than its limit", name)
     assert outcome["left"] == [], ("it left processes behind", name)
     assert outcome["planted"] == [], ("it left files behind", name)
     assert outcome["next_passed"], ("the next honest program did not pass", name)

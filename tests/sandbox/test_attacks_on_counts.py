@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from attack_counts import HONEST_FAILURE, MARKS, TEST, WAYS, attacks
-from attack_run import HONEST, LIMIT, run_all, trial
+from attack_run import HONEST, LATEST, run_all, trial
 
 from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox
@@ -75,7 +75,7 @@ def _check(name: str, outcome: dict[str, Any]) -> None:
     assert not outcome["passed"], ("it was scored as right", name)
     assert held <= 4, ("it was paid for tests that it does not pass", name)
     assert total >= 16, ("tests were left out", name)
-    assert outcome["seconds"] <= LIMIT + 1, ("it took longer than its limit", name)
+    assert outcome["seconds"] <= LATEST, ("it took longer than its limit", name)
     assert outcome["left"] == [], ("it left processes behind", name)
     assert outcome["planted"] == [], ("it left files behind", name)
     assert outcome["next_passed"], ("the next honest program did not pass", name)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from attack_run import LIMIT, run_all, run_each, trial
+from attack_run import LATEST, run_all, run_each, trial
 from red_team_counts import HONEST_FAILURE, MARKS, RIGHT, WAYS, marks, ways, whole_tests
 
 from collab.recipe.sandbox import SandboxSpec
@@ -87,7 +87,7 @@ def check_nothing_left(outcomes: dict[str, Outcomes], at_least: int) -> None:
     assert len(every) >= at_least
     assert all(o["next_passed"] and o["same_supervisor"] for o in every.values())
     assert {n: o["left"] for n, o in every.items() if o["left"] or o["planted"]} == {}
-    assert {n: o["seconds"] for n, o in every.items() if o["seconds"] > LIMIT + 2} == {}
+    assert {n: o["seconds"] for n, o in every.items() if o["seconds"] > LATEST} == {}
 
 
 @pytest.mark.parametrize("mark", SHARED)
