@@ -25,7 +25,7 @@ from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import FilterSpec, TrainerSpec
 from collab.trust import Consent, Item, Question, settle
 from collab.trust.blocking import block, forget, is_own, is_unblocked, of_function, unblock
-from collab.trust.commands import compiled_in, content_of, files_of, folders_of
+from collab.trust.commands import compiled_in, computing, content_of, files_of, folders_of
 from collab.trust.sources import digest_of, sources_of, sources_of_module
 
 _OPENAI = "https://api.openai.com/v1"
@@ -178,6 +178,8 @@ def _command_of(server: MCPServer, command: Sequence[str], *, is_asked: bool) ->
         compiled = compiled_in(folders)
         text += f" and any file in {', '.join(map(str, folders))}" if folders else ""
         text += f", {len(compiled)} of them compiled, e.g. {compiled[0]}" if compiled else ""
+        if inline := computing(command):
+            text += f", and files that collab cannot check, since {inline} may name any"
     return Item(
         "command", f"{text} (mcp)", content, lock=server.lock, contents=((server.lock, content),)
     )

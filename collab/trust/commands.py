@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +29,18 @@ MOST_FILES, MOST_BYTES = 20_000, 500_000_000
 COMPILED = {".pyc", ".pyo", ".so", ".pyd", ".dylib", ".dll", ".node", ".class", ".jar"}
 """Suffixes of files that run and that nobody can read."""
 _BETWEEN = re.compile(r"[\s=:,;&|<>(){}`'\"]+")
+_ATTACHED = re.compile(r"-[A-Za-z](.+)")
+"""An option of one letter with its value, such as `-Idir`."""
+_INTERPRETER = re.compile(
+    r"(a|ba|c|da|fi|k|tc|z)?sh|(bun|deno|lua|node|perl|php|pypy|python|ruby)[\d.]*"
+)
+_INLINE = re.compile(r"-\w*[cemr]|--?(eval|print|require|import)|eval")
+"""Options of an interpreter for a text to run, or for a module that it looks for itself."""
+MOST_FOLDERS = 100
+"""Limit of the folders that a command names, alone or by several words as in `cd a && cd b`."""
 _ABOVE_PATTERN = re.compile(r"([^*?\[]*/)[^/]*[*?\[]")
+_OF_KERNEL = ("/proc", "/sys")
+"""Folders whose files the kernel makes; reading one may never end."""
 _MAIN = ("__main__.py", "__main__.pyc")
 """Files that Python runs if a command names their folder."""
 
@@ -52,14 +64,14 @@ def folders_of(command: Sequence[str]) -> list[Path]:
     folder above the current one counts only if it holds such a file.
     """
     words = _words(command)
-    starts = [found[1] for word in words if (found := _ABOVE_PATTERN.match(word))]
-    named = [path.resolve() for path in map(Path, [*words, *starts]) if _is("is_dir", path)]
+    starts = [match[1] for word in words if (match := _ABOVE_PATTERN.match(word))]
+    named = [path.resolve() for path in _named_folders([*words, *starts])]
     folders = [path for path in named if path not in Path.cwd().resolve().parents]
     for path in _files(command):
         sources = sources_of(path) if path.suffix == ".py" else []
         beside = [path.resolve(), *(source.path for source in sources)]
         folders += [path.parent.resolve(), *(file.parent for file in beside)]
-    on_path = [Path(entry).resolve() for entry in os.environ.get("PATH", "").split(os.pathsep)]
+    on_path = _on_path()
     foreign = [path for path in folders if path not in on_path and not is_own(path / "file")]
     return list(dict.fromkeys(foreign))
 
@@ -67,6 +79,20 @@ def folders_of(command: Sequence[str]) -> list[Path]:
 def compiled_in(folders: Iterable[Path]) -> list[Path]:
     """Return the compiled files in some folders."""
     return [path for folder in folders for path in _within(folder) if path.suffix in COMPILED]
+
+
+def computing(command: Sequence[str]) -> str:
+    """Return the words by which an interpreter runs a text or a module, such as `sh -c`; else "".
+
+    collab cannot know all files that such a command runs.
+    """
+    words = [word for text in command for word in _shell_words(text)]
+    for place, word in enumerate(words):
+        if _INTERPRETER.fullmatch(Path(word).name):
+            for option in words[place + 1 :]:
+                if _INLINE.fullmatch(option):
+                    return f"{Path(word).name} {option}"
+    return ""
 
 
 def content_of(command: Sequence[str], given: Sequence[str]) -> str:
@@ -84,34 +110,78 @@ def content_of(command: Sequence[str], given: Sequence[str]) -> str:
 
 def _words(command: Sequence[str]) -> list[str]:
     """Return the words of a command after its program, and the pieces within them."""
-    texts = [os.path.expanduser(os.path.expandvars(text)) for text in command[1:]]  # noqa: PTH111
-    pieces = [piece for text in texts for piece in (text, *_BETWEEN.split(text)) if piece]
-    return list(dict.fromkeys(pieces))
+    texts = [os.path.expandvars(text) for text in command[1:]]
+    pieces = [
+        piece for text in texts for piece in (text, *_shell_words(text), *_BETWEEN.split(text))
+    ]
+    values = [match[1] for piece in pieces if (match := _ATTACHED.fullmatch(piece))]
+    names = [os.path.expanduser(piece) for piece in [*pieces, *values] if piece]  # noqa: PTH111
+    return list(dict.fromkeys(names))
+
+
+def _shell_words(text: str) -> list[str]:
+    """Return the words of a text as a shell splits it; the text itself if its quotes are open."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]
 
 
 def _files(command: Sequence[str]) -> list[Path]:
     words = _words(command)
-    folders = [Path(word) for word in words if _is("is_dir", Path(word))]
+    folders = _named_folders(words)
     named = [Path(word) for word in _program(command[0])]
     named += [folder / word for folder in (Path(), *folders) for word in words]
     named += [folder / name for folder in folders for name in _MAIN]
     return [path for path in named if _is("is_file", path)]
 
 
+def _is_of_kernel(path: Path) -> bool:
+    return any(path.resolve().is_relative_to(folder) for folder in _OF_KERNEL)
+
+
+def _named_folders(words: Sequence[str]) -> list[Path]:
+    """Return the folders that words name, alone or relative to each other.
+
+    Raises:
+        RecipeError: they are more than MOST_FOLDERS.
+    """
+    folders: dict[Path, Path] = {}
+    waiting = [Path()]
+    while waiting:
+        above = waiting.pop()
+        for path in [above / word for word in words]:
+            if _is("is_dir", path) and path.resolve() not in folders:
+                folders[path.resolve()] = path
+                waiting.append(path)
+        if len(folders) > MOST_FOLDERS:
+            raise RecipeError(
+                f"the command of an MCP server names more than {MOST_FOLDERS} folders, too many to"
+                " check before it starts; put the command into a script, and name that"
+            )
+    return [*folders.values()]
+
+
 def _program(word: str) -> list[str]:
-    """Return the program as a file; None for one that belongs to the machine or the environment."""
+    """Return the program as a file; nothing for one that belongs to the machine or the
+    environment."""
     path = shutil.which(word) or word
-    folder = Path(os.path.abspath(path)).parent  # noqa: PTH100  # a link is not followed
-    on_path = "/" in path and str(folder) in os.environ.get("PATH", "").split(os.pathsep)
+    folder = Path(path).parent.resolve()  # a link to the program itself is not followed
+    on_path = "/" in path and folder in _on_path()
     environment = folder.parent / "pyvenv.cfg"
     in_environment = environment.is_file() and is_own(environment)
     return [] if on_path or in_environment or word == sys.executable else [path]
 
 
+def _on_path() -> list[Path]:
+    entries = os.environ.get("PATH", "").split(os.pathsep)
+    return [Path(entry).resolve() for entry in entries if entry]
+
+
 def _is(kind: Literal["is_file", "is_dir"], path: Path) -> bool:
     try:
-        return bool(getattr(path, kind)())
-    except (OSError, ValueError):  # a text that can be no path
+        return bool(getattr(path, kind)()) and not _is_of_kernel(path)
+    except (OSError, ValueError, RuntimeError):  # a text that can be no path
         return False
 
 
@@ -127,20 +197,12 @@ def _digest(path: Path) -> str:
 
 def _folder_digest(folder: Path) -> str:
     """Return a digest of everything in a folder, links followed, independent of its location."""
-    digest, size = hashlib.blake2b(digest_size=16), 0
+    digest = hashlib.blake2b(digest_size=16)
     try:
-        for number, path in enumerate(_within(folder)):
+        for path in _bounded(folder):
             link = path.readlink() if path.is_symlink() else ""
             digest.update(os.fsencode(f"{path.relative_to(folder)}\0{link}\0"))
-            is_file = path.is_file()
-            size += path.stat().st_size if is_file else 0
-            if number >= MOST_FILES or size > MOST_BYTES:
-                raise RecipeError(
-                    f"{folder} has more than {MOST_FILES:,} files or {MOST_BYTES // 10**6:,} MB,"
-                    " too much to check before an MCP server starts; move the server's files to a"
-                    " smaller folder"
-                )
-            if is_file:
+            if path.is_file():
                 with path.open("rb") as stream:
                     digest.update(hashlib.file_digest(stream, "blake2b").digest())
             else:
@@ -148,6 +210,25 @@ def _folder_digest(folder: Path) -> str:
     except OSError as error:
         raise RecipeError(f"{error.filename} cannot be read: {error.strerror}") from error
     return digest.hexdigest()
+
+
+def _bounded(folder: Path) -> list[Path]:
+    """Return all paths below a folder.
+
+    Raises:
+        RecipeError: they are above the limits.
+    """
+    paths, size = [], 0
+    for path in _within(folder):
+        paths.append(path)
+        size += path.stat().st_size if path.is_file() else 0
+        if len(paths) > MOST_FILES or size > MOST_BYTES:
+            raise RecipeError(
+                f"{folder} has more than {MOST_FILES:,} files or {MOST_BYTES // 10**6:,} MB,"
+                " too much to check before an MCP server starts; move the server's files to a"
+                " smaller folder"
+            )
+    return paths
 
 
 def _within(folder: Path) -> Iterator[Path]:

@@ -106,6 +106,12 @@ HUGE = {
     ).replace("M", MERSENNE),
     "a long path": ("{{ ('x' * 10000) | list | map(attribute='0.' * 50000 ~ '0') | list }}"),
     "a long path to sort by": ("{{ ('x' * 10000) | list | sort(attribute='0.' * 50000 ~ '0') }}"),
+    "encode": "{{ ('é' * 200000).encode('punycode') }}",
+    "decode": "{{ ('a' * 200000).encode().decode('punycode') }}",
+    "divisibleby": (
+        "{% set n = ('f' * 200000) | int(base=16) %}{% set m = ('f' * 100000) | int(base=16) %}"
+        "{% for _ in range(20) %}{{ n is divisibleby(m) }}{% endfor %}"
+    ),
     "an integer's sign": (
         "{% set n = ('f' * 2000000) | int(base=16) %}"
         "{% for _ in range(99999) %}{{ -n > 0 }}{% endfor %}"

@@ -34,15 +34,25 @@ COMMANDS = {
     "a module of a folder": (["python", "F/tool"], "tool/inner.py", "python"),
     "a server's package": (["python", "F/server.py"], "kit/deep.py", "python"),
     "a server's new sibling": (["python", "F/server.py"], "sibling.py", "python"),
+    "behind an attached option": (["env", "sh", "-eF/a.sh", "F/a.sh"], "a.sh", "sh"),
+    "with a blank in its name": (["sh", "-c", "sh 'F/my kit/a.sh'"], "my kit/a.sh", "sh"),
+    "below two folders": (["sh", "-c", "cd F && cd kit && sh inner.sh"], "kit/inner.sh", "sh"),
+    "a folder up": (["sh", "-c", "cd F/kit && sh ../a.sh"], "a.sh", "sh"),
+    "in the home folder": (["sh", "-c", "sh ~/a.sh"], "a.sh", "sh"),
+    "a program behind a link": (["link/../a.sh"], "a.sh", "sh"),
     "by another Python": (["env", "python3", "F/server.py"], "sibling.py", "python"),
 }
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_runs_nothing_that_changed(attacker: Attacker, name: str) -> None:
+def test_a_command_runs_nothing_that_changed(
+    attacker: Attacker, project: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     command, changed, language = COMMANDS[name]
-    for script in ("inner.sh", "a.sh"):
-        attacker.write(script, "true\n")
+    monkeypatch.setenv("HOME", str(attacker.folder))
+    for script in ("inner.sh", "a.sh", "my kit/a.sh", "kit/inner.sh"):
+        attacker.write(script, "#!/bin/sh\n").chmod(0o755)
+    (project / "link").symlink_to(attacker.folder / "kit")
     attacker.write("program", "#!/bin/sh\n").chmod(0o755)
     attacker.write("tool/__main__.py", "import inner\n")
     attacker.write("tool/inner.py")
@@ -157,6 +167,35 @@ def test_a_server_starts_while_its_folder_stays_as_it_was(attacker: Attacker) ->
     refuses(server)
     with pytest.raises(Untrusted, match=f"and any file in {attacker.folder} "):
         load_recipe(str(attacker.folder))
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["sh", "-c", ". ${D}/run.sh"], "sh -c"),
+        (["/bin/bash", "-lc", "true"], "bash -lc"),
+        (["env", "python3.12", "-m", "theirs"], "python3.12 -m"),
+        (["sh", "-c", "node -e 'require(x)'"], "sh -c"),
+        (["timeout", "9", "perl", "-e", "1"], "perl -e"),
+    ],
+)
+def test_the_question_tells_of_computed_names(
+    attacker: Attacker, words: list[str], shown: str
+) -> None:
+    with pytest.raises(Untrusted, match=rf"that collab cannot check, since {shown} may name any"):
+        served(attacker, *words, trust=False)
+
+
+def test_no_file_of_the_kernel_is_read(attacker: Attacker) -> None:
+    served(attacker, "sh", "/proc/kmsg", "/proc/self", "/sys")
+
+
+def test_too_many_folders_are_refused(attacker: Attacker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "MOST_FOLDERS", 2)
+    for n in range(3):
+        attacker.write(f"d{n}/a.sh")
+    with pytest.raises(RecipeError, match="names more than 2 folders, too many to check"):
+        served(attacker, "ls", "F/d0", "F/d1", "F/d2")
 
 
 def test_compiled_files_are_named(attacker: Attacker) -> None:
