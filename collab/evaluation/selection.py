@@ -1,6 +1,7 @@
 """Chooses one program of k samples by the tests in the prompt, never by the hidden tests.
 
-Programs that pass the shown tests are kept, or all if none passes. The largest group that returns
+Programs that pass the shown tests are kept, or all if none passes. Of these, a tester's tests keep
+the programs that pass most, if there is a tester. The largest group that returns
 the same for further inputs is chosen (agreement, as in CodeT, arXiv 2207.10397). The value is the
 chance that a random program of the chosen groups is solved.
 """
@@ -16,11 +17,11 @@ from itertools import product
 from typing import Any
 
 from collab.agents import Joint, join_for, make_joint
+from collab.agents.examples import Example, as_test, asserted, examples_of
 from collab.agents.joins import preamble
 from collab.agents.parsers import docstring
 from collab.errors import AgentError, RecipeError
 from collab.evaluation.values import Values
-from collab.feedback.execution import examples_of
 from collab.recipe import Recipe
 from collab.records import Episode, Problem
 from collab.runs import metric_names as names
@@ -45,6 +46,9 @@ class Selection:
     recombine: bool = False
     """Choose from all combinations of the samples' parts as well: agents' artifacts, or, for a
     single agent, the function asked for and all beside it."""
+    tester: str = ""
+    """The agent whose tests, `assert f(1) == 2`, choose among programs that pass the shown ones. A
+    team without this agent is judged by the shown tests alone."""
     budget: int | None = None
     """New tokens per problem, for a further choice among the first samples that fit in."""
 
@@ -79,7 +83,7 @@ async def selected(
     """
     check_selectable(recipe, how)
     values: Values = defaultdict(dict)
-    async with Chooser(recipe) as chooser:
+    async with Chooser(recipe, how.tester) as chooser:
         for problem in problems:
             whole = [e for e in groups.get(problem.address, ()) if e.failure is None]
             episodes = sorted(whole, key=lambda episode: episode.sample)
@@ -137,12 +141,14 @@ def _tokens(episode: Episode) -> int:
 class Chooser:
     """Chooses programs, and runs each only once if several blocks share it."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe, tester: str = "") -> None:
+        self._tester = tester
         self._join = join_for(recipe.team.join, recipe.team.roles)
         limits = {"seconds": SHOWN_SECONDS, "cpu_seconds": SHOWN_SECONDS}
         self._shown = Sandbox(recipe.sandbox.model_copy(update=limits))
         self._hidden = Sandbox(recipe.sandbox)
         self._looks: dict[tuple[str, str], Look] = {}
+        self._counts: dict[tuple[str, str, tuple[Example, ...]], int] = {}
         self._solved: dict[tuple[str, str], bool] = {}
 
     async def __aenter__(self) -> Chooser:
@@ -157,15 +163,26 @@ class Chooser:
     ) -> dict[str, float]:
         """Return the mean over the blocks of each metric, by its pattern for the number of
         tries."""
+        tests = [self._written(problem, block) for block in blocks]
         played = [self._played(block) for block in blocks]
         means = {
-            _SELECTED: mean([await self._choose(problem, programs) for programs in played]),
+            _SELECTED: mean(
+                [await self._choose(problem, *each) for each in zip(played, tests, strict=True)]
+            ),
             names.TOKENS_OF_TRIES: mean([float(sum(map(_tokens, block))) for block in blocks]),
         }
         if recombine:
             combined = [self._recombined(problem, block) for block in blocks]
-            means[_RECOMBINED] = mean([await self._choose(problem, each) for each in combined])
+            means[_RECOMBINED] = mean(
+                [await self._choose(problem, *each) for each in zip(combined, tests, strict=True)]
+            )
         return means
+
+    def _written(self, problem: Problem, block: Sequence[Episode]) -> tuple[Example, ...]:
+        """Return the distinct tests that the tester wrote in these episodes."""
+        entry_point = str(problem.public["entry_point"])
+        texts = [episode.turns[-1].artefacts.get(self._tester, "") for episode in block]
+        return tuple(dict.fromkeys(e for text in texts for e in asserted(text, entry_point)))
 
     def _played(self, block: Sequence[Episode]) -> list[str]:
         return [episode.turns[-1].joint for episode in block]
@@ -186,13 +203,18 @@ class Chooser:
             programs.append(joint.text)
         return programs
 
-    async def _choose(self, problem: Problem, programs: Sequence[str]) -> float:
+    async def _choose(
+        self, problem: Problem, programs: Sequence[str], tests: tuple[Example, ...]
+    ) -> float:
         """Return the chance that the chosen program is solved, or 0 if no program could be
         joined."""
         if not programs:
             return 0.0
         looks = await asyncio.gather(*(self._look(problem, text) for text in programs))
-        passing = [n for n, look in enumerate(looks) if look.passes] or range(len(programs))
+        passing = [n for n, look in enumerate(looks) if look.passes] or [*range(len(programs))]
+        if tests:
+            counts = {n: await self._count(problem, programs[n], tests) for n in passing}
+            passing = [n for n in passing if counts[n] == max(counts.values())]
         alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for n in passing:
             alike[looks[n].returns].append(programs[n])
@@ -209,6 +231,14 @@ class Chooser:
             verdict = await self._run(self._shown, problem, program, _check(lines))
             self._looks[key] = _look(verdict, len(asserts), len(calls))
         return self._looks[key]
+
+    async def _count(self, problem: Problem, program: str, tests: tuple[Example, ...]) -> int:
+        """Return the number of a tester's tests that a program passes."""
+        key = problem.address, program, tests
+        if key not in self._counts:
+            verdict = await self._run(self._shown, problem, program, as_test(tests))
+            self._counts[key] = verdict.tests.passed
+        return self._counts[key]
 
     async def _is_solved(self, problem: Problem, program: str) -> bool:
         key = problem.address, program

@@ -263,3 +263,11 @@ def test_a_text_task_that_can_be_solved_has_pass_at_k(collab, project: Path) -> 
     assert row(result.out, "pass@2 %")[1].startswith("0.0")
     shown = collab("show", "out/pair")
     assert shown.out.count("solved") == 4
+
+
+def test_a_tester_must_be_an_agent(collab) -> None:
+    asked = ("eval", "coding-tested", "--task", "humaneval/0", "--model", "echo", "--dry-run")
+    result = collab(*asked, "--select", "examples", "--tester", "testr")
+    assert result.status == 2
+    assert "unknown agent 'testr'; did you mean 'tester'?" in result.err
+    assert "--tester needs --select examples" in collab(*asked, "--tester", "tester").err

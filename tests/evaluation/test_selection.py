@@ -68,6 +68,23 @@ def test_agreement_chooses_among_those_that_pass(tmp_path: Path, rows: str) -> N
     assert tied["selected@2"] == 0.5
 
 
+TESTS = "assert area(4, 5) == 20\nassert area(1, 7) == 7"
+
+
+@pytest.mark.parametrize(("tester", "value"), [("tester", 1.0), ("", 0.0), ("nobody", 0.0)])
+def test_a_testers_tests_choose_too(tmp_path: Path, rows: str, tester: str, value: float) -> None:
+    script = tmp_path / "answers.yaml"
+    script.write_text(yaml.safe_dump({"coder": [SIX, SIX, RIGHT], "tester": [TESTS, "", ""]}))
+    agents = {
+        "coder": collab.Agent(prompt="{{ task.prompt }}", parser="python"),
+        "tester": collab.Agent(prompt="{{ task.prompt }}"),
+    }
+    team = collab.Team(agents=agents, join="python", model=f"scripted:{script}")
+    how = collab.Selection(tester=tester)
+    results = collab.evaluate(team, task=rows, samples=3, k=[1, 3], select=how)
+    assert results.teams[0].metrics["selected@3"].mean == value
+
+
 def test_hidden_tests_choose_nothing(tmp_path: Path, rows: str) -> None:
     metrics = evaluated(tmp_path, rows, {"main": [SIX, SIX, RIGHT]}, collab.Selection())
     assert metrics["selected@3"] == 0.0

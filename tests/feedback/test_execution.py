@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from collab.agents import join_for
+from collab.agents.examples import Example, examples_of
 from collab.feedback import Outcome, gather, open_sources
-from collab.feedback.execution import Example, Execution, examples_of
+from collab.feedback.execution import Execution
 from collab.recipe.feedback import ExecutionFeedback, SelfFeedback, SolvedFeedback, StaticFeedback
 from collab.records import Feedback, Problem
 from collab.sandbox import Sandbox

@@ -29,7 +29,7 @@ from collab.cli.options import (
     with_sandbox,
 )
 from collab.cli.screen.page import open_page
-from collab.errors import RecipeError
+from collab.errors import RecipeError, UnknownName
 
 if TYPE_CHECKING:
     from collab.cli.live.view import View
@@ -66,6 +66,9 @@ def command(
     ),
     recombine: bool = flag(
         "--recombine", "With --select: also choose from combinations of the samples' parts."
+    ),
+    tester: str | None = option(
+        "--tester", "AGENT", "With --select: this agent's tests also choose."
     ),
     budget: str | None = option(
         "--budget",
@@ -108,7 +111,7 @@ def command(
     """
     from collab.evaluation.teams import choose_k, find_teams
 
-    wanted, selection = _numbers(k), _selection(select, recombine, budget)
+    wanted, selection = _numbers(k), _selection(select, recombine, tester, budget)
     evaluated_teams = find_teams(
         teams,
         tasks=task or (),
@@ -122,6 +125,7 @@ def command(
         trust=consent(trust),
     )
     ks = choose_k(wanted, evaluated_teams[0].recipe.samples)
+    _check_tester(tester, evaluated_teams)
     if dry_run:
         _plan(evaluated_teams, ks, consent(trust), json=json)
         return
@@ -137,20 +141,28 @@ def _numbers(text: str | None) -> list[int] | None:
     return [int(piece) for piece in pieces]
 
 
-def _selection(select: str | None, recombine: bool, budget: str | None) -> Selection | None:
+def _selection(
+    select: str | None, recombine: bool, tester: str | None, budget: str | None
+) -> Selection | None:
     from collab.evaluation.selection import Selection
 
     if select is None:
-        if recombine or budget:
-            given = "--recombine" if recombine else "--budget"
-            raise RecipeError(f"{given} needs --select examples; add that, or leave out {given}")
+        given = {"--recombine": recombine, "--tester": tester, "--budget": budget}
+        for name in (name for name, value in given.items() if value):
+            raise RecipeError(f"{name} needs --select examples; add that, or leave out {name}")
         return None
     if select != "examples":
         raise RecipeError(f"--select takes 'examples', got '{select}'")
     unit, _, number = (budget or "tokens:1").partition(":")
     if unit != "tokens" or not number.isdecimal() or not int(number):
         raise RecipeError(f"--budget takes tokens:N, e.g. tokens:1000, got '{budget}'")
-    return Selection(recombine, int(number) if budget else None)
+    return Selection(recombine, tester or "", int(number) if budget else None)
+
+
+def _check_tester(tester: str | None, teams: Sequence[EvaluatedTeam]) -> None:
+    agents = [agent for team in teams for agent in team.recipe.team.agents]
+    if tester is not None and tester not in agents:
+        raise UnknownName("agent", tester, agents)
 
 
 def _plan(

@@ -52,6 +52,8 @@ FAMILY = Family(
         "tests": tests.tests,
         "solved": tests.solved,
         "part_tests": tests.part_tests,
+        "written_tests": tests.written_tests,
+        "gain": tests.gain,
         "methods": structure.methods,
         "overlap": structure.overlap,
         "calls": cooperation.calls,

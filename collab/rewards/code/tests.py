@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collab.agents.examples import asserted
 from collab.rewards.code.trial import Subject
 from collab.rewards.context import Part, RewardContext
+from collab.syntax import functions, parse
 
 
 async def tests(context: RewardContext) -> Part:
@@ -37,3 +39,60 @@ async def part_tests(
     verdict = await context.verdict(context.artefacts[agent], subject=Subject(function, test))
     name, passed, total = context.field(function), verdict.tests.passed, verdict.tests.total
     return Part(verdict.tests.fraction, f"{passed} of {total} tests of '{name}' pass")
+
+
+async def written_tests(
+    context: RewardContext, agent: str, solution: str = "canonical_solution", sharpness: float = 0.5
+) -> Part:
+    """The quality of an agent's tests: they are right, and find a wrong program (Code-A1, arXiv
+    2603.15611).
+
+    The value is the share of tests that a right solution passes, `valid`. If the joint program is
+    wrong, the value is `(1 - sharpness) * valid + sharpness * found`. `found` is 1 if the program
+    fails a test that the solution passes.
+
+    Args:
+        agent: the tester. Only its asserts of the form `assert f(1) == 2` count, with literals.
+        solution: the problem's hidden field with a right solution. The part does not apply to a
+            problem without this field.
+        sharpness: weight of finding a wrong program, from 0 to 1.
+    """
+    if not context.problem.hidden.get(solution):
+        return Part(0.0, f"the problem has no '{solution}'", applies=False)
+    entry_point = context.field("entry_point")
+    examples = tuple(asserted(context.artefacts[agent], entry_point))
+    if not examples:
+        return Part(0.0, f"no test of the form 'assert {entry_point}(1) == 2'")
+    subject = Subject(examples=examples)
+    right = await context.verdict(_whole(context, solution), subject=subject)
+    valid = {check.line for check in right.checks if check.held}
+    share, counts = len(valid) / len(examples), f"{len(valid)} of {len(examples)} tests are right"
+    if (await context.verdict()).passed:
+        return Part(share, counts)
+    joint = await context.verdict(subject=subject)
+    found = bool(valid - {check.line for check in joint.checks if check.held})
+    value = (1 - sharpness) * share + sharpness * found
+    return Part(value, f"{counts}; they {'find' if found else 'miss'} the wrong program")
+
+
+def _whole(context: RewardContext, solution: str) -> str:
+    """Return a solution as a program: HumanEval's are the bodies of the prompt's function."""
+    text = context.field(solution)
+    try:
+        defined = functions(parse(text))
+    except SyntaxError:
+        defined = {}
+    return text if context.field("entry_point") in defined else context.field("prompt") + text
+
+
+async def gain(context: RewardContext, agent: str) -> Part:
+    """The change in hidden tests passed, from one agent's code to the joint program.
+
+    The value is `(1 + after - before) / 2`, where both are the fractions of hidden tests that pass.
+    For example, `agent` is the coder in a team of coder and repairer.
+    """
+    before, after = await context.verdict(context.artefacts[agent]), await context.verdict()
+    change = after.tests.fraction - before.tests.fraction
+    return Part(
+        (1 + change) / 2, f"{before.tests.passed} tests pass before, {after.tests.passed} after"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from collab.agents.examples import Example, as_test
 from collab.agents.joins import preamble
 from collab.analysis import SCHEMES, classify
 from collab.plugins import in_thread
@@ -49,10 +50,12 @@ _ANYBODY = bind_part("calls", "calls", cooperation.calls, {}, built_in=True)
 
 @dataclass(frozen=True)
 class Subject:
-    """The fields of a problem that hold a function's name and its tests."""
+    """A function to test: the problem's fields with its name and its tests, or other examples."""
 
     function: str = "entry_point"
     test: str = "test"
+    examples: tuple[Example, ...] = ()
+    """Tested instead of the field `test`."""
 
 
 def trial_of(
@@ -68,11 +71,10 @@ def trial_of(
     from collab.sandbox import Trial
 
     subject = subject if isinstance(subject, Subject) else Subject()
-
     return Trial(
         program=program,
         entry_point=context.field(subject.function),
-        test=context.field(subject.test),
+        test=as_test(subject.examples) if subject.examples else context.field(subject.test),
         prelude=preamble(
             str(context.problem.public.get("prompt", "")), context.field("entry_point")
         ),

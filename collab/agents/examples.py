@@ -1,0 +1,169 @@
+"""Examples of a function: calls with their expected values, in prompts and in agents' answers."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from collab.agents.joins import preamble
+from collab.syntax import functions, parse
+
+_GIVES = re.compile(
+    r"[ \t]*,?[ \t]*(?:#[ \t]*)?(?:➞|→|==>|=>|->|==|=|should return|will return|returns?)[ \t]*"
+)
+_BEHIND = re.compile(r"[ \t]*(?:$|[.,;#]|\(|\s\w)")
+_WORDS = {"true": "True", "false": "False", "null": "None"}
+_MAX_EXAMPLES = 50
+_MAX_LITERAL = 500
+
+
+@dataclass(frozen=True)
+class Example:
+    call: str
+    """An expression that calls the entry point, on one line."""
+    expected: str
+    """Expected value, as a Python literal."""
+
+
+def examples_of(prompt: str, entry_point: str) -> list[Example]:
+    """Return the distinct examples in a prompt, in order. Skip values that are not literals.
+
+    Supported are `>>> f(1)` with the value on the next lines, and `f(1)` followed by the value
+    after an arrow, an equals sign, or `returns`.
+    """
+    text = _docstring(prompt, entry_point)
+    known = {entry_point, *dir(builtins), *_given(prompt, entry_point)}
+    examples = [*_sessions(text, entry_point, known), *_sentences(text, entry_point)]
+    return list(dict.fromkeys(examples))[:_MAX_EXAMPLES]
+
+
+def asserted(text: str, entry_point: str) -> list[Example]:
+    """Return the distinct examples in an agent's answer, such as `assert f(1) == 2`, in order.
+
+    Arguments and values are literals, so an example runs nothing but the function.
+    """
+    return list(dict.fromkeys(_sentences(text, entry_point)))[:_MAX_EXAMPLES]
+
+
+def as_test(examples: Sequence[Example]) -> str:
+    """Return a test for the sandbox with one assert per example; the first is on line 2."""
+    asserts = [f"    assert {e.call} == {e.expected}" for e in examples]
+    return "\n".join(["def check(candidate):", *(asserts or ["    pass"]), ""])
+
+
+def _docstring(prompt: str, entry_point: str) -> str:
+    try:
+        function = functions(parse(prompt)).get(entry_point)
+    except SyntaxError:
+        return prompt
+    text = ast.get_docstring(function) if function else None
+    return prompt if text is None else text
+
+
+def _given(prompt: str, entry_point: str) -> Iterator[str]:
+    try:
+        yield from functions(parse(preamble(prompt, entry_point)))
+    except SyntaxError:
+        return
+
+
+def _sessions(text: str, entry_point: str, known: set[str]) -> Iterator[Example]:
+    """Yield examples after `>>>`."""
+    lines = [line.strip() for line in text.split("\n")]
+    for number, line in enumerate(lines):
+        if not line.startswith(">>>"):
+            continue
+        source, end = [line[3:]], number + 1
+        while end < len(lines) and lines[end].startswith("..."):
+            source.append(lines[end][3:])
+            end += 1
+        call = _expression("\n".join(source), entry_point, known)
+        expected = _literal_lines(lines[end:])
+        if call and expected:
+            yield Example(call, expected)
+
+
+def _expression(source: str, entry_point: str, known: set[str]) -> str | None:
+    try:
+        body = parse(source.strip()).body
+    except SyntaxError:
+        return None
+    if len(body) != 1 or not isinstance(body[0], ast.Expr):
+        return None
+    loaded = {node.id for node in ast.walk(body[0]) if isinstance(node, ast.Name)}
+    return ast.unparse(body[0]) if entry_point in loaded and loaded <= known else None
+
+
+def _literal_lines(lines: list[str]) -> str | None:
+    """Return the literal in the longest run of lines up to a blank line or a prompt."""
+    want = []
+    for line in lines[:20]:
+        if not line or line.startswith(">>>"):
+            break
+        want.append(line)
+    for end in range(len(want), 0, -1):
+        literal = _literal(" ".join(want[:end]))
+        if literal:
+            return literal
+    return None
+
+
+def _sentences(text: str, entry_point: str) -> Iterator[Example]:
+    """Yield examples of the form `f(1) => 2`."""
+    for match in re.finditer(rf"(?<![\w.]){re.escape(entry_point)}\(", text):
+        call = _call(text[match.start() : match.start() + _MAX_LITERAL], len(entry_point))
+        if call is None:
+            continue
+        rest = text[match.start() + len(call) :].partition("\n")[0]
+        gives = _GIVES.match(rest)
+        expected = _literal_prefix(rest[gives.end() :]) if gives else None
+        if expected and _has_literal_arguments(call):
+            yield Example(ast.unparse(ast.parse(call, mode="eval")), expected)
+
+
+def _call(text: str, bracket: int) -> str | None:
+    """Return the call at the start of `text`, up to its closing bracket."""
+    for end in (match.end() for match in re.finditer(r"\)", text[bracket:])):
+        call = text[: bracket + end]
+        try:
+            tree = parse(call).body
+        except SyntaxError:
+            continue
+        is_call = len(tree) == 1 and isinstance(tree[0], ast.Expr)
+        return call if is_call and isinstance(tree[0].value, ast.Call) else None  # type: ignore[attr-defined]
+    return None
+
+
+def _has_literal_arguments(call: str) -> bool:
+    node = ast.parse(call, mode="eval").body
+    assert isinstance(node, ast.Call)
+    values = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return all(_literal(ast.unparse(value)) for value in values)
+
+
+def _literal_prefix(text: str) -> str | None:
+    """Return the longest literal at the start of `text` that no expression continues."""
+    text = text.rstrip()[:_MAX_LITERAL]
+    for end in range(len(text), 0, -1):
+        ends_sentence = text[end - 1] == "."
+        if ends_sentence or not _BEHIND.match(text[end:]):
+            continue
+        if literal := _literal(text[:end]):
+            return literal
+    return None
+
+
+def _literal(text: str) -> str | None:
+    """Parse `text` as a Python literal. Return None for a value in plain brackets, which may be a
+    tuple."""
+    text = _WORDS.get(text.strip(), text.strip())
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    if text.startswith("(") and not isinstance(value, tuple):
+        return None
+    return repr(value)

@@ -1,0 +1,103 @@
+"""Rewards of agents that write tests, and of agents that repair a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from collab.recipe.team import roles_of
+from collab.records import PartScore, Problem, Score
+
+Score_ = Callable[..., Score]
+
+RIGHT = "def sum_of_squares(xs):\n    return sum(x * x for x in xs)"
+WRONG = "def sum_of_squares(xs):\n    return sum(xs)"
+GOOD = "assert sum_of_squares([2]) == 4\nassert sum_of_squares([0]) == 0"
+BLIND = "assert sum_of_squares([1]) == 1"
+FALSE = "assert sum_of_squares([2]) == 5"
+
+
+@pytest.fixture
+def written(score: Score_, problem: Problem) -> Callable[..., PartScore]:
+    """The part `written_tests` of a coder's program and a tester's answer."""
+
+    def written(program: str, tests: str, solution: str = RIGHT, **options: Any) -> PartScore:
+        known = problem.model_copy(
+            update={"hidden": {**problem.hidden, "canonical_solution": solution}}
+        )
+        part = {"use": "written_tests", "options": {"agent": "tester", **options}}
+        artefacts = {"coder": program, "tester": tests}
+        result = score({"parts": {"p": part}}, artefacts, known, roles=roles_of(("coder",)))
+        return result.parts[0]
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("program", "tests", "value"),
+    [
+        (RIGHT, GOOD, 1.0),
+        (RIGHT, BLIND, 1.0),
+        (RIGHT, f"{GOOD}\n{FALSE}", 2 / 3),
+        (RIGHT, FALSE, 0.0),
+        (WRONG, GOOD, 1.0),
+        (WRONG, BLIND, 0.5),  # right, and blind to the mistake
+        (WRONG, FALSE, 0.0),  # rejects the wrong program, and the right one
+        (WRONG, f"{GOOD}\n{FALSE}", 5 / 6),
+        ("def sum_of_squares(xs): return (", GOOD, 1.0),  # does not load
+    ],
+)
+def test_a_tester_is_paid_for_right_tests_that_find_mistakes(
+    written: Callable[..., PartScore], program: str, tests: str, value: float
+) -> None:
+    assert written(program, tests).value == pytest.approx(value)
+
+
+def test_sharpness_weighs_what_is_found(written: Callable[..., PartScore]) -> None:
+    assert written(WRONG, BLIND, sharpness=1.0).value == 0.0
+    assert written(WRONG, f"{GOOD}\n{FALSE}", sharpness=0.0).value == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I would test it with a list.",
+        "assert sum_of_squares(__import__('os').listdir()) == 4",
+        "assert sum_of_squares([2]) == open('x')",
+        "assert other([2]) == 4",
+    ],
+)
+def test_only_literal_tests_of_the_function_count(
+    written: Callable[..., PartScore], answer: str
+) -> None:
+    part = written(RIGHT, answer)
+    assert (part.value, part.applies) == (0.0, True)
+    assert "no test of the form 'assert sum_of_squares(1) == 2'" in part.reason
+
+
+def test_a_solution_may_be_the_body_of_the_prompts_function(
+    written: Callable[..., PartScore],
+) -> None:
+    assert written(WRONG, GOOD, solution="    return sum(x * x for x in xs)\n").value == 1.0
+
+
+def test_a_problem_without_solution_has_no_such_part(score: Score_) -> None:
+    part = {"use": "written_tests", "options": {"agent": "tester"}}
+    artefacts = {"coder": RIGHT, "tester": GOOD}
+    result = score({"parts": {"p": part}}, artefacts, roles=roles_of(("coder",)))
+    assert not result.parts[0].applies
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value"),
+    [(WRONG, RIGHT, 0.875), (RIGHT, WRONG, 0.125), (RIGHT, RIGHT, 0.5)],
+)
+def test_a_repair_is_paid_by_the_change_of_the_tests(
+    score: Score_, before: str, after: str, value: float
+) -> None:
+    part = {"use": "gain", "options": {"agent": "coder"}}
+    artefacts = {"coder": before, "repairer": after}
+    result = score({"parts": {"p": part}}, artefacts, roles=roles_of(("repairer",)))
+    assert result.parts[0].value == pytest.approx(value)
