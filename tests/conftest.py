@@ -29,6 +29,7 @@ def configuration(configurations: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     folder = configurations / str(next(NUMBERS))
     folder.mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+    monkeypatch.setenv("COLLAB_APPROVED", "")
     return folder
 
 

@@ -75,4 +75,4 @@ def _tokenizer(name: str, revision: str | None) -> Any:
         from transformers import AutoTokenizer
 
         folder: Path | None = store.at_hand(name, revision)
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

@@ -107,7 +107,9 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
         with quiet_transformers():
             from transformers import AutoTokenizer
 
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
             module = _module(folder, spec, pick_dtype(spec.dtype, target), target)
         if spec.load_in == "4bit":
             keep_gradients(module)
@@ -139,7 +141,9 @@ def _module(folder: Path, spec: TransformersModel, dtype: torch.dtype, device: t
     options: dict[str, Any] = {"dtype": dtype, "attn_implementation": spec.attn_implementation}
     if spec.load_in == "4bit":
         options |= four_bits(dtype, device)
-    return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, **options)
+    return AutoModelForCausalLM.from_pretrained(
+        folder, local_files_only=True, **options, trust_remote_code=False
+    )
 
 
 def pick_device(name: str) -> torch.device:

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from collab.recipe import documents, library
 from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
 from collab.runs.layout import ADAPTER_CONFIG, DATA, EPISODES, FUNCTIONS
-from collab.trust.blocking import check, is_own
+from collab.trust.blocking import check, is_own, mark_foreign
 from collab.trust.sources import digest_of, sources_of
 
 Kind = Literal[
@@ -246,32 +247,35 @@ class Packing:
 
     def _place_function(self, file: Path) -> str:
         sources = sources_of(file)
-        check(str(file.resolve()), digest_of(sources))
+        digest = digest_of(sources)
+        check(str(file.resolve()), digest)
         if within := self._within(file):
             return within
         contents = {source.place: source.content for source in sources}
-        root = self._free(FUNCTIONS, "", contents)
-        for place, content in contents.items():
-            target = self.folder / root / place
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-        return f"{root}/{file.resolve().name}"
+        for root in self._free(FUNCTIONS, "", contents):
+            for place, content in contents.items():
+                target = self.folder / root / place
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+            name = f"{root}/{file.resolve().name}"
+            if digest_of(sources_of(self.folder / name)) == digest:  # it imports nothing else there
+                return name
+        raise AssertionError("there is no end of names")
 
     def _copy_data(self, path: Path) -> str:
         stem, dot, suffixes = path.name.partition(".")
-        place = self._free(f"{DATA}/{stem}", dot + suffixes, {Path(): path.read_bytes()})
+        place = next(self._free(f"{DATA}/{stem}", dot + suffixes, {Path(): path.read_bytes()}))
         target = self.folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
         return place
 
-    def _free(self, name: str, suffix: str, contents: Mapping[Path, bytes]) -> str:
-        """Return `name`, or `name-2` and so on if other content already has that name."""
-        number, place = 1, f"{name}{suffix}"
-        while any(_differs(self.folder / place / p, c) for p, c in contents.items()):
-            number += 1
-            place = f"{name}-{number}{suffix}"
-        return place
+    def _free(self, name: str, suffix: str, contents: Mapping[Path, bytes]) -> Iterator[str]:
+        """Yield `name`, `name-2` and so on, except names that other content already has."""
+        for number in count(1):
+            place = f"{name}{suffix}" if number == 1 else f"{name}-{number}{suffix}"
+            if not any(_differs(self.folder / place / p, c) for p, c in contents.items()):
+                yield place
 
 
 def _differs(path: Path, content: bytes) -> bool:
@@ -312,6 +316,7 @@ class Files:
             self.trusted.append(real)
         else:
             self.foreign[real] = blake2b(real.read_bytes(), digest_size=16).hexdigest()
+            mark_foreign(real.parent)
         return anchored(data, path.parent, library.project_of(path))
 
     def holds(self, path: Path) -> bool:

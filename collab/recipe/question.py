@@ -25,7 +25,7 @@ from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import FilterSpec, TrainerSpec
 from collab.trust import Consent, Item, Question, settle
 from collab.trust.blocking import block, forget, is_own, is_unblocked, of_function, unblock
-from collab.trust.commands import compiled_in, computing, content_of, files_of, folders_of
+from collab.trust.commands import compiled_in, content_of, files_of, folders_of
 from collab.trust.sources import digest_of, sources_of, sources_of_module
 
 _OPENAI = "https://api.openai.com/v1"
@@ -165,7 +165,7 @@ def _is_foreign(server: MCPServer, *, everything: bool) -> bool:
 def _address_of(server: MCPServer) -> Item:
     sent = server.key or "what agents ask of its tools"
     text = f"send {sent} to the MCP server at {server.mcp}"
-    return Item("command", text, f"mcp {sent} {server.mcp}", lock=server.lock)
+    return Item("server", text, f"mcp {sent} {server.mcp}", lock=server.lock)
 
 
 def _command_of(server: MCPServer, command: Sequence[str], *, is_asked: bool) -> Item:
@@ -178,11 +178,8 @@ def _command_of(server: MCPServer, command: Sequence[str], *, is_asked: bool) ->
         compiled = compiled_in(folders)
         text += f" and any file in {', '.join(map(str, folders))}" if folders else ""
         text += f", {len(compiled)} of them compiled, e.g. {compiled[0]}" if compiled else ""
-        if inline := computing(command):
-            text += f", and files that collab cannot check, since {inline} may name any"
-    return Item(
-        "command", f"{text} (mcp)", content, lock=server.lock, contents=((server.lock, content),)
-    )
+    text += " (mcp; asked every time, since it may run other files as well)"
+    return Item("command", text, content, lock=server.lock, contents=((server.lock, content),))
 
 
 def _content_of(origin: str) -> str:

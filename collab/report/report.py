@@ -32,7 +32,7 @@ from collab.report.runs import Reading, Run, cohorts_of, read_all, reward_of, va
 from collab.rewards.declared import language_of
 from collab.rewards.declared import shown as listed
 from collab.runs.about import RUNNING, status_of
-from collab.runs.atomic import writing
+from collab.runs.atomic import write_atomically, writing
 from collab.runtime.summary import by_agent
 from collab.trainers.training.alarms import Alarms
 from collab.wording import counted, duration
@@ -253,7 +253,7 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
     page = make_page(report, reading.runs)
     with writing(out, "give another file with --out"):
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(page, encoding="utf-8")
+        write_atomically(out, page)
     return report
 
 

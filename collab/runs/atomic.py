@@ -65,6 +65,19 @@ def sync_names(folder: Path) -> None:
         os.close(handle)
 
 
+def _check_links(folder: Path) -> None:
+    """Raise RecordError if writing into a folder could change files outside."""
+    root = os.path.realpath(folder)
+    for above, folders, files in os.walk(folder):
+        for path in (os.path.join(above, name) for name in [*folders, *files]):  # noqa: PTH118
+            real = os.path.realpath(path)
+            if os.path.islink(path) and os.path.commonpath([root, real]) != root:  # noqa: PTH114
+                raise RecordError(
+                    f"{path} is a link to {real}, outside {folder}; put the file itself there, or"
+                    " give another folder with --out (in Python: out=)"
+                )
+
+
 class Lock:
     """The exclusive right to write a folder, which ends with the process."""
 
@@ -72,11 +85,13 @@ class Lock:
         """Make the folder and lock it, or wait up to `seconds` for another writer to end.
 
         Raises:
-            RecordError: another process writes the folder, or it cannot be written.
+            RecordError: another process writes the folder, it cannot be written, or it has a link
+                to a file outside.
         """
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            _check_links(folder)
             self._file = FileLock(folder / LOCK, timeout=seconds, thread_local=False)
             self._file.acquire()
         except Timeout:

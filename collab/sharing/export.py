@@ -101,11 +101,13 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
     if base.load_in:
         check_four_bits(base.name, device)
     with quiet_transformers():
-        kept = AutoConfig.from_pretrained(weights).dtype or torch.float32
+        kept = AutoConfig.from_pretrained(weights, trust_remote_code=False).dtype or torch.float32
         rounded = four_bits(torch.float32, device) if base.load_in else {}
-        model: Any = AutoModelForCausalLM.from_pretrained(weights, dtype=torch.float32, **rounded)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            weights, dtype=torch.float32, **rounded, trust_remote_code=False
+        )
         model = model.dequantize() if base.load_in else model
         merged: Any = PeftModel.from_pretrained(model, str(adapter))
         merged = merged.merge_and_unload(safe_merge=True).to(kept)
         merged.save_pretrained(out)
-        AutoTokenizer.from_pretrained(weights).save_pretrained(out)
+        AutoTokenizer.from_pretrained(weights, trust_remote_code=False).save_pretrained(out)

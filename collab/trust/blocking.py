@@ -18,6 +18,8 @@ _blocked: set[str] = set()
 _unblocked: set[str] = set()
 _approved: dict[str, str] = {}
 """Approved digests, by the name of a file, a module or a server."""
+_foreign_folders: set[Path] = set()
+"""Folders that the user named to run what is in them, such as a download."""
 
 
 def block(name: str) -> None:
@@ -82,7 +84,7 @@ def of_function(reference: str) -> str:
 def of_server(mcp: str | Sequence[str], given: Sequence[str]) -> str:
     """Return the name of an MCP server: its command or address, and the variables it is `given`."""
     words = [mcp] if isinstance(mcp, str) else [_word(word) for word in mcp]
-    return "\0".join(["mcp", *words, "with", *given])
+    return "\0".join(["mcp", *words, "with", *dict.fromkeys(given)])
 
 
 def _word(word: str) -> str:
@@ -94,11 +96,20 @@ def is_own(path: Path) -> bool:
     """Return True if a file belongs to the project in the current folder.
 
     Symbolic links are resolved first. A file below the current folder belongs to the project,
-    unless it is in the folder of a run, which may have been unpacked there. A file elsewhere does
-    not.
+    unless it is in the folder of a run, which may have been unpacked there, or in a folder below
+    that the user named to run. A file elsewhere does not.
     """
     real = path.resolve()
+    if any(map(real.is_relative_to, _foreign_folders)):
+        return False
     return real.is_relative_to(Path.cwd().resolve()) and run_folder_of(real) is None
+
+
+def mark_foreign(folder: Path) -> None:
+    """Count the files in a folder as foreign, unless it is or contains the current folder."""
+    real = folder.resolve()
+    if not Path.cwd().resolve().is_relative_to(real):
+        _foreign_folders.add(real)
 
 
 def run_folder_of(path: Path) -> Path | None:

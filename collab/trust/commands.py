@@ -1,7 +1,7 @@
 """Commands of MCP servers: the files and folders they name, and how they start once approved.
 
-A server can load any file beside its own: modules, bytecode, scripts. So an approval covers the
-whole folder of each foreign file that a command names. It is checked right before each start.
+A command can run any file, so its approval lasts as long as the process. It covers the whole folder
+of each foreign file that a word of the command names, which is compared right before each start.
 """
 
 from __future__ import annotations
@@ -31,11 +31,8 @@ COMPILED = {".pyc", ".pyo", ".so", ".pyd", ".dylib", ".dll", ".node", ".class", 
 _BETWEEN = re.compile(r"[\s=:,;&|<>(){}`'\"]+")
 _ATTACHED = re.compile(r"-[A-Za-z](.+)")
 """An option of one letter with its value, such as `-Idir`."""
-_INTERPRETER = re.compile(
-    r"(a|ba|c|da|fi|k|tc|z)?sh|(bun|deno|lua|node|perl|php|pypy|python|ruby)[\d.]*"
-)
-_INLINE = re.compile(r"-\w*[cemr]|--?(eval|print|require|import)|eval")
-"""Options of an interpreter for a text to run, or for a module that it looks for itself."""
+MOST_NAMES = 1_000
+"""Limit of the words of a command and the pieces within them."""
 MOST_FOLDERS = 100
 """Limit of the folders that a command names, alone or by several words as in `cd a && cd b`."""
 _ABOVE_PATTERN = re.compile(r"([^*?\[]*/)[^/]*[*?\[]")
@@ -54,7 +51,7 @@ def files_of(command: Sequence[str]) -> dict[Path, str]:
     Raises:
         RecipeError: a file cannot be read.
     """
-    return {path.resolve(): _digest(path) for path in _files(command)}
+    return {_real(path): _digest(path) for path in _files(command)}
 
 
 def folders_of(command: Sequence[str]) -> list[Path]:
@@ -65,12 +62,12 @@ def folders_of(command: Sequence[str]) -> list[Path]:
     """
     words = _words(command)
     starts = [match[1] for word in words if (match := _ABOVE_PATTERN.match(word))]
-    named = [path.resolve() for path in _named_folders([*words, *starts])]
+    named = [_real(path) for path in _named_folders([*words, *starts])]
     folders = [path for path in named if path not in Path.cwd().resolve().parents]
     for path in _files(command):
         sources = sources_of(path) if path.suffix == ".py" else []
-        beside = [path.resolve(), *(source.path for source in sources)]
-        folders += [path.parent.resolve(), *(file.parent for file in beside)]
+        beside = [_real(path), *(source.path for source in sources)]
+        folders += [_real(path.parent), *(file.parent for file in beside)]
     on_path = _on_path()
     foreign = [path for path in folders if path not in on_path and not is_own(path / "file")]
     return list(dict.fromkeys(foreign))
@@ -81,20 +78,6 @@ def compiled_in(folders: Iterable[Path]) -> list[Path]:
     return [path for folder in folders for path in _within(folder) if path.suffix in COMPILED]
 
 
-def computing(command: Sequence[str]) -> str:
-    """Return the words by which an interpreter runs a text or a module, such as `sh -c`; else "".
-
-    collab cannot know all files that such a command runs.
-    """
-    words = [word for text in command for word in _shell_words(text)]
-    for place, word in enumerate(words):
-        if _INTERPRETER.fullmatch(Path(word).name):
-            for option in words[place + 1 :]:
-                if _INLINE.fullmatch(option):
-                    return f"{Path(word).name} {option}"
-    return ""
-
-
 def content_of(command: Sequence[str], given: Sequence[str]) -> str:
     """Identify a command with its `given` variables. Files and folders count by their digests.
 
@@ -102,27 +85,36 @@ def content_of(command: Sequence[str], given: Sequence[str]) -> str:
         RecipeError: a folder is above the limits, or cannot be read.
     """
     files = files_of(command)
-    shown = [files.get(path.resolve(), str(path)) for path in map(Path, command)]
+    shown = [files.get(_real(path), str(path)) for path in map(Path, command)]
     within = [digest for digest in files.values() if digest not in shown]
     folders = map(_folder_digest, folders_of(command))
     return "\0".join(["mcp", *shown, " ".join(given), *within, *folders])
 
 
 def _words(command: Sequence[str]) -> list[str]:
-    """Return the words of a command after its program, and the pieces within them."""
-    texts = [os.path.expandvars(text) for text in command[1:]]
-    pieces = [
-        piece for text in texts for piece in (text, *_shell_words(text), *_BETWEEN.split(text))
-    ]
-    values = [match[1] for piece in pieces if (match := _ATTACHED.fullmatch(piece))]
-    names = [os.path.expanduser(piece) for piece in [*pieces, *values] if piece]  # noqa: PTH111
-    return list(dict.fromkeys(names))
+    """Return the words of a command after its program, and the pieces within them.
+
+    Raises:
+        RecipeError: they are more than MOST_NAMES.
+    """
+    texts = [form for word in command[1:] for form in (word, os.path.expandvars(word))]
+    pieces = [*texts]
+    for text in texts:
+        pieces += [text.partition("=")[2], *_shell_words(text), *_BETWEEN.split(text)]
+    pieces += [match[1] for piece in pieces if (match := _ATTACHED.fullmatch(piece))]
+    names = dict.fromkeys(os.path.expanduser(piece) for piece in pieces if piece)  # noqa: PTH111
+    if len(names) > MOST_NAMES:
+        raise RecipeError(
+            f"the command of an MCP server has more than {MOST_NAMES:,} words, too many to look"
+            " for files; put the command into a script, and name that"
+        )
+    return [*names]
 
 
 def _shell_words(text: str) -> list[str]:
     """Return the words of a text as a shell splits it; the text itself if its quotes are open."""
     try:
-        return shlex.split(text)
+        return [*shlex.shlex(text, posix=True, punctuation_chars=True)]
     except ValueError:
         return [text]
 
@@ -136,8 +128,13 @@ def _files(command: Sequence[str]) -> list[Path]:
     return [path for path in named if _is("is_file", path)]
 
 
+def _real(path: Path) -> Path:
+    """Return the path with links resolved, as far as they lead anywhere."""
+    return Path(os.path.realpath(path))
+
+
 def _is_of_kernel(path: Path) -> bool:
-    return any(path.resolve().is_relative_to(folder) for folder in _OF_KERNEL)
+    return any(_real(path).is_relative_to(folder) for folder in _OF_KERNEL)
 
 
 def _named_folders(words: Sequence[str]) -> list[Path]:
@@ -151,8 +148,8 @@ def _named_folders(words: Sequence[str]) -> list[Path]:
     while waiting:
         above = waiting.pop()
         for path in [above / word for word in words]:
-            if _is("is_dir", path) and path.resolve() not in folders:
-                folders[path.resolve()] = path
+            if _is("is_dir", path) and _real(path) not in folders:
+                folders[_real(path)] = path
                 waiting.append(path)
         if len(folders) > MOST_FOLDERS:
             raise RecipeError(
@@ -166,7 +163,7 @@ def _program(word: str) -> list[str]:
     """Return the program as a file; nothing for one that belongs to the machine or the
     environment."""
     path = shutil.which(word) or word
-    folder = Path(path).parent.resolve()  # a link to the program itself is not followed
+    folder = _real(Path(path).parent)  # a link to the program itself is not followed
     on_path = "/" in path and folder in _on_path()
     environment = folder.parent / "pyvenv.cfg"
     in_environment = environment.is_file() and is_own(environment)
@@ -175,13 +172,13 @@ def _program(word: str) -> list[str]:
 
 def _on_path() -> list[Path]:
     entries = os.environ.get("PATH", "").split(os.pathsep)
-    return [Path(entry).resolve() for entry in entries if entry]
+    return [_real(Path(entry)) for entry in entries if entry]
 
 
 def _is(kind: Literal["is_file", "is_dir"], path: Path) -> bool:
     try:
         return bool(getattr(path, kind)()) and not _is_of_kernel(path)
-    except (OSError, ValueError, RuntimeError):  # a text that can be no path
+    except (OSError, ValueError):  # a text that can be no path
         return False
 
 
@@ -200,16 +197,21 @@ def _folder_digest(folder: Path) -> str:
     digest = hashlib.blake2b(digest_size=16)
     try:
         for path in _bounded(folder):
-            link = path.readlink() if path.is_symlink() else ""
-            digest.update(os.fsencode(f"{path.relative_to(folder)}\0{link}\0"))
-            if path.is_file():
-                with path.open("rb") as stream:
-                    digest.update(hashlib.file_digest(stream, "blake2b").digest())
-            else:
-                digest.update(b"/" if path.is_dir() else b"")
+            kind, content = _kind_and_content(path)
+            name = os.fsencode(path.relative_to(folder))
+            link = os.fsencode(path.readlink()) if path.is_symlink() else b""
+            digest.update(b"%s %d %d %s%s" % (kind, len(name), len(link), name, link) + content)
     except OSError as error:
         raise RecipeError(f"{error.filename} cannot be read: {error.strerror}") from error
     return digest.hexdigest()
+
+
+def _kind_and_content(path: Path) -> tuple[bytes, bytes]:
+    """Return a letter for what a path is, and a file's digest, which has a fixed length."""
+    if _is("is_file", path):
+        with path.open("rb") as stream:
+            return b"f", hashlib.file_digest(stream, "blake2b").digest()
+    return (b"d" if _is("is_dir", path) else b"o"), b""
 
 
 def _bounded(folder: Path) -> list[Path]:
@@ -221,7 +223,7 @@ def _bounded(folder: Path) -> list[Path]:
     paths, size = [], 0
     for path in _within(folder):
         paths.append(path)
-        size += path.stat().st_size if path.is_file() else 0
+        size += path.stat().st_size if _is("is_file", path) else 0
         if len(paths) > MOST_FILES or size > MOST_BYTES:
             raise RecipeError(
                 f"{folder} has more than {MOST_FILES:,} files or {MOST_BYTES // 10**6:,} MB,"
@@ -236,11 +238,11 @@ def _within(folder: Path) -> Iterator[Path]:
     waiting, seen = [folder], set()
     while waiting:
         above = waiting.pop()
-        if above.resolve() not in seen:
-            seen.add(above.resolve())
+        if _real(above) not in seen:
+            seen.add(_real(above))
             for path in sorted(above.iterdir()):
                 yield path
-                if path.is_dir():
+                if _is("is_dir", path):
                     waiting.append(path)
 
 

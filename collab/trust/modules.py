@@ -159,11 +159,19 @@ class _Finder(MetaPathFinder):
         return spec
 
     def _is_closed(self, entry: Any) -> bool:
-        """Return True if a search path entry is in a closed folder; "" means the current folder."""
-        if not self.closed or not isinstance(entry, str):
+        """Return True if a search path entry, or a link that leads to it, is in a closed folder.
+
+        "" means the current folder.
+        """
+        if not self.closed or not isinstance(entry, str) or is_installed(_real(entry)):
             return False
-        real = Path(os.path.realpath(entry))
-        return any(map(real.is_relative_to, self.closed)) and not is_installed(real)
+        path = Path(os.path.abspath(entry))  # noqa: PTH100  # links are followed one by one
+        steps = [_real(step.parent) / step.name for step in (path, *path.parents)]
+        return any(step.is_relative_to(folder) for step in steps for folder in self.closed)
+
+
+def _real(path: str | Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _spec_of_others(fullname: str, path: Any, target: Any) -> ModuleSpec | None:

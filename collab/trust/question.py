@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -21,30 +22,36 @@ def _folder() -> Path:
     return base / "collab" / "trusted"
 
 
-_HERE: set[Path] = set()
-"""Approvals that could not be saved to a file; they last as long as the process."""
+_HERE = "COLLAB_APPROVED"
+"""Environment variable with the approvals that last as long as the process and those it starts."""
+
+
+def _here() -> set[str]:
+    return set(os.environ.get(_HERE, "").split())
 
 
 def _holds(digest: str) -> bool:
-    file = _folder() / digest
-    return file in _HERE or file.is_file()
+    return digest in _here() or (_folder() / digest).is_file()
 
 
-def _add(digest: str, text: str) -> None:
-    """Save an approval, in memory if the folder cannot be written."""
+def _add(digest: str, text: str, *, saved: bool) -> None:
+    """Save an approval to a file, or keep it for this process if the file cannot be written."""
     place = _folder()
-    try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (place / digest).write_text(text + "\n", encoding="utf-8")
-    except OSError:
-        _HERE.add(place / digest)
+    with suppress(OSError):
+        if saved:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (place / digest).write_text(text + "\n", encoding="utf-8")
+            return
+    os.environ[_HERE] = " ".join(sorted(_here() | {digest}))
 
 
 @dataclass(frozen=True)
 class Item:
     """One thing that would run, be sent, be written or be read."""
 
-    kind: Literal["function", "engine", "command", "isolation", "address", "write", "read"]
+    kind: Literal[
+        "function", "engine", "command", "server", "isolation", "address", "write", "read"
+    ]
     text: str
     """Description for the user."""
     content: str
@@ -88,9 +95,13 @@ class Question:
         return replace(self, items=tuple(item for item in self.items if item.reference in kept))
 
     def remember(self) -> None:
-        """Save the approval of each item."""
+        """Save the approval of each item.
+
+        A command can run any file, so its approval lasts as long as the process and is not saved.
+        """
         for item in self.items:
-            _add(self._digest(item), f"{_plain(self.name)}: {_plain(item.text)}")
+            text = f"{_plain(self.name)}: {_plain(item.text)}"
+            _add(self._digest(item), text, saved=item.kind != "command")
 
     def text(self) -> str:
         """List the open items, one per line."""

@@ -129,12 +129,19 @@ def _local(name: str, roots: Iterable[Path]) -> list[SourceFile]:
     """Return the files of a local module or package; none if it is installed, or Python's own."""
     for root in roots:
         module, package = Path(f"{name}.py"), Path(name) / "__init__.py"
-        if (root / module).is_file():
+        if _is_file(root / module):
             return [] if _is_known(name) else [_source(root, module)]
-        if (root / package).is_file():
+        if _is_file(root / package):
             files = sorted(path.relative_to(root) for path in (root / name).rglob("*.py"))
             return [] if _is_known(name) else [_source(root, file) for file in files]
     return []
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long
+        return False
 
 
 def _is_known(name: str) -> bool:

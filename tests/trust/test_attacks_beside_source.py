@@ -264,6 +264,66 @@ def recipe_in_memory(attacker: Attacker) -> None:
         collab.load(recipe).run(out="r")
 
 
+def link_out_of_the_folder(attacker: Attacker) -> None:
+    attacker.write("rules.py", HERE + "__import__('evil')" + RIGHT)
+    attacker.agree()
+    hidden = attacker.folder.parent / "hidden"
+    hidden.mkdir()
+    (hidden / "evil.py").write_text(attacker.mark)
+    (attacker.folder / "evil.py").symlink_to(hidden / "evil.py")
+
+
+def link_to_a_package_outside(attacker: Attacker) -> None:
+    attacker.write("rules.py", HERE + "__import__('evil')" + RIGHT)
+    attacker.agree()
+    hidden = attacker.folder.parent / "hidden"
+    hidden.mkdir()
+    (hidden / "__init__.py").write_text(attacker.mark)
+    (attacker.folder / "evil").symlink_to(hidden)
+
+
+def link_to_an_archive_outside(attacker: Attacker) -> None:
+    attacker.write(
+        "rules.py",
+        HERE + "sys.path.insert(0, sys.path[0] + '/kit.zip')\n__import__('evil')" + RIGHT,
+    )
+    attacker.agree()
+    with zipfile.ZipFile(attacker.folder.parent / "hidden.zip", "w") as archive:
+        archive.writestr("evil.py", attacker.mark)
+    (attacker.folder / "kit.zip").symlink_to(attacker.folder.parent / "hidden.zip")
+
+
+def named_folder_below_the_current_one(attacker: Attacker) -> str:
+    """A folder that the user names to run is foreign, wherever it is."""
+    below = Attacker(Path.cwd() / "theirs", attacker.marker)
+    below.write("words.jsonl", '{"word": "w0"}\n')
+    below.write("rules.py", HERE + "__import__('evil')" + RIGHT)
+    below.agree()
+    below.write("evil.py", below.mark)
+    return str(below.folder / "rules.py:right")
+
+
+def module_waiting_in_the_runs_folder(attacker: Attacker) -> str:
+    """`--out` is a folder with a module that the approved file would import."""
+    attacker.write("rules.py", "try:\n    import helper\nexcept ImportError: ..." + RIGHT)
+    attacker.agree()
+    out = attacker.folder.parent / "out"
+    (out / "functions").mkdir(parents=True)
+    (out / "functions" / "helper.py").write_text(attacker.mark)
+    collab.load(str(attacker.folder)).run(out=out)
+    with suppress(CollabError):
+        task = load_recipe(str(out)).task
+        assert task
+        assert task.reward
+        return task.reward.parts["right"].use
+    return "rules.py:right"
+
+
+def import_of_a_long_name(attacker: Attacker) -> None:
+    attacker.write("rules.py", f"try:\n    import {'a' * 300}\nexcept ImportError: ..." + RIGHT)
+    attacker.agree()
+
+
 BESIDE = [
     bytecode_of_a_package, package_without_source, sourceless_package_beats_the_module,
     package_beats_the_module, namespace_package, extension_of_every_tag, path_file,
@@ -272,7 +332,9 @@ BESIDE = [
     relative_import_of_a_later_file, relative_import_above, import_module_of_a_sibling,
     import_while_it_is_called, module_changes_before_it_is_imported, changed_while_it_is_read,
     module_with_a_helper, module_whose_helper_changes, module_beside_a_module,
-    compiled_module_named, recipe_in_memory,
+    compiled_module_named, recipe_in_memory, link_out_of_the_folder, link_to_a_package_outside,
+    link_to_an_archive_outside, named_folder_below_the_current_one,
+    module_waiting_in_the_runs_folder, import_of_a_long_name,
 ]  # fmt: skip
 
 

@@ -1,7 +1,9 @@
 """Attacks with what a command of a server of tools runs besides what the user has agreed to."""
 
 import asyncio
+import hashlib
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from collab.trust import commands
 def served(attacker: Attacker, *words: str, trust: bool = True) -> MCPServer:
     command = [word.replace("F", str(attacker.folder)) for word in words]
     agents = {"a": {"prompt": "p", "tools": [{"mcp": command}]}}
-    attacker.write("recipe.yaml", recipe_with(agents=agents))
+    attacker.write("recipe.yaml", recipe_with(use="length", agents=agents))
     server = load_recipe(str(attacker.folder), trust=trust).team.agents["a"].tools[0]
     assert isinstance(server, MCPServer)
     return server
@@ -40,6 +42,9 @@ COMMANDS = {
     "a folder up": (["sh", "-c", "cd F/kit && sh ../a.sh"], "a.sh", "sh"),
     "in the home folder": (["sh", "-c", "sh ~/a.sh"], "a.sh", "sh"),
     "a program behind a link": (["link/../a.sh"], "a.sh", "sh"),
+    "with a dollar in its name": (["sh", "F/run$USER.sh"], "run$USER.sh", "sh"),
+    "a value with a blank": (["env", "ENV=F/my kit/a.sh", "sh", "-i"], "my kit/a.sh", "sh"),
+    "before an operator": (["sh", "-c", "cd 'F/my kit'; sh a.sh"], "my kit/a.sh", "sh"),
     "by another Python": (["env", "python3", "F/server.py"], "sibling.py", "python"),
 }
 
@@ -50,7 +55,7 @@ def test_a_command_runs_nothing_that_changed(
 ) -> None:
     command, changed, language = COMMANDS[name]
     monkeypatch.setenv("HOME", str(attacker.folder))
-    for script in ("inner.sh", "a.sh", "my kit/a.sh", "kit/inner.sh"):
+    for script in ("inner.sh", "a.sh", "my kit/a.sh", "kit/inner.sh", "run$USER.sh"):
         attacker.write(script, "#!/bin/sh\n").chmod(0o755)
     (project / "link").symlink_to(attacker.folder / "kit")
     attacker.write("program", "#!/bin/sh\n").chmod(0o755)
@@ -169,25 +174,54 @@ def test_a_server_starts_while_its_folder_stays_as_it_was(attacker: Attacker) ->
         load_recipe(str(attacker.folder))
 
 
-@pytest.mark.parametrize(
-    ("words", "shown"),
-    [
-        (["sh", "-c", ". ${D}/run.sh"], "sh -c"),
-        (["/bin/bash", "-lc", "true"], "bash -lc"),
-        (["env", "python3.12", "-m", "theirs"], "python3.12 -m"),
-        (["sh", "-c", "node -e 'require(x)'"], "sh -c"),
-        (["timeout", "9", "perl", "-e", "1"], "perl -e"),
-    ],
-)
-def test_the_question_tells_of_computed_names(
-    attacker: Attacker, words: list[str], shown: str
+def test_a_command_is_asked_about_in_every_process(
+    attacker: Attacker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(Untrusted, match=rf"that collab cannot check, since {shown} may name any"):
-        served(attacker, *words, trust=False)
+    served(attacker, "sh", "F/a.sh")
+    served(attacker, "sh", "F/a.sh", trust=False)
+    load = ["-m", "collab", "run", str(attacker.folder), "--dry-run"]
+    child = subprocess.run([sys.executable, *load], capture_output=True, text=True, check=False)
+    assert child.returncode == 0, child.stderr  # a process of this one has its approval
+    monkeypatch.delenv("COLLAB_APPROVED")
+    with pytest.raises(Untrusted, match="asked every time, since it may run other files as well"):
+        served(attacker, "sh", "F/a.sh", trust=False)
 
 
 def test_no_file_of_the_kernel_is_read(attacker: Attacker) -> None:
-    served(attacker, "sh", "/proc/kmsg", "/proc/self", "/sys")
+    attacker.write("a.sh")
+    (attacker.folder / "link").symlink_to("/proc/kmsg")
+    (attacker.folder / "folder").symlink_to("/proc/self")
+    served(attacker, "sh", "/proc/kmsg", "/proc/self", "/sys", "F/a.sh")
+
+
+def test_folders_of_different_content_have_different_digests(tmp_path: Path) -> None:
+    content = b"evil\n"
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    os.mkfifo(one / "a")
+    name = hashlib.blake2b(content).digest().replace(b"/", b".").replace(b"\0", b".") + b"z"
+    Path(os.fsdecode(os.fsencode(one) + b"/" + name)).write_text("harmless")
+    (two / "a").write_bytes(content)
+    (two / "z").write_text("harmless")
+    assert commands._folder_digest(one) != commands._folder_digest(two)
+
+
+def test_variables_that_are_named_twice_are_checked_once(attacker: Attacker) -> None:
+    attacker.write("a.sh", "true\n")
+    command = ["sh", f"{attacker.folder}/a.sh"]
+    tool = {"mcp": command, "environment": ["PATH", "PATH"]}
+    attacker.write("recipe.yaml", recipe_with(agents={"a": {"prompt": "p", "tools": [tool]}}))
+    server = load_recipe(str(attacker.folder), trust=True).team.agents["a"].tools[0]
+    assert isinstance(server, MCPServer)
+    attacker.write("a.sh", f"touch {attacker.marker}\n")
+    refuses(server)
+    assert not attacker.marker.exists()
+
+
+def test_too_many_words_are_refused(attacker: Attacker) -> None:
+    with pytest.raises(RecipeError, match="has more than 1,000 words, too many to look"):
+        served(attacker, "sh", *(f"w{n}" for n in range(1001)))
 
 
 def test_too_many_folders_are_refused(attacker: Attacker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +235,7 @@ def test_too_many_folders_are_refused(attacker: Attacker, monkeypatch: pytest.Mo
 def test_compiled_files_are_named(attacker: Attacker) -> None:
     attacker.write("server.py", "import helper\n")
     attacker.compiled("helper.pyc")
-    with pytest.raises(Untrusted, match=r", 1 of them compiled, e\.g\. .*/helper\.pyc \(mcp\)"):
+    with pytest.raises(Untrusted, match=r", 1 of them compiled, e\.g\. .*/helper\.pyc \(mcp; "):
         served(attacker, "python", "F/server.py", trust=False)
 
 
@@ -251,3 +285,14 @@ def test_a_link_to_a_server_is_not_turned(attacker: Attacker, project: Path) -> 
     with pytest.raises(CollabError):
         asyncio.run(ToolServers().tools(server))
     assert not attacker.marker.exists()
+
+
+def test_a_named_folder_is_foreign_below_the_current_one_too(
+    attacker: Attacker, project: Path
+) -> None:
+    below = Attacker(project / "theirs", attacker.marker)
+    below.write("words.jsonl", '{"word": "w0"}\n')
+    below.write("server.py")
+    server = served(below, "python", "F/server.py")
+    below.write("sibling.py")
+    refuses(server)

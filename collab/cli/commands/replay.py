@@ -53,7 +53,7 @@ def command(
     if gone := [name for name in of_python_in(recipe) if given(name) is None]:
         why = f"functions passed in Python are not in a file: {', '.join(gone)}"
         raise typer.Exit(_add_up(record.episodes, why))
-    functions = question.only("function", "command")
+    functions = question.only("function", "command", "server")
     if functions.open and not (trust or out):
         raise typer.Exit(_add_up(record.episodes, functions.text(), _READ))
     settle(functions, trust)

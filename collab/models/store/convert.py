@@ -47,7 +47,9 @@ def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:
     from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    tokenizer = AutoTokenizer.from_pretrained(
+        gguf.parent, gguf_file=gguf.name, trust_remote_code=False
+    )
     if single_digits:
         # transformers keeps only the byte-level half of this pre-tokenizer, and would then
         # split the blanks before a number otherwise than the model was taught.
@@ -65,7 +67,7 @@ def _model_without_weights(gguf: Path) -> Any:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name, trust_remote_code=False)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     config.architectures = [type(model).__name__]

@@ -35,7 +35,9 @@ def cache_bytes(spec: VLLMModel, folder: Path, width: int) -> int:
     import psutil
     from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config()
+    config = AutoConfig.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    ).get_text_config()
     context = spec.context or int(config.max_position_embeddings)
     row = (-(-context // BLOCK) + 1) * BLOCK * token_bytes(config, width)
     free = int(psutil.virtual_memory().available)

@@ -128,8 +128,12 @@ def load_language(folder: Path, name: str) -> Language:
         with quiet_transformers():
             from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+            config = AutoConfig.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
             if (folder / "generation_config.json").is_file():
                 generation = GenerationConfig.from_pretrained(folder, local_files_only=True)
             else:

@@ -116,6 +116,6 @@ class Attacker:
 
     def run(self, use: str = "rules.py:right") -> None:
         """Load and call the function, whatever comes of it."""
-        reference = f"{self.folder}/{use}" if ".py:" in use else use
+        reference = str(self.folder / use) if ".py:" in use else use
         with suppress(CollabError, ImportError):
             plugins.load("reward", reference)(None)

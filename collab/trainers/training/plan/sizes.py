@@ -166,9 +166,11 @@ def _config(name: str, revision: str | None) -> Any:
 
     store.check_name(name, revision)
     if name in store.ALIASES or Path(name).expanduser().is_dir():
-        return AutoConfig.from_pretrained(store.resolve(name, revision), local_files_only=True)
+        return AutoConfig.from_pretrained(
+            store.resolve(name, revision), local_files_only=True, trust_remote_code=False
+        )
     try:
-        return AutoConfig.from_pretrained(name, revision=revision)
+        return AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelUnavailable(
