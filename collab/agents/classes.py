@@ -19,7 +19,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Written:
-    """The parts of a class that one agent wrote, by their position."""
+    """The parts of a class that one agent wrote."""
 
     methods: dict[str, str] = field(default_factory=dict)
     """Source text of each method, as in a class, by name."""
@@ -30,7 +30,7 @@ class Written:
 
 
 def written(source: str, name: str, wanted: Collection[str]) -> Written:
-    """Collect the code in `source` for the class `name`: methods, or functions outside of it.
+    """Collect the methods of the class `name` in `source`, inside or outside the class.
 
     A function is a method if it is `wanted`, or if its first parameter is `self` or `cls`. The last
     definition of a name counts. A definition without a statement does not count.

@@ -27,8 +27,9 @@ class Template:
     """
 
     def __init__(self, source: str, place: str, *, as_written: bool = False) -> None:
-        """Compile the template. Unless `as_written`, strip both ends and the blanks around
-        blocks."""
+        """Compile the template. Unless `as_written`, strip white space at both ends and around
+        blocks.
+        """
         self.place, self._as_written = place, as_written
         try:
             self._template = _compile(source, as_written)
