@@ -30,8 +30,9 @@ def situations() -> list[Situation]:
 
 
 def equilibrium(alpha: float = 1 / 3) -> dict[Situation, dict[str, float]]:
-    """Return best play for both seats. The first may bet its jack with any probability from 0 to
-    1/3."""
+    """Return the best play of both seats. The first may bet its jack with any probability from 0 to
+    1/3.
+    """
     bets = {"": (alpha, 0.0, 3 * alpha), "c": (1 / 3, 0.0, 1.0)}
     calls = {"b": (0.0, 1 / 3, 1.0), "cb": (0.0, alpha + 1 / 3, 1.0)}
     strategy: dict[Situation, dict[str, float]] = {}
