@@ -1,11 +1,11 @@
 """Ensures that only the chat template produces control tokens: message text stays text.
 
-A tokenizer recognizes control tokens, such as `<|im_end|>`, wherever they are spelled. So a chat is
-read a second time with its messages left blank. If that gives the same control tokens, the tokens
-of `apply_chat_template` are used. Otherwise a message spells some, alone or together with its
+A tokenizer recognizes control tokens, such as `<|im_end|>`, wherever they are spelled. A chat is
+therefore tokenized a second time with blank messages. If that gives the same control tokens, the
+tokens of `apply_chat_template` are used. Otherwise a message spells one, alone or together with its
 surroundings. The chat is then rendered with that message masked, the template's control tokens are
-renamed, and the mask is lifted. A twin of the tokenizer, which knows control tokens only by the new
-names, reads the result.
+renamed, and the mask is lifted. A twin of the tokenizer, which knows control tokens only by their
+new names, tokenizes the result.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def text_ids(tokenizer: Any, text: str) -> list[int]:
     """Return the tokens of plain text, without control tokens even if the text spells one.
 
     Raises:
-        ModelError: this kind of tokenizer gives control tokens all the same.
+        ModelError: this kind of tokenizer gives control tokens anyway.
     """
     if not text:
         return []

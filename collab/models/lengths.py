@@ -18,8 +18,9 @@ TEMPLATE_BYTES = 1024
 
 
 def context_of(spec: ModelSpec) -> int | None:
-    """Return the most tokens of prompt and response together, or None if unknown on this
-    machine."""
+    """Return the maximum number of tokens of prompt plus response, or None if unknown on this
+    machine.
+    """
     weights = local_weights(spec)
     config = _config(weights.name, weights.revision) if weights else None
     if config is None:

@@ -4,9 +4,9 @@
     {"name": "search", "arguments": {"query": "prime numbers"}}
     ```
 
-What models write that learned another form is read as well: `<tool_call>{...}</tool_call>` as
-Hermes and Qwen do, `[TOOL_CALLS]...` as Mistral does, and a bare `{"name": ..., "parameters": ...}`
-as Llama does, where that is the whole response and names one of the agent's tools.
+Other forms that models have learned are also read: `<tool_call>{...}</tool_call>` (Hermes, Qwen),
+`[TOOL_CALLS]...` (Mistral), and a bare `{"name": ..., "parameters": ...}` (Llama), if it is the
+whole response and names one of the agent's tools.
 """
 
 from __future__ import annotations

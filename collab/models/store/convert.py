@@ -2,9 +2,9 @@
 
     python -P convert.py MODEL.gguf FOLDER [--single-digits]
 
-It runs in a process of its own, because conversion takes seconds that nothing can interrupt, and
-ends when its standard input does: with the process that started it. This file imports nothing of
-collab, so that it needs no search path.
+It runs in a separate process, because conversion takes seconds and cannot be interrupted. It ends
+when its standard input closes, that is, with the process that started it. This file imports nothing
+from collab, so it needs no search path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 BLOCK = 1 << 23
-"""Bytes that are dequantized at a time: few, so that memory does not grow with the model."""
+"""Number of bytes to dequantize at a time. It is small, so memory does not grow with the model."""
 
 
 def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
@@ -35,8 +35,7 @@ def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
 
 
 def _read_once(gguf: Path) -> Any:
-    """Share one reader of the file with transformers, since a large vocabulary takes 7 s to
-    read."""
+    """Share one reader of the file with transformers: reading a large vocabulary takes 7 s."""
     import gguf as package
 
     package.GGUFReader = functools.cache(package.GGUFReader)
@@ -79,7 +78,7 @@ def _model_without_weights(gguf: Path) -> Any:
 
 
 def _write_weights(reader: Any, gguf: Path, model: Any, file: Path) -> None:
-    """Write a safetensors file in the order of its bytes, a block of rows at a time."""
+    """Write a safetensors file from its first byte to its last, a block of rows at a time."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     kind = reader.fields["general.architecture"].contents()

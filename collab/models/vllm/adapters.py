@@ -115,7 +115,7 @@ class ServedAdapters:
         return published, before
 
     def forget(self, unused: VersionInUse) -> None:
-        """Delete a version that no engine holds any more."""
+        """Delete a version that no engine holds anymore."""
         self._store.remove(unused.version)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from collab.models.vllm.backend import FINISHED, Capacity, Completion, Generatio
 from collab.recipe.model import VLLMModel
 
 ROWS = 64
-"""Responses of the full context that fit into the cache. vLLM queues further responses."""
+"""Number of responses of full context that fit into the cache. vLLM queues the others."""
 BLOCK = 128
 """Tokens that vLLM caches together on a CPU."""
 GB = 10**9
@@ -63,7 +63,9 @@ def token_bytes(config: Any, width: int) -> int:
 SEEDS = 2**31
 """Upper bound of vLLM's seeds, exclusive."""
 SPARE = 2
-"""Adapters beyond the team's: a new version before the old one goes, and one of zeros."""
+"""Adapters in addition to the team's: a new version before the old one is unloaded, and one of
+zeros.
+"""
 
 
 def engine_options(
@@ -127,7 +129,7 @@ def sampling_params(request: GenerationRequest) -> Any:
 
 
 def take(completion: Completion, output: Any, request: GenerationRequest) -> None:
-    """Add the output since the last one."""
+    """Add the output that is new since the last call."""
     (part,) = output.outputs
     completion.token_ids += part.token_ids
     pairs = zip(part.token_ids, part.logprobs, strict=True)

@@ -31,8 +31,7 @@ Result = TypeVar("Result")
 class EngineThread:
     """Runs coroutines for callers in any event loop, one after another or concurrently.
 
-    Connections and waiting requests survive the end of a caller's loop, and a busy caller never
-    delays them.
+    Connections and waiting requests outlive a caller's loop, and a busy caller never delays them.
     """
 
     def __init__(self, name: str) -> None:
@@ -112,7 +111,7 @@ class Language:
     stop_ids: list[int]
     """Tokens that end a response."""
     context: int
-    """Most tokens of prompt and response together."""
+    """Maximum number of tokens of prompt and response together."""
     folder: Path
 
 
@@ -148,8 +147,9 @@ def load_language(folder: Path, name: str) -> Language:
 
 
 COLDEST, HOTTEST = 0.01, 2.0
-"""Temperature bounds: vLLM raises temperatures between 0 and the first, and refuses those above the
-second."""
+"""Temperature bounds. vLLM raises temperatures between 0 and the lower bound to it, and refuses
+those above the upper bound.
+"""
 
 
 class VLLMEngine:
@@ -180,7 +180,7 @@ class VLLMEngine:
         self._failures = 0
         """Number of failed attempts to open the engine."""
         self._trouble: CollabError | None = None
-        """Reason of the last failed attempt."""
+        """Reason for the last failed attempt."""
         self._language: Language | None = None
         self._thread = EngineThread(self.name)
 
@@ -358,7 +358,7 @@ def _backend_of(spec: VLLMModel) -> Backend:
 
 
 def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Progress:
-    """Pass reports from the engine's event loop to the caller's."""
+    """Forward reports from the engine's event loop to the caller's."""
 
     def report(request: Request, n_tokens: int, text: str) -> None:
         loop.call_soon_threadsafe(progress, request, n_tokens, text)

@@ -1,4 +1,4 @@
-"""Runs a command that ends with the process it works for, even a killed one.
+"""Runs a command that ends together with the process it works for, even if that one is killed.
 
 `python -m collab.models.vllm.guard PROCESS COMMAND ...`
 """

@@ -1,4 +1,4 @@
-"""A vLLM server that this process starts, at an address that only this machine reaches."""
+"""A vLLM server that this process starts, reachable from this machine only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMAND = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
 LOOK_SECONDS = 0.3
 STOP_SECONDS = 20.0
 OF_PYTHON = ("worker_extension_cls", "use_tqdm_on_load", "enable_sleep_mode", "disable_log_stats")
-"""Options of an engine in this process that do not apply to a server."""
+"""Options that apply to an engine in this process, but not to a server."""
 OF_RANKS = ("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_")
 """Variables of torchrun, removed because vLLM would join this training."""
 
@@ -88,7 +88,7 @@ class OwnServer:
         )
 
     def stop(self) -> None:
-        """End the server and all that it has started."""
+        """End the server and every process that it has started."""
         self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""vLLM servers that share the load. A lost server is awaited, and gets its adapters again."""
+"""vLLM servers that share the load. When a lost server returns, its adapters are loaded again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from collab.models.vllm.server import Server, ServerLost
 from collab.recipe.model import VLLMModel
 
 LOAD_LOOK_SECONDS = 2.0
-"""Seconds between two looks at the load of busy servers."""
+"""Seconds between two queries of the load of busy servers."""
 
 WAITING = "vllm:num_requests_waiting"
 PREEMPTED = "vllm:num_preemptions_total"
@@ -34,11 +34,11 @@ class Seen:
 
     in_flight: int = 0
     waiting: float | None = None
-    """Most requests waiting at once, or None if the server does not report them."""
+    """Maximum number of requests waiting at once, or None if the server does not report it."""
     preempted: float | None = None
-    """Preemptions since the server was started, or None if it does not report them."""
+    """Number of preemptions since the server was started, or None if it does not report them."""
     reported: float | None = None
-    """Preemptions at the last report, or when the server was first observed."""
+    """Number of preemptions at the last report, or when the server was first observed."""
 
 
 @dataclass
@@ -144,7 +144,7 @@ def _score(url: str, key: str) -> bytes:
 
 KEY = "VLLM_API_KEY"
 LOOK_SECONDS = 0.5
-"""Seconds between two looks at a server that is not there."""
+"""Seconds between two attempts to reach a lost server."""
 ATTEMPTS = 4
 """Attempts at one response or adapter while servers are being lost."""
 KEPT_IDLE = 20
@@ -229,7 +229,7 @@ class Servers:
         return await self._loads.report()
 
     async def sleep(self) -> None:
-        """Do nothing: servers keep their memory, since they run elsewhere, or for others too."""
+        """Do nothing: servers keep their memory, because they run elsewhere or may serve others."""
 
     async def aclose(self) -> None:
         for watcher in self._watchers:
