@@ -30,7 +30,9 @@ def writes(outcome: Outcome, agent: str) -> bool:
 def structure(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Yield remarks on the lines of `agent`. `whose` names their author to the reader."""
+    """Yield remarks on the lines of `agent`. `whose` is the possessive to use for it: `your` or
+    `its`.
+    """
     source = lines_of(outcome, agent)
     if not source.strip():
         yield _remark("no-code", "error", f"no code was found in {whose} answer")
@@ -137,7 +139,7 @@ def _remark(
 
 
 Remark = tuple[str | None, Finding]
-"""A finding with the author of its line: None if it is the reader, "" if there is no author."""
+"""A finding with the author of its line: None if the reader is the author, "" if there is none."""
 Remarks = Sequence[Remark]
 
 _LINE = re.compile(r"\bline (\d+)\b")

@@ -24,10 +24,10 @@ from collab.sandbox.jail.files import BadFiles, File, is_files, split_files
 Severity = Literal["error", "warning", "info"]
 
 TOOL_SECONDS = 60.0
-"""Time limit of one process, whatever the number of programs."""
+"""Time limit of one process, for any number of programs."""
 MAX_BATCH = 64
 NOISE = frozenset({"E501", "S101", "S311", "PLR2004"})
-"""Remarks on matters of taste: line length, asserts, `random`, plain numbers in comparisons."""
+"""Ignored remarks on style: line length, asserts, `random`, plain numbers in comparisons."""
 
 _CONCISE = re.compile(
     r"^(?P<file>[^:]+):(?P<line>\d+):(?P<column>\d+): (?P<severity>\w+)\[(?P<code>[\w-]+)\] "
@@ -195,7 +195,7 @@ class Batcher:
     async def _output(self, names: Sequence[str], folder: str, *, alone: bool) -> str:
         """Return the standard output. The environment holds no key that a tool could show.
 
-        For a program that is `alone`, a tool's last message on failure is a remark on it.
+        If a program is `alone` and the tool fails, its last message is a remark on the program.
         """
         pipe = subprocess.PIPE
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder}

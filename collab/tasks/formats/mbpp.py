@@ -22,7 +22,7 @@ def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
     """Convert a row of MBPP, `full` or `sanitized`. A row in HumanEval's form stays the same.
 
     Args:
-        shown: asserts that the prompt shows below the sentence; published scores show one.
+        shown: number of asserts that the prompt shows below the sentence; published scores show 1.
 
     Raises:
         TaskError: a field is missing, or the tests call no function of the solution.

@@ -11,9 +11,9 @@ from collab.distribution import optional
 from collab.errors import RecipeError, TaskError, UnknownName
 
 CHUNK = 50
-"""Problems of a set to make at once, because some sets make all of theirs in advance."""
+"""Number of problems to make at once, because some sets make all of theirs in advance."""
 MOST_VAIN_CHUNKS = 20
-"""Chunks without a new question after which a set counts as exhausted."""
+"""Number of chunks without a new question after which a set counts as exhausted."""
 _SEEDS = 1 << 31
 _OURS = {"size": "task.source.rows", "seed": "task.source.seed"}
 
