@@ -1,4 +1,4 @@
-"""One episode of the Dec-POMDP: observations, joint action, joint reward, feedback, and so on."""
+"""One episode of the Dec-POMDP: observations, joint action, joint reward, feedback, and again."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ class EpisodeRun:
         )
 
     def _horizon(self) -> int:
-        """Return the turns that could have been played: none after the end of a game."""
+        """Return the number of turns that could have been played. A game has none after its end."""
         if self._game is not None and self._game.ended and self._turns:
             return len(self._turns)
         return self.context.recipe.team.turns

@@ -1,4 +1,6 @@
-"""The typed stream of a run's events, which console, JSON, record and trainer read."""
+"""The typed stream of a run's events, read by the console, the JSON output, the record and the
+trainer.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,7 @@ class RunFinished(Record):
 
 
 class BestOf(Record):
-    """The best of all combinations of a problem's answers, by the suite's own reward."""
+    """The best of all combinations of a problem's answers, according to the suite's reward."""
 
     type: Literal["best_of"] = "best_of"
     task: str
