@@ -40,8 +40,8 @@ def preload() -> None:
 def _no_hooks_at_fork() -> Iterator[None]:
     """Keep modules from registering hooks at a fork.
 
-    Such hooks keep locks from other threads. A zygote has none, and each process would pay for them
-    by copying some 150 pages of memory.
+    Such hooks protect locks against other threads. A zygote has no other threads, and the hooks
+    would make each process copy about 150 pages of memory.
     """
     register = os.register_at_fork
     os.register_at_fork = lambda **_: None

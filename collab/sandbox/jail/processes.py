@@ -1,11 +1,11 @@
-"""Forking sealed processes.
+"""Forks sealed processes.
 
-The pid namespaces nest: the zygote is the first process of one, each worker is the first of one
-below it. Ending a worker ends every process that it may have made, and the end of the zygote,
-however it comes, is the end of every worker.
+The pid namespaces are nested. The zygote is the first process of one namespace, and each worker is
+the first process of another one below it. When a worker ends, all its child processes end. When the
+zygote ends, for any reason, all workers end.
 
-Layers may be shared: the zygote puts those on itself, so that forking is cheap, and its processes
-live in one place, where nothing can be left for the next one to find.
+Layers may be shared: the zygote applies them to itself, so forking is cheap. Its processes then
+share one environment, in which none can leave anything for the next one.
 """
 
 from __future__ import annotations

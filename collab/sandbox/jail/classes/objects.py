@@ -1,4 +1,4 @@
-"""The untrusted end of a class: its objects, and the operations on each."""
+"""The untrusted side of a class: its objects, and the operations on them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The layers around a worker, in the order in which they are applied.
 
-Each is small, has a name and a stated purpose, and can be applied alone: `probes` attacks them one
-by one. Two layers are applied before a worker is forked: `environment`, by the process that starts
-the interpreter, and `uid`, by the zygote, which needs its privileges only until then.
+Each is small, has a name and a purpose, and can be applied alone: `probes` attacks them one by one.
+Two layers are applied before a worker is forked: `environment`, by the process that starts the
+interpreter, and `uid`, by the zygote, which needs its privileges only until then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..limits import Limits
 from . import landlock, linux, seccomp
 
 JAIL_UID = 65533
-"""User of the host that workers run as if the caller is root."""
+"""User id on the host under which workers run if the caller is root."""
 INSIDE_UID = 1000
 HOST_NAME = "jail"
 INODES = 256
@@ -71,7 +71,7 @@ class Layer:
     remedy: str
     apply: Callable[[Setting], None]
     needs: frozenset[str] = frozenset()
-    """Layers without which this one cannot be applied."""
+    """Layers that this one requires."""
     prepare: Callable[[], object] = lambda: None
     """Prepares the state that all processes share, and keeps it for later forks."""
 
