@@ -53,7 +53,7 @@ class Lanes:
 
     @property
     def places(self) -> int:
-        """Most requests that run and wait."""
+        """Maximum number of requests that run or wait."""
         return self._most + self._most_waiting
 
     def widen(self, episodes: int) -> None:
@@ -90,7 +90,9 @@ class Lanes:
             self._free.release()
 
     def took(self, seconds: float) -> None:
-        """Record the duration of an episode, for the retry time of refused requests."""
+        """Record the duration of an episode, from which the retry time of refused requests is
+        estimated.
+        """
         self._seconds += (seconds - self._seconds) / 8
 
     def _when(self) -> int:
@@ -279,7 +281,7 @@ class Service:
 
 
 def _why(error: RecordError) -> str:
-    """Return the reason of the error, without the file's name."""
+    """Return the reason for the error, without the file's name."""
     cause = error.__cause__
     return cause.strerror or "unknown reason" if isinstance(cause, OSError) else "no space left"
 

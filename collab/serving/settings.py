@@ -43,8 +43,9 @@ class Settings:
     allow_sampling: bool = False
     """True if a request may choose `temperature` and `top_p`."""
     history: History = "refuse"
-    """Earlier messages of a conversation when no template names `conversation`: refuse them, or
-    `join` them before the user's text."""
+    """Treatment of earlier messages if no template names `conversation`: refuse them, or `join`
+    them before the user's text.
+    """
     field: str | None = None
     """The field of the problem that the user's text fills. Default: the only one that the
     templates use, else `prompt`."""
@@ -56,8 +57,9 @@ class Settings:
     """Folder to which episodes are appended, including the users' texts. Default: nothing is
     recorded."""
     hosts: tuple[str, ...] | None = None
-    """Host names that requests may use, to stop pages that point their own name at this machine.
-    None allows any name."""
+    """Host names that requests may use. This stops web pages that resolve their own name to this
+    machine. None allows any name.
+    """
     origins: tuple[str, ...] = ()
     """Origins from which browsers may send requests. All others are refused."""
 
