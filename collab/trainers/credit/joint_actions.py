@@ -1,4 +1,4 @@
-"""Scores joint actions that were not played, by recombining responses of several episodes."""
+"""Recombines responses of several episodes to new joint actions, and scores these."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Artefacts = tuple[tuple[str, str], ...]
 """The parts of a joint artifact, each with its agent."""
 
 AT_ONCE = 64
-"""Most joint actions that are scored at the same time."""
+"""Maximum number of joint actions to score at the same time."""
 
 
 class JointActions:

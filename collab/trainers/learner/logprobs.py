@@ -33,12 +33,14 @@ from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.transfer import tensor_on, to_device
 
 WIDTHS = 16
-"""Row widths between two powers of two. oneDNN compiles a product per width, and keeps them by the
-hundred. Padding adds a sixteenth at most, or fewer tokens than this."""
+"""Number of row widths between two powers of two. oneDNN compiles a product per width, and keeps
+hundreds of them. Padding adds at most a sixteenth, or fewer tokens than this.
+"""
 
 TOKENS_AT_ONCE = 128
-"""Tokens whose vocabularies are narrowed at once, which takes several times the memory of their
-logits."""
+"""Number of tokens whose vocabularies are narrowed at once. This takes several times the memory of
+their logits.
+"""
 
 ONE_BITS = 0x3F800000
 """Bits of 1.0 in float32. Smaller positive numbers have smaller integers."""
@@ -58,7 +60,7 @@ class Scored(NamedTuple):
 
     logprobs: Tensor
     outside_support: Tensor
-    """True if top_p or top_k excludes the drawn token: by rounding, at their edge."""
+    """True if top_p or top_k excludes the drawn token, because of rounding at their boundary."""
 
 
 def response_logprobs(
@@ -72,7 +74,8 @@ def response_logprobs(
 
     They are taken under each sample's own temperature, top_k and top_p, as it was drawn. `model` is
     a causal language model of transformers. `chunk` is the number of tokens whose logits are held
-    at once, and `attention` the recipe's `tree_attention`. On a GPU, nothing waits for the results.
+    at once, and `attention` the recipe's `tree_attention`. On a GPU, the call does not wait for the
+    results.
     """
     samples = [sample for row in rows for sample in row]
     targets = [token for sample in samples for token in sample.token_ids]
@@ -106,7 +109,7 @@ def states(
 
 
 def _padded(width: int) -> int:
-    """Return the smallest of the widths that holds so many tokens."""
+    """Return the smallest of the widths that holds this many tokens."""
     step = max(WIDTHS, (1 << width.bit_length()) // (2 * WIDTHS))
     return step * ceil(width / step)
 
@@ -176,7 +179,7 @@ def _scorer_for(model: Any, hidden: Tensor) -> Callable[..., tuple[Tensor, Tenso
 
 
 def _score_twice(model: Any, *chunk: Any) -> tuple[Tensor, Tensor]:
-    """Compute logits again in the backward pass, because the head's own gradients need them."""
+    """Compute logits again in the backward pass, because the gradients of the head need them."""
     scored: tuple[Tensor, Tensor] = checkpoint(_score, model, *chunk, use_reentrant=False)
     return scored
 
@@ -213,8 +216,9 @@ class _Linear(torch.autograd.Function):
 def _score(
     model: Any, hidden: Tensor, targets: Tensor, settings: Tensor, drawn: Sequence[SamplingSettings]
 ) -> tuple[Tensor, Tensor]:
-    """Score a chunk. `settings` are the values of `drawn`, [chunk, 3], but only `drawn` decides
-    what to compute."""
+    """Score a chunk. `settings` are the values of `drawn`, [chunk, 3]. Only `drawn` decides what to
+    compute.
+    """
     temperatures, top_p, top_k = settings.unbind(dim=1)
     logits = logits_of(model, hidden)  # [chunk, vocabulary]
     if any(way.temperature != 1 for way in drawn):
@@ -268,8 +272,8 @@ def _left_out(
 def least_kept(probabilities: Tensor, top_p: Tensor) -> Tensor:
     """Return the smallest probability that `top_p` keeps in each row, [rows, 1].
 
-    It bisects floats in the order of their bits. So the tokens with at least this probability are
-    those that sorting keeps, except for ties with the last one and for rounding of the sums.
+    It bisects floats in the order of their bits. The tokens with at least this probability are
+    those that sorting would keep, except for ties with the last one and for rounding of the sums.
     """
     values = probabilities.float()
     low = torch.zeros(len(values), 1, dtype=torch.int32, device=values.device)
@@ -288,7 +292,7 @@ def batched(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:
-    """Return the logits as the model's own forward pass computes them, in float32 at least."""
+    """Return the logits as the model's own forward pass computes them, in float32 or wider."""
     config = model.config.get_text_config()
     logits: Tensor = model.get_output_embeddings()(hidden)
     if logits.dtype in (torch.bfloat16, torch.float16):

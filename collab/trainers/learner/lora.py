@@ -97,7 +97,7 @@ def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
 
 
 def lora_config(spec: LoraSpec) -> Any:
-    """Return the adapter's PEFT configuration. Errors appear only once it is applied to a model."""
+    """Return the adapter's PEFT configuration. Errors appear only when it is applied to a model."""
     from peft import LoraConfig
 
     return LoraConfig(

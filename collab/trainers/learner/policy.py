@@ -67,7 +67,8 @@ def enable_checkpointing(base: Any) -> None:
 def disable_dropout(module: nn.Module) -> None:
     """Turn off training noise, which would make the log-probabilities differ from the sampler's.
 
-    Dropout is turned off layer by layer, since gradient checkpointing returns to training mode.
+    Dropout is turned off layer by layer, because gradient checkpointing switches back to training
+    mode.
     """
     module.eval()
     for part in module.modules():
@@ -80,7 +81,7 @@ def disable_dropout(module: nn.Module) -> None:
 SHARED = "shared"
 
 ALL = sys.maxsize
-"""Concurrency that means all episodes at once."""
+"""Value of the concurrency for all episodes at once."""
 
 
 @dataclass(eq=False)
@@ -130,7 +131,7 @@ class Policy:
     def reference(self) -> Iterator[Any]:
         """Yield the causal language model as it was before training.
 
-        For an adapter that is its initial adapter, or the base without any.
+        For an adapter, this is its initial adapter, or the base model if it had none.
         """
         with torch.no_grad():
             if self.frozen is not None:
@@ -149,7 +150,7 @@ class Policy:
                 yield base
 
     def compute_twice(self) -> None:
-        """Keep no activations from now on, and recompute them in the backward pass."""
+        """From now on, keep no activations, and recompute them in the backward pass."""
         self.checkpointing = True
         enable_checkpointing(unwrapped(self.engine.module))
 
@@ -220,7 +221,7 @@ class Policies:
 
     @property
     def _lanes(self) -> int | None:
-        """All episodes if large batches are sampled faster (on a GPU, or by vLLM), or else None."""
+        """All episodes if large batches are sampled faster, on a GPU or by vLLM, or else None."""
         beside = any(isinstance(model, RolloutEngine) for model in self.models.values())
         return ALL if beside or any(policy.device.type != "cpu" for policy in self) else None
 
@@ -331,7 +332,7 @@ def _whole_model(
 
 
 async def publish(policies: Policies) -> bool:
-    """Let separate samplers act by the current parameters, if they do not yet.
+    """Send the current parameters to separate samplers if they do not have them yet.
 
     The result is True if anything was done.
     """

@@ -31,7 +31,7 @@ from collab.trainers.training.rollouts import play_samples
 from collab.trainers.training.step import Report
 
 FALL = 2.0
-"""Standard errors by which the held-out return must fall for a warning."""
+"""Number of standard errors by which the held-out return must fall for a warning."""
 
 
 async def evaluate(
@@ -85,7 +85,7 @@ def at_temperature(recipe: Recipe, temperature: float) -> Recipe:
 
 
 def compare(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -> Gain | None:
-    """Compare the tasks that both evaluations have, or return None if there are none."""
+    """Compare two evaluations on their common tasks, or return None if there are none."""
     tasks = sorted(set(before) & set(after))
     if not tasks:
         return None
@@ -252,7 +252,7 @@ class Evaluations:
         return {"best_step": self.best_step, "gains": gains}
 
     def gains(self) -> dict[str, Gain]:
-        """Return the change from the first evaluation to the last: `sampled`, and `greedy`."""
+        """Return the gain from the first evaluation to the last: `sampled`, and `greedy`."""
         if len(self._by_step) < 2:
             return {}
         steps = sorted(self._by_step)

@@ -39,7 +39,7 @@ class Updates:
         self._policies, self._learner = policies, learner
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
         self.torn = False
-        """True if an update was interrupted, so that the parameters belong to no step."""
+        """True if an update was interrupted, so the parameters belong to no step."""
 
     async def take(self, samples: Sequence[Sample], step: int) -> Update:
         """Learn from the responses of `step`, counted from 0.
@@ -99,11 +99,11 @@ class Stepper:
 
     @property
     def torn(self) -> bool:
-        """True if an update was interrupted, so that the parameters belong to no step."""
+        """True if an update was interrupted, so the parameters belong to no step."""
         return self._updates.torn
 
     async def open(self) -> None:
-        """Pass the team's models to an algorithm that reads them. Its errors are raised here."""
+        """Pass the team's models to an algorithm that reads them. Its errors appear here."""
         await self.algorithm.open(self._models)
 
     async def check(self) -> None:

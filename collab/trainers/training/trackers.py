@@ -25,7 +25,7 @@ COLUMNS = ("step", "episode", "turn", "agent", "response", "return")
 EVERY = 10
 """Steps between two tables of responses. The first step has a table, too."""
 MOST_LETTERS = 4000
-"""Most characters of a response in a table."""
+"""Maximum number of characters of a response in a table."""
 
 Row = tuple[int, str, int, str, str, float]
 """A response, by column."""
@@ -186,7 +186,7 @@ class Trackers:
 
 
 def chosen(groups: Sequence[Sequence[Episode]], most: int) -> list[Episode]:
-    """Choose the worst and the best episode, and others evenly between them, best first."""
+    """Choose the best and the worst episode, and others evenly between them, from best to worst."""
     ended = [e for group in groups for e in group if e.joint_return is not None]
     ranked = sorted(ended, key=lambda episode: episode.joint_return or 0.0, reverse=True)
     number = min(most, len(ranked))

@@ -22,7 +22,7 @@ from collab.trainers.training.plan.cards import Card, ModelPlace, place_of
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_HEADER = 100_000_000
-"""Most bytes of a file's header, the limit of safetensors."""
+"""Maximum size of a file's header in bytes, as in safetensors."""
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 TOLD = {"num_attention_heads", "intermediate_size", "num_hidden_layers"}
@@ -44,7 +44,7 @@ class Counts:
     linear: int
     """Weights of linear layers, without the head."""
     packed: int
-    """Weights of layers that are large enough to be packed, with the head."""
+    """Number of weights in layers that are large enough to be packed, including the head."""
     packed_head: int
     """Weights of the head alone, if packed."""
     adapter: int
@@ -161,7 +161,9 @@ def counted_as_built(model: TransformersModel, lora: LoraSpec) -> Counts:
 
 
 def _config(name: str, revision: str | None) -> Any:
-    """Return a model's configuration: from the local folder, or for a hub model by itself."""
+    """Return a model's configuration: from the local folder or, for a hub model, downloaded without
+    weights.
+    """
     from transformers import AutoConfig
 
     store.check_name(name, revision)
@@ -188,7 +190,7 @@ class Sizes:
     """Parameters of one adapter."""
     dimensions: Dimensions
     packed: int
-    """Parameters that sampling holds a second time, in the processor's own layout."""
+    """Number of parameters that sampling holds a second time, in the processor's own layout."""
     shares: bool
     """True if responses can share a row with their common beginning."""
     device: ModelPlace
