@@ -327,7 +327,7 @@ def overlap_notes(
         if seen:
             yield (
                 f"{seen} of {len(problems)} problems are in the training split of {run.name}: the"
-                " team may have memorised them"
+                " team may have memorized them"
             )
 
 

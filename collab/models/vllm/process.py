@@ -205,7 +205,7 @@ class Process:
         except Exception as error:
             raise ModelUnavailable(
                 f"{self._peer} did not start within {self._spec.ready_seconds:g} s or failed:"
-                f" {error} Where memory is short, set the model's kv_cache_gb or its context, or"
+                f" {error} If memory is short, set the model's kv_cache_gb or its context, or"
                 f" change its memory_share, now {spec.memory_share:g}"
             ) from error
         self._llm, self._folder, self._capacity = llm, folder, capacity
