@@ -184,7 +184,7 @@ def one_line(error: BaseException) -> str:
     ]
     try:
         text = str(error)
-    except Exception:  # an exception of the user's may fail at this too
+    except Exception:  # a user's exception may fail here too
         text = "it has no text, because its __str__ raises"
     return f"{lines[-1] if lines else ''}{type(error).__name__}{': ' if text else ''}{text}"
 

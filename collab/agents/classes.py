@@ -156,7 +156,7 @@ def _first(node: ast.stmt) -> int:
 def _text(node: ast.stmt, lines: list[str], margin: str = _MARGIN) -> str:
     """Return a statement's lines with another indentation. The inner lines of strings stay
     unchanged."""
-    if lines[node.lineno - 1].encode()[: node.col_offset].strip():  # it shares its line
+    if lines[node.lineno - 1].encode()[: node.col_offset].strip():  # several statements on one line
         return "\n".join(margin + line for line in ast.unparse(node).split("\n"))
     first = _first(node)
     inner = {

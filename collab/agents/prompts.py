@@ -61,10 +61,10 @@ class Template:
         except Overrun as error:
             raise AgentError(f"{self.place}: {error}") from error
         except UndefinedError as error:
-            unknown = (error.message or "").endswith(" is undefined")  # a name at the top
+            unknown = (error.message or "").endswith(" is undefined")  # a top-level name
             known = f"; known: {', '.join(fields)}" if unknown else ""
             raise AgentError(f"{self.place}: {error.message}{known}") from error
-        except Exception as error:  # whatever an expression within it can raise
+        except Exception as error:  # any exception of an expression in the template
             raise AgentError(f"{self.place}: {type(error).__name__}: {error}") from error
         return text if self._as_written else text.strip()
 

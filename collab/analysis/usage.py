@@ -180,7 +180,7 @@ def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
         tree = parse(source)
     except SyntaxError:
         return HelperUse(reason="the code does not parse")
-    redefined = _redefines(scopes_of(tree), helper)  # also in code that seems dead
+    redefined = _redefines(scopes_of(tree), helper)  # including code that seems dead
     scopes = scopes_of(prune(tree))
     entry = entry_scope(scopes, entry_point)
     if entry is None:

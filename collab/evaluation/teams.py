@@ -403,7 +403,7 @@ def _content(text: str) -> str:
         if any((path / name).is_file() for name in _FOLDERS):
             inside = sorted(item for item in path.iterdir() if item.is_file())
             return _digest(" ".join(f"{f.name} {_of_file(f)}" for f in inside).encode())
-    except (OSError, ValueError):  # no path
+    except (OSError, ValueError):  # not a path
         return text
     return text
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _COMMENT_OR_STRING = re.compile(
-    r"""(?P<string>("""  # a string is kept, a comment is not
+    r"""(?P<string>("""  # strings are kept, comments are not
     r""""{3}(?:\\.|[^\\])*?(?:"{3}|\Z)|'{3}(?:\\.|[^\\])*?(?:'{3}|\Z)"""
     r"""|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?))|\#[^\n]*""",
     re.VERBOSE | re.DOTALL,

@@ -127,7 +127,7 @@ def _read_apart(tokenizer: Any, controls: Controls, chat: Chat, expected: list[i
         or not sound(blank.with_content(n, message["content"]))
     }
     masked = chat.masked(suspects)
-    if not sound(masked):  # several messages spell one token together
+    if not sound(masked):  # several messages together spell one token
         masked = chat.masked(range(len(chat.messages)))
     if controls.twin is None:
         controls.twin = Twin(tokenizer.backend_tokenizer, controls.spellings)
@@ -142,7 +142,7 @@ def _renamed(tokenizer: Any, text: str, controls: Controls, twin: Twin) -> str:
     pieces, end = [], 0
     for token, (start, stop) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
         if token in controls.spellings and token != controls.unknown:
-            spelled = text[start:stop]  # with white space, where the token takes it along
+            spelled = text[start:stop]  # with white space, if the token includes it
             core = controls.spellings[token]
             core = core if core in spelled else spelled.strip()
             pieces += [text[end:start], spelled.replace(core, twin.names[token], 1)]

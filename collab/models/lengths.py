@@ -43,7 +43,7 @@ def check_fits(request: Request, spec: ModelSpec) -> None:
         return
     new = request.sampling.max_new_tokens
     most = sum(len(message.content.encode()) for message in request.messages) + TEMPLATE_BYTES
-    if most + new <= context and not request.tools:  # a token is a byte or more
+    if most + new <= context and not request.tools:  # a token has at least one byte
         return
     tokenizer = _tokenizer(weights.name, weights.revision)
     check_context(len(prompt_ids(request, tokenizer, weights.name)), new, context, weights.name)

@@ -81,7 +81,7 @@ class Chat:
 
     def _with(self, contents: Sequence[str]) -> Chat:
         """Return the chat with these contents, and masks over the data of messages and tools."""
-        # What JSON escapes stays as it is, so that it is escaped.
+        # Characters that JSON escapes are not masked, so that JSON still escapes them.
         table = {c: mask for c, mask in self.masks.items() if c >= ord(" ") and chr(c) not in '"\\'}
         messages = [
             {**m, "content": content, **{key: _hidden(m[key], table) for key in DATA if key in m}}

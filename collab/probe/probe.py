@@ -192,7 +192,7 @@ class Crossing:
         silent = dict.fromkeys(self._recipe.team.agents, EchoModel())
         one_turn = self._recipe.model_copy(
             update={"team": self._recipe.team.model_copy(update={"turns": 1})}
-        )  # no feedback is given, so no source is opened
+        )  # without feedback, no source is opened
         session = await Session(one_turn, models=silent, serve=False).open()
         try:
             return [await self._judge(session, *item) for item in played]

@@ -106,7 +106,7 @@ def problems_of(run: Run) -> dict[str, Fields]:
     if suite is None:
         return {}
     problems = (suite.problem(number) for number in range(len(suite)))
-    name = suite.spec.id_field  # it is in the address
+    name = suite.spec.id_field  # the address has it already
     return {p.address: {k: v for k, v in p.public.items() if k != name} for p in problems}
 
 

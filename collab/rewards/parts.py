@@ -92,7 +92,7 @@ class PartFunction:
     async def _call(self, context: RewardContext, options: Mapping[str, Any]) -> Any:
         if self.built_in and inspect.iscoroutinefunction(self.function):
             return await self.function(context, **options)
-        # In a thread, so that a part that is stuck fails its episode and holds up no other.
+        # In a thread, so a part that hangs fails its own episode and delays no other.
         return await in_thread(partial(self.function, context, **options))
 
     async def _within(self, work: Awaitable[Any], budget: Budget) -> Any:

@@ -56,7 +56,7 @@ def _is_gone(process: Any) -> bool:
         os.kill(number, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # somebody else's
+    except (OSError, OverflowError):  # another user's process
         return False
     return _began(number) != process.get("began")
 

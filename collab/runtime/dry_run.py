@@ -181,7 +181,7 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
             raise RecipeError(message) from seen.errors[0]
         if episode.failure and episode.failure.type in _TOLD:
             raise RecipeError(episode.failure.message)
-        # Other failures are of a protocol that can make nothing of an echo.
+        # Other failures come from a protocol that cannot work with an echo.
         seen.cut_short |= episode.failure is not None
     return model.requests, [] if seen.cut_short else _unread_templates(recipe, seen)
 
@@ -307,7 +307,7 @@ def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> lis
         except ModelError as error:
             if is_first(request):
                 certain.setdefault(call.agent, {}).setdefault(call.task, str(error))
-            elif isinstance(error, ContextOverflow):  # what else is wrong may be the echo's
+            elif isinstance(error, ContextOverflow):  # other errors may be due to the echo
                 possible.setdefault(call.agent, {}).setdefault(call.task, str(error))
     for agent, tasks in certain.items():
         if len(tasks) == problems:

@@ -164,7 +164,7 @@ class EpisodeRun:
         examined = state.joint.text
         self._join(state, turn)
         if state.joint.text != examined:
-            state.feedback, state.failures = {}, ()  # on an answer that was replaced
+            state.feedback, state.failures = {}, ()  # for a replaced answer
 
     def _join(self, state: _TurnState, turn: Turn) -> None:
         """Make the joint artifact of the answers so far."""

@@ -89,7 +89,7 @@ class Scheduler:
                 await branch
             finally:
                 running -= 1
-                if running:  # the last one goes on as the lane
+                if running:  # the last one continues as the lane
                     self._busy -= 1
                     self._dispatch_static()
 

@@ -83,7 +83,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         request = headers.get("x-request-id", "")
-        if not _ID.fullmatch(request):  # only a plain id goes into a log line
+        if not _ID.fullmatch(request):  # the log only gets plain ids
             request = uuid.uuid4().hex
         scope.setdefault("state", {})["request"] = request
         sending = _Sending(send, request)

@@ -194,7 +194,7 @@ class Service:
             self.lanes.widen(self.settings.concurrency or self.teams.lanes())
             try:
                 self._open_records()
-                self.shut = asyncio.Event()  # of the event loop that runs now
+                self.shut = asyncio.Event()  # belongs to the running event loop
                 self._is_ready = True
                 yield
             finally:
@@ -220,7 +220,7 @@ class Service:
         """
         self.check_ready()
         if name not in self.teams:
-            known = ", ".join(self.teams)  # the name is not repeated, and never looked up
+            known = ", ".join(self.teams)  # the unknown name is neither repeated nor looked up
             message = f"no such model; this server has: {known}"
             raise Refused(404, "model_not_found", message, param="model")
         return self.teams[name]

@@ -222,7 +222,7 @@ class Teams(Mapping[str, ServedTeam]):
             pool = ModelPool(progress=self._loading)
             self._stack.push_async_callback(pool.aclose)
             opened = {n: await self._opened(n, r, pool) for n, r in self._recipes.items()}
-            for team in opened.values():  # once it is known what adapters there are
+            for team in opened.values():  # after all adapters are known
                 await team.session.load()
         except BaseException:
             await self._stack.aclose()

@@ -216,7 +216,7 @@ def push(folder: Path, repository: str, *, private: bool, hub: Any = None) -> st
         hub.upload_folder(
             repo_id=repository, folder_path=folder, commit_message="A team, by collab push"
         )
-    except Exception as error:  # its client raises errors of many kinds
+    except Exception as error:  # the hub's client raises many kinds of errors
         raise RecordError(
             f"{repository} cannot be written: {error}; log in with hf auth login or"
             " HF_TOKEN, or check the network"

@@ -73,7 +73,7 @@ class StudySpec(Spec):
     @field_validator("recipe")
     @classmethod
     def _no_option(cls, recipe: str) -> str:
-        if recipe.startswith("-"):  # its process would take it for one
+        if recipe.startswith("-"):  # the cell's process would read it as an option
             raise ValueError(f"'{recipe}' is not a recipe; write a file's path, ./{recipe}")
         return recipe
 
@@ -260,7 +260,7 @@ def marks_of(spec: StudySpec) -> list[int]:
 def _cell(spec: StudySpec, task: str, suite: str | None, entry: TrainerEntry, seed: int) -> Cell:
     every = ceil(spec.tokens / spec.evaluations)
     default = {"trainer.evaluation.greedy": False}
-    # Last, so that a setting of the whole evaluation leaves its marks where they are.
+    # Last, so that a setting of the whole evaluation cannot move its marks.
     budget = {
         "trainer.tokens": spec.tokens,
         "trainer.steps": None,

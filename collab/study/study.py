@@ -185,7 +185,7 @@ async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[i
     Raises:
         RecordError: the log cannot be written.
     """
-    # One GPU a cell, or each would start a rank on all of them.
+    # One GPU per cell; otherwise each cell would start a rank on every GPU.
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": gpu}
     with writing(log), log.open("ab") as stream:
@@ -195,7 +195,7 @@ async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[i
             stdout=stream,
             stderr=stream,
             env=environment,
-            start_new_session=True,  # so that Ctrl-C reaches it once, through this process
+            start_new_session=True,  # Ctrl-C reaches it once, through this process
             preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
         )
     try:
@@ -339,7 +339,7 @@ class StudyFolder:
         if self.is_begun(cell):
             return True
         if self.cell(cell).exists():
-            shutil.rmtree(self.cell(cell))  # killed before anything was known of it
+            shutil.rmtree(self.cell(cell))  # killed before it wrote anything
         self.cell(cell).mkdir(parents=True)
         return False
 

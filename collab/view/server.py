@@ -157,7 +157,7 @@ class Pages:
     def _name(self, root: Path, folder: Path) -> str:
         name = folder.relative_to(root)
         path = (root.name / name if len(self._roots) > 1 else name).as_posix()
-        # A folder's name may hold bytes that are no text, and no page could.
+        # A folder's name may contain bytes that are not text, which a page cannot hold.
         return path.encode(errors="backslashreplace").decode()
 
     def _check(self, name: str, folder: Path) -> None:

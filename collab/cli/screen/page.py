@@ -69,7 +69,7 @@ def open_page() -> PlainPage | TerminalPage:
         return PlainPage(sys.stdout)
     from rich.console import Console
 
-    # The page cleans its texts itself, so that its colors reach the terminal.
+    # The page cleans its own texts, so its colors reach the terminal.
     beneath = getattr(sys.stdout, "beneath", sys.stdout)
     return TerminalPage(Console(file=beneath, highlight=False, markup=False, emoji=False))
 

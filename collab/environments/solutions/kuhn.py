@@ -76,7 +76,7 @@ def _best(strategy: Strategy, seat: int) -> float:
 
     A seat's situations are solved from the last to the first. In each, one move is best.
     """
-    reply = uniform()  # so that no situation is out of reach while it is settled
+    reply = uniform()  # so that every situation can be reached when it is solved
     decided = [s for s in situations() if len(s[1]) % 2 == seat]
     for situation in sorted(decided, key=lambda s: -len(s[1])):
         letters = [move[0] for move in LEGAL[situation[1]]]

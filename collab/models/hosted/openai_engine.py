@@ -309,8 +309,8 @@ class OpenAIEngine(HostedEngine):
     def _connect(self) -> Any:
         from httpx import AsyncClient, Limits
 
-        # Time limits are ours, and so is the number of connections. A proxy that the environment
-        # names cannot reach this machine's own addresses.
+        # collab limits time and connections itself. A proxy from the environment cannot reach this
+        # machine's own addresses.
         return AsyncClient(
             base_url=self._url,
             headers={"authorization": f"Bearer {self._key}"} if self._key else {},

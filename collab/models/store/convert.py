@@ -48,8 +48,8 @@ def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:
 
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     if single_digits:
-        # transformers keeps only the byte-level half of this pre-tokenizer, and would then
-        # split the blanks before a number otherwise than the model was taught.
+        # transformers keeps only the byte-level half of this pre-tokenizer. It would split the
+        # white space before a number differently than in the model's training.
         tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Digits(individual_digits=True),
@@ -69,7 +69,7 @@ def _model_without_weights(gguf: Path) -> Any:
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     config.architectures = [type(model).__name__]
     if config.pad_token_id not in (None, config.eos_token_id):
-        # <|im_end|> ends an answer, but so does <|endoftext|>, which GGUF knows as the padding.
+        # <|im_end|> ends an answer, and so does <|endoftext|>, which GGUF calls the padding.
         ends = [config.eos_token_id, config.pad_token_id]
         model.generation_config = GenerationConfig.from_dict(
             {**model.generation_config.to_dict(), "eos_token_id": ends, "_from_model_config": False}
@@ -121,7 +121,7 @@ def _rows(gguf: Path, tensor: Any, config: Any, kind: str) -> Any:
     }.get(tensor.name.split(".")[-2])
     if kind != "llama" or heads is None:
         return rows
-    # llama.cpp interleaves the two halves that a head's rotation pairs.
+    # llama.cpp interleaves the two halves that form pairs in a head's rotation.
     return rows.reshape(heads, -1, 2, *data.shape[1:]).swapaxes(1, 2).reshape(data.shape)
 
 

@@ -107,7 +107,7 @@ class AdapterStore:
             _sweep(self._parent)
             root = self._parent / f"{_of_this_host()}-{os.getpid()}-{self._token}"
             self._lock = _lock_of(root)
-            self._lock.acquire()  # before there is anything that others could sweep
+            self._lock.acquire()  # before there is anything that others could delete
             root.mkdir()
             weakref.finalize(self, _delete, root)
             self._root = root

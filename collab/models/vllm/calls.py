@@ -87,7 +87,7 @@ def engine_options(
         "tensor_parallel_size": spec.tensor_parallel,
         "logprobs_mode": "processed_logprobs",
         "generation_config": "vllm",
-        # vLLM's own default is 0: each start, and each server, would draw the same numbers.
+        # vLLM's default is 0, with which every start and every server would draw the same numbers.
         "seed": randbelow(SEEDS),
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
@@ -97,8 +97,8 @@ def engine_options(
         options["kv_cache_memory_bytes"] = int(spec.kv_cache_gb * GB)
     if not torch.cuda.is_available():
         options["kv_cache_memory_bytes"] = cache_bytes(spec, folder, dtype.itemsize)
-        # Of a seeded request whose prompt is read in parts vLLM turns the random generator back,
-        # which a CPU's cannot: the engine would die.
+        # If vLLM reads a prompt in parts, it rewinds the random generator of a seeded request. A
+        # CPU's generator cannot do this, and the engine would crash.
         options["enable_chunked_prefill"] = False
     if capacity.rank:
         options |= {

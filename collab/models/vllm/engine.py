@@ -60,9 +60,9 @@ class EngineThread:
             await asyncio.wait([waiting])
         except asyncio.CancelledError:
             if not waiting.cancel() and not waiting.cancelled():
-                waiting.exception()  # of work that nobody waits for any more
+                waiting.exception()  # nobody waits for this work anymore
             raise
-        if waiting.cancelled():  # by `close`, not by whoever waits
+        if waiting.cancelled():  # by `close`, not by the caller
             raise self._closed()
         return waiting.result()
 
@@ -240,7 +240,7 @@ class VLLMEngine:
         self, requests: Sequence[Request], report: Progress | None
     ) -> list[Action]:
         for request in requests:
-            with suppress(CollabError):  # is raised again for the request itself
+            with suppress(CollabError):  # raised again for the request itself
                 self.check(request.sampling, request.adapter)
         language = await self._open()
         async with asyncio.TaskGroup() as group:
@@ -259,7 +259,7 @@ class VLLMEngine:
             chat.check_context(len(prompt_ids), new, context, self.name)
             in_use = await self._version_for(request.adapter)
             with in_use.used() if in_use else nullcontext() as version:
-                await self._open()  # the adapter may want more capacity
+                await self._open()  # the adapter may need more capacity
                 generation = GenerationRequest(
                     prompt_ids,
                     request.sampling,

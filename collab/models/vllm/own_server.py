@@ -76,11 +76,11 @@ class OwnServer:
                     f" {self._log}"
                 )
             try:
-                # A proxy of the environment's cannot reach this machine's own address.
+                # A proxy from the environment cannot reach this machine's own address.
                 if httpx.get(f"{self.url}/health", timeout=5.0, trust_env=False).is_success:
                     return self.url
             except httpx.HTTPError:
-                pass  # not yet
+                pass  # not ready yet
             time.sleep(LOOK_SECONDS)
         raise ModelTimeout(
             f"vLLM's server did not start within {self._seconds:g} s; its log is {self._log};"

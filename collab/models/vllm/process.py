@@ -196,7 +196,7 @@ class Process:
                 from vllm.usage.usage_lib import UsageContext
                 from vllm.v1.engine.async_llm import AsyncLLM
             with without_warnings():
-                # The batch sizes of `vllm.LLM`, which are made for throughput.
+                # The batch sizes of `vllm.LLM`, which are chosen for throughput.
                 sizes = UsageContext.LLM_CLASS
                 args = AsyncEngineArgs(**options)
                 llm = AsyncLLM.from_engine_args(args, usage_context=sizes)
@@ -218,7 +218,7 @@ class Process:
         if llm is not None:
             llm.shutdown()
             del llm
-            gc.collect()  # vLLM's finaliser fails when it runs as late as Python's end
+            gc.collect()  # vLLM's finalizer fails if it runs when Python exits
 
     async def _adapter(self, version: Version | None) -> Any:
         """Return vLLM's name for an adapter, loaded first, because a later failure would end

@@ -134,7 +134,7 @@ class ServerConnection:
         try:
             error = parse_json(body)["error"]
             reason = str(error["message"] if isinstance(error, dict) else error)
-        except (ValueError, LookupError, TypeError):  # a body of another form, given as it is
+        except (ValueError, LookupError, TypeError):  # a body in another format, shown unchanged
             reason = body
         return without_key(reason, self._key)
 

@@ -68,7 +68,7 @@ class Loads:
             if seen.waiting is not None:
                 metrics[f"{place}/waiting"] = seen.waiting
             if seen.preempted is not None:
-                # A server that was started anew counts from 0 again.
+                # A restarted server counts from 0 again.
                 since = (
                     seen.reported
                     if seen.reported is not None and seen.reported <= seen.preempted
@@ -94,7 +94,7 @@ class Loads:
         await asyncio.gather(*map(self._look_at, self.servers))
 
     async def _look_at(self, server: Server) -> None:
-        with suppress(ServerLost, CollabError):  # whoever asks it for an answer tells of that
+        with suppress(ServerLost, CollabError):  # the next request to the server reports this
             page = await server.load_page()
             seen = self._seen.setdefault(server.url, Seen())
             waiting, preempted = _sum(page, WAITING), _sum(page, PREEMPTED)
@@ -223,7 +223,7 @@ class Servers:
             try:
                 await server.unload(version)
             except (ServerLost, CollabError):
-                continue  # it has forgotten all of them, or keeps one too many
+                continue  # it has lost all adapters, or keeps one too many
 
     async def report(self) -> SamplerReport:
         return await self._loads.report()
@@ -237,7 +237,7 @@ class Servers:
         await asyncio.gather(*self._watchers, return_exceptions=True)
         await self._loads.aclose()
         live = [server for server in self._servers if server not in self._trouble]
-        # One that has gone meanwhile holds nothing.
+        # A server that is gone holds no adapters.
         await asyncio.gather(*(server.leave() for server in live), return_exceptions=True)
         for client in self._clients:
             await client.aclose()
@@ -249,9 +249,9 @@ class Servers:
 
         trusted = create_ssl_context()
         for url in self._spec.servers:
-            # Time limits are ours; how many requests are under way is the runtime's. Of idle
-            # connections more than a few are closed, since they are looked at again and again. A
-            # proxy that the environment names cannot reach this machine's own addresses.
+            # collab limits the time, and the runtime the number of requests. Only a few idle
+            # connections are kept, because each is checked again and again. A proxy from the
+            # environment cannot reach this machine's own addresses.
             yield AsyncClient(
                 headers={"authorization": f"Bearer {self._key}"} if self._key else {},
                 limits=Limits(max_connections=None, max_keepalive_connections=KEPT_IDLE),
@@ -307,7 +307,7 @@ class Servers:
         while server in self._trouble:
             try:
                 is_back = await self._meet(server)
-            except CollabError as error:  # it came back as one that cannot be used
+            except CollabError as error:  # it is back, but cannot be used
                 self._trouble[server] = str(error)
                 is_back = False
             if not is_back:

@@ -111,7 +111,7 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
     scorer = _scorer(name)
     try:
         value = float(scorer(answer, entry))
-    except Exception as error:  # whatever a set raises of an answer that it did not expect
+    except Exception as error:  # any exception of a set for an unexpected answer
         return 0.0, f"the answer cannot be read: {type(error).__name__}"
     value = min(1.0, max(0.0, value)) if math.isfinite(value) else 0.0
     return value, f"reasoning_gym gives {value:.2f}"

@@ -32,7 +32,7 @@ async def repair(
     await turn.act(coder)
     author = coder
     for _ in range(rounds):
-        turn.choose(author)  # whose program the feedback is on
+        turn.choose(author)  # the feedback is on this agent's program
         items = (await turn.feedback())[repairer]
         if not any(found.severity == "error" for item in items for found in item.findings):
             break

@@ -100,7 +100,7 @@ class _Flow(ast.NodeVisitor):
         """Let arguments flow into parameters. A call may also change its arguments."""
         callee = _callee(node)
         if callee in self._candidates:
-            return  # what it is given are copies
+            return  # its arguments are copies
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         names = self._names(node)
         if callee in self._functions:

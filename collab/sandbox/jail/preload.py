@@ -30,7 +30,7 @@ encodings.utf_7 encodings.utf_8 encodings.utf_8_sig
 
 def preload() -> None:
     """Import the modules."""
-    importlib.import_module("random")  # whose hook has every process draw numbers of its own
+    importlib.import_module("random")  # its hook makes every process draw different numbers
     with _no_hooks_at_fork():
         for name in MODULES.split():
             importlib.import_module(name)

@@ -52,7 +52,7 @@ class Jail:
             oom_first()
         if self._namespaces:
             with granted("namespaces"):
-                # The network is empty, and making one is dear: all processes are in one.
+                # The network is empty and slow to create, so all processes share one.
                 linux.own_user_namespace(linux.NEWPID | linux.NEWNET, INSIDE_UID)
                 _go_on_as_child()
                 linux.die_with_parent()
@@ -107,7 +107,7 @@ def _kill_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
-        return  # it had not made its group yet, and so has no children
+        return  # it has no group yet, and therefore no children
 
 
 def _go_on_as_child() -> None:

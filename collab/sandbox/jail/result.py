@@ -114,7 +114,7 @@ class TrialResult:
 
     def _signs(self, flag: str, reason: str | None) -> None:
         if flag == "worker_died" and "time_limit" in self._flags:
-            return  # it was we who ended it
+            return  # the sandbox ended it
         self.flag(flag)
         self.error = self.error or reason
 
@@ -198,7 +198,7 @@ class TrialResult:
             due = self._missed(number) or not (assertion.optional or known == 0)
             return 0, (known or 1) if due else 0
         if not known:
-            # As one test, all of whose evaluations must hold, and none be left out.
+            # One test. All of its evaluations must hold, and none may be missing.
             whole = evaluated >= (self._counted(number) or 0)
             whole = whole and (self._ended or not assertion.repeats)
             return int(not failed and whole), 1

@@ -152,7 +152,7 @@ def _loaded(
     space: dict[str, Any] = {"__name__": "test", REFEREE: asked}
     exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
     if case.is_class:
-        # The test defines the class to say what its methods are; the candidate takes its place.
+        # The test's class only lists the methods. The candidate takes its place.
         exec(test.code, space)
         space[case.name] = candidate = candidate_of(space)
     else:

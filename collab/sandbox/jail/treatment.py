@@ -95,7 +95,7 @@ def _ballast() -> list[object]:
     for kind in (list, dict, set, object):
         kept += [kind() for _ in range(100 + next(counts))]
     kept += [n / 7 for n in range(100 + next(counts))]
-    for length in range(1, 21):  # Python keeps tuples of these lengths for the next ones
+    for length in range(1, 21):  # Python reuses the memory of tuples of these lengths
         kept += [tuple([None] * length) for _ in range(100 + next(counts))]
     kept += [[item] for item in kept[:: 1 + next(counts) % 7]]
     return kept
@@ -210,7 +210,7 @@ class _Values:
             changed = self._rule(value, text, is_first)
         except (ArithmeticError, RecursionError, MemoryError, IndexError):
             changed = value
-        self._given[id(value)] = value, text, changed  # the object lives on, so its id is its own
+        self._given[id(value)] = value, text, changed  # alive, so its id stays unique
         return changed
 
 

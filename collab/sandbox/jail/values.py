@@ -235,7 +235,7 @@ def _number(value: Any, seed: int, place: int) -> Any:
         return value if (seed + place) % 2 else not value
     try:
         whole = math.floor(value.real if type(value) is complex else value)
-    except (OverflowError, ValueError):  # of infinity and of what is no number
+    except (OverflowError, ValueError):  # for infinity and NaN
         whole = 0
     return value + 1 + (whole + seed) % 3
 

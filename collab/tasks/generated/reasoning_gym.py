@@ -35,7 +35,7 @@ def reasoning_gym(random: Random, *, name: str, **options: Any) -> Iterator[dict
     first, seen, vain = random.randrange(_SEEDS), set[str](), 0
     for chunk in count():
         before = len(seen)
-        # A set draws its problem i by seed + i, so chunks go on where the one before ended.
+        # A set draws problem i with seed + i, so each chunk begins where the previous one ended.
         made = gym.create_dataset(name, seed=first + chunk * CHUNK, size=CHUNK, **options)
         for number in range(CHUNK):
             entry = made[number]

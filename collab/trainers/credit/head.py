@@ -74,7 +74,7 @@ def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
     Otherwise, the layer would draw from torch's global random state, which a resumed run has
     already restored when its rule makes the layer.
     """
-    layer = nn.Linear(n_in, n_out, device="meta").to_empty(device="cpu")  # nothing is drawn
+    layer = nn.Linear(n_in, n_out, device="meta").to_empty(device="cpu")  # draws no random numbers
     nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer

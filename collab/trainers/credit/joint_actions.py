@@ -87,7 +87,7 @@ class JointActions:
             try:
                 return await self._ask_score(self._problem, artefacts)
             except RecipeError:
-                raise  # of this recipe no joint action can be scored anew
+                raise  # this recipe cannot score new joint actions at all
             except CollabError as error:
                 self.failures.append(failure_of(error))
                 return None

@@ -45,7 +45,7 @@ class ChosenSizes:
             model, device = unwrapped(policy.engine.module), policy.device
             dimensions = dimensions_of(model.config.get_text_config(), model.dtype)
             left = free_bytes(device) - self._unallocated()
-            free = min(self._ranks.together(lambda: [left]))  # of all ranks, as they learn alike
+            free = min(self._ranks.together(lambda: [left]))  # all ranks need the same sizes
             self._by_base[base] = device_sizes(self._spec, device, dimensions, free)
         if self._by_base[base].gradient_checkpointing and not policy.checkpointing:
             policy.compute_twice()

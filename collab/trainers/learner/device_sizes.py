@@ -41,7 +41,7 @@ def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> i
     """
     read = tokens * dimensions.hidden * dimensions.bytes
     layer = read if checkpointing else _layer_bytes(dimensions, tokens)
-    last = tokens * dimensions.hidden * 4  # of the norm behind the layers
+    last = tokens * dimensions.hidden * 4  # for the norm after the layers
     return layer * dimensions.layers + last
 
 
@@ -55,7 +55,7 @@ def backward_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) 
 
 def _layer_bytes(dimensions: Dimensions, tokens: int) -> int:
     """Return the bytes that one layer keeps for `tokens`."""
-    # In the model's type: inputs of the projections, and what attention keeps. In float32: norms.
+    # In the model's dtype: inputs of the projections, and attention's tensors. In float32: norms.
     hidden = dimensions.hidden * (7 * dimensions.bytes + 2 * 4)
     return tokens * (hidden + 4 * dimensions.intermediate * dimensions.bytes)
 

@@ -130,7 +130,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         for path in partial.iterdir():
             with path.open("rb") as stream:
                 os.fsync(stream.fileno())
-            open_as_usual(path)  # safetensors leaves its files to their owner alone
+            open_as_usual(path)  # safetensors makes files readable by their owner only
             path.replace(folder / path.name)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

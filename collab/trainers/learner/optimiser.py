@@ -54,7 +54,7 @@ class Optimiser:
             for group in self._adamw.param_groups:
                 group["lr"] = rate
             self._adamw.step()
-            torch.autograd.graph.increment_version(self._masters)  # fused AdamW leaves it out
+            torch.autograd.graph.increment_version(self._masters)  # fused AdamW does not do this
         self.forget()
         self._copy_out()
         return norm
@@ -65,7 +65,7 @@ class Optimiser:
         moments = 0 if self._adamw.state else 2
         size = sum(m.nbytes * (1 + moments) for m in self._masters)
         if self._has_copies:
-            size += max(p.nbytes for p in self._parameters)  # each is handed over when it is made
+            size += max(p.nbytes for p in self._parameters)  # moved as soon as computed
         return size
 
     def forget(self) -> None:

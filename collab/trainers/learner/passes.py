@@ -296,7 +296,7 @@ class Passes:
     def _probes(self, policy: Policy, batch: Sequence[PackedSequence]) -> PackedSequence:
         """Choose the responses whose divergence is measured although the loss does not use it."""
         probes = batch[0][:KL_PROBES]
-        # Truncated distributions may leave out each other's tokens: their divergence is infinite.
+        # Truncated distributions may exclude each other's tokens, so their divergence is infinite.
         if self._spec.kl_coef or not policy.has_reference or any(s.truncated for s in probes):
             return []
         return probes

@@ -118,7 +118,7 @@ class Policy:
         plain = self.is_adapter and can_mix(base)
         if self.is_adapter and not plain:
             module.set_adapter(self.name)
-        if self.checkpointing:  # transformers does it in training mode only
+        if self.checkpointing:  # transformers checkpoints in training mode only
             base.train()
         try:
             with one_adapter(base, self.name) if plain else nullcontext():
@@ -308,7 +308,7 @@ def _adapter(
         )
     start, frozen = starts.pop(), None
     if start is not None:
-        frozen = f"{name}-start"  # no agent's name: those are plain words
+        frozen = f"{name}-start"  # cannot be an agent's name: these are plain words
         add_adapter(engine, frozen, spec.lora, seed=recipe.seed, start=start)
     parameters = add_adapter(engine, name, spec.lora, seed=recipe.seed, start=start)
     return Policy(name, agents, engine, parameters, is_adapter=True, start=frozen)
@@ -326,9 +326,9 @@ def _whole_model(
     return Policy(name, (name,), engine, parameters, is_adapter=False, frozen=frozen)
 
 
-# How weights reach the sampler. A model that is trained in this process samples too, with the same
-# parameters. An engine beside the trainer, such as vLLM, holds weights of its own: it gets the
-# adapters, and gives memory back while the trainer learns.
+# How weights reach the sampler. A model that is trained in this process also samples, with the same
+# parameters. A separate engine, such as vLLM, holds its own weights: it receives the adapters, and
+# releases memory while the trainer learns.
 
 
 async def publish(policies: Policies) -> bool:
@@ -338,7 +338,7 @@ async def publish(policies: Policies) -> bool:
     """
     samplers = samplers_of(policies) if policies.moved else {}
     if samplers and torch.cuda.is_available():
-        torch.cuda.empty_cache()  # they may need what learning has left unused
+        torch.cuda.empty_cache()  # samplers may need memory that learning left unused
     for sampler, sampled in samplers.items():
         written = {policy.name: policy.save for policy in sampled}
         await sampler.publish(written, policies.version)

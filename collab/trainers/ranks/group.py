@@ -137,7 +137,7 @@ class FlatSum(GradientSum):
                 values.copy_(parameter.grad.flatten())
                 there.fill_(1)
         self._reduce(flat)
-        marks = torch.cat([there for _, there in self._parts(flat)]).tolist()  # waits once
+        marks = torch.cat([there for _, there in self._parts(flat)]).tolist()  # one wait
         for parameter, (values, _), mark in zip(
             self._parameters, self._parts(flat), marks, strict=True
         ):
@@ -167,7 +167,7 @@ class ExactSum(FlatSum):
     def __init__(self, parameters: Sequence[Tensor], reduce: Reduce, pieces: int) -> None:
         super().__init__(parameters, reduce)
         self._total = torch.cat([self._flat(), torch.zeros(1, dtype=self.dtype)])
-        self._most = 2.0**62 / max(1, pieces)  # so that no sum of them can overflow
+        self._most = 2.0**62 / max(1, pieces)  # so that no sum can overflow
 
     @torch.no_grad()
     def add(self) -> None:

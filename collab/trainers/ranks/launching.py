@@ -35,8 +35,8 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
 
     cores = (os.cpu_count() or 1) // ranks if on_gpus else 1
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores)))
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # they are all here
-    logging.disable()  # torchrun's own words on what is told below
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine
+    logging.disable()  # collab reports torchrun's errors itself, below
     try:
         run(parse_args(torchrun_line(ranks, arguments)))  # type: ignore[no-untyped-call]
     except (SignalException, KeyboardInterrupt):

@@ -174,7 +174,7 @@ def follow() -> None:
         CollabError: a rank failed before the training began.
     """
     for number in ending_signals():
-        signal.signal(number, signal.SIG_DFL)  # nothing is left to be done: rank 0 records
+        signal.signal(number, signal.SIG_DFL)  # nothing to save: rank 0 keeps the record
     ranks = TorchRanks()
     begin: Order = ranks.hand_over()
     if not isinstance(begin, Begin):
@@ -185,7 +185,7 @@ def follow() -> None:
     except Exception as error:
         if not (is_known_to_all(error) and ranks.is_whole):
             raise
-        ranks.hand_over()  # the first rank tells of it, and ends
+        ranks.hand_over()  # rank 0 reports the failure, and ends
         return ranks.close()
     order: Order = ranks.hand_over()
     if not isinstance(order, End):

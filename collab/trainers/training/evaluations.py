@@ -231,7 +231,7 @@ class Evaluations:
                 )
                 span.evaluated("return", mean_return(evaluation.sampled))
         except BaseException:
-            # A part of an evaluation tells nothing: it is played again as a whole.
+            # Part of an evaluation is useless, so all of it is played again.
             folder.cut(sizes)
             raise
         best = self._by_step.get(self.best_step) if self.best_step is not None else None

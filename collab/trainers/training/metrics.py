@@ -176,7 +176,7 @@ def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator
         cut = mean([a.finish_reason == "length" for a in actions])
         yield named(names.TRUNCATED), cut
         if logprobs:
-            # What was sampled says it without bias, and at no cost.
+            # The sampled tokens give an unbiased estimate at no cost.
             yield named(names.ENTROPY), -mean(logprobs)
     whole = played_out(episodes)
     if any(turn.score.by_agent for e in whole for turn in e.turns if turn.score):

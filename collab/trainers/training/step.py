@@ -59,7 +59,7 @@ class Updates:
             cancelled.set()
             await asyncio.wait([work])
             if not work.cancelled():
-                work.exception()  # it is the cancellation, or comes too late for anybody
+                work.exception()  # it is the cancellation, or too late to matter
             raise
         self.torn = False
         self._policies.version = step + 1
@@ -138,7 +138,7 @@ class Stepper:
             timer.seconds["publishing"] = time.perf_counter() - began
         seed = seed_of(self._recipe.seed, "step", step)
         ended = None
-        if not self._spec.max_staleness:  # there, another step's credit may be under way
+        if not self._spec.max_staleness:  # with it, another step's credit may be running
             self._credit = self._begin_credit(session)
             ended = self._credit.see
         groups = await play_groups(session, problems, shape, seed, watch, ended=ended)

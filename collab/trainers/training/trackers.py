@@ -67,7 +67,7 @@ class Tracked:
 class Trackio:
     def __init__(self, module: Any, run: Tracked) -> None:
         self._module = module
-        name = f"{run.name}-{run.key}"  # by which it is found again
+        name = f"{run.name}-{run.key}"  # a resumed run finds it by this name
         module.init(project=PROJECT, name=name, config=dict(run.config), resume="allow")
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
@@ -96,7 +96,7 @@ class WeightsAndBiases(Trackio):
 
 class TensorBoard:
     def __init__(self, module: Any, run: Tracked) -> None:
-        # Steps that a killed run took after its checkpoint are taken again, and shown once.
+        # A resumed run repeats the steps after the checkpoint. Each is shown once.
         again = {"purge_step": run.step + 1} if run.step else {}
         self._writer = module.SummaryWriter(str(run.folder / "tensorboard"), **again)
 
@@ -124,11 +124,11 @@ class MLflow:
             module.log_dict(dict(run.config), "recipe.json")
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
-        # In a store of files `a` and `a/b` cannot both be metrics.
+        # In a file store, `a` and `a/b` cannot both be metrics.
         self._module.log_metrics({k.replace("/", "."): v for k, v in metrics.items()}, step=step)
 
     def show(self, rows: Sequence[Row], step: int) -> None:
-        # In the form that `log_table` has, which itself needs pandas.
+        # The same format as `log_table`, which would need pandas.
         table = {"columns": list(COLUMNS), "data": [list(row) for row in rows]}
         self._module.log_dict(table, f"{SAMPLES}/step-{step}.json")
 
@@ -148,7 +148,7 @@ def check_trackers(names: Sequence[TrackerName]) -> None:
     """Raise RecipeError for a tracker that is not installed."""
     for name in names:
         module = find_spec(name)
-        if module is None or module.origin is None:  # the latter is a folder that runs were left in
+        if module is None or module.origin is None:  # without an origin, it is a folder of runs
             raise RecipeError(
                 f"trainer.report_to names '{name}', which is not installed; run: {install(name)}"
             )

@@ -87,7 +87,7 @@ def drop_uid() -> None:
     os.setgroups([])
     os.setresgid(JAIL_UID, JAIL_UID, JAIL_UID)
     os.setresuid(JAIL_UID, JAIL_UID, JAIL_UID)
-    # A change of user makes /proc/self root's; the maps of a user namespace are written there.
+    # After a change of user, /proc/self belongs to root. A user namespace's maps are written there.
     linux.prctl(linux.PR_SET_DUMPABLE, 1)
 
 
@@ -146,7 +146,7 @@ def _limits(setting: Setting) -> None:
         _, hard = resource.getrlimit(kind)
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (most, most))
-    # RLIMIT_CORE does not bind a system whose core dumps go to a program.
+    # RLIMIT_CORE has no effect if core dumps are piped to a program.
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
 
 

@@ -227,7 +227,7 @@ class Counterfactual(Algorithm):
         team = list(joined(group.episodes[episode].turns[turn]))
         shifts = self._shifts(len(team))
         if shifts == "all" and any(agent_forms[name] != "crossed" for name in team):
-            shifts = "samples"  # teammates that saw each other stay together
+            shifts = "samples"  # teammates that saw each other must stay together
         return await make_table(group, nodes, team, agent, shifts)
 
     def _shifts(self, n_agents: int) -> Shifts:

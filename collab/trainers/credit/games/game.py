@@ -376,7 +376,7 @@ def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterato
         state, turns = 0, []
         for turn in range(game.turns):
             key = shape.key(sample, turn)
-            if key in ended:  # the branch was solved, and has one episode
+            if key in ended:  # the branch was solved, so it has one episode
                 break
             if key not in drawn:
                 drawn[key] = records.act(turn, state, draw)

@@ -139,7 +139,7 @@ class VarlenAttention:
         again, so a prompt is not kept once per response.
         """
         if self._twice:
-            return nullcontext()  # nothing is kept
+            return nullcontext()  # no activations are kept
         sources = {
             _whole(gathered): source.detach()
             for gathered, source in zip(by_branch, once, strict=True)

@@ -73,7 +73,7 @@ def counted_in_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
         shapes = dict(_shapes_in(folder))
         return _counts(shapes, config, model, lora)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None  # what is wrong is told by transformers
+        return None  # transformers reports the error
 
 
 def _shapes_in(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
