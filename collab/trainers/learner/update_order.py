@@ -33,7 +33,7 @@ Joint = tuple[int, int, int]
 
 
 def updated_at(step: int, policies: Sequence[Policy], spec: TrainerSpec, seed: int) -> list[Policy]:
-    """Return the policies that `step`, counted from 0, updates, in order."""
+    """Return the policies that `step` (counted from 0) updates, in order."""
     if spec.update_order == "alternating":
         return [policies[step // spec.alternate_every % len(policies)]]
     order = list(policies)

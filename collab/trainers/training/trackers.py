@@ -194,7 +194,7 @@ def chosen(groups: Sequence[Sequence[Episode]], most: int) -> list[Episode]:
 
 
 def rows_of(episode: Episode, step: int) -> list[Row]:
-    """Return the responses of an episode, cropped, each with the return of all of them."""
+    """Return an episode's responses, cropped, each with the episode's return."""
     return [
         (step, episode.id, turn.index + 1, decision.agent, text, episode.joint_return or 0.0)
         for turn in episode.turns
