@@ -42,7 +42,7 @@ class Plan:
     rounds: list[str]
     """The order in which agents act."""
     outlook: list[str]
-    """The agents that write the answer, its largest reward, and the form of tool calls."""
+    """The writer of the answer, its largest reward, and the calls of tools."""
     recipe: str
     """Effective recipe, as YAML."""
     warnings: list[str] = field(default_factory=list)

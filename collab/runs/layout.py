@@ -4,21 +4,21 @@ A run (`collab run`):
 
 recipe.yaml            the resolved recipe, which refers to the user's files in this folder
 functions/  data/      the user's functions, and the rows of a suite that is a file
-run.json               the command, the versions and the outcome
-episodes.jsonl         one episode per line, appended when it ends
-best.jsonl             with --best-of: the best of all combinations of answers, one problem per line
-probe.json             `collab probe`: a `collab.probe.results.TeamProbe`
+run.json               what was run, with which versions, and how it ended
+episodes.jsonl         one episode a line, appended as they end
+best.jsonl             with --best-of: one problem a line, the best of all combinations of answers
+probe.json             of `collab probe`: `collab.probe.results.TeamProbe`
 
 In a training run (`collab train`), `recipe.yaml` is the trained team. It also has:
 
-training.yaml          the recipe that was trained
-metrics.jsonl          one step or evaluation per line
-rates.json             with a filter: the team's rate on each task before training
-evaluation.jsonl       one held-out episode per line, with its step and mode
-logs/rank-1.log        with several ranks: the output of a rank other than the first
-adapters/POLICY/       the policies in PEFT's format, or models/AGENT/ for whole models
-checkpoints/step-000012/   each either complete or absent:
-    policies/NAME/     the policy's parameters, in PEFT's format for adapters
+training.yaml          the recipe as it was trained
+metrics.jsonl          one step or evaluation a line
+rates.json             with a filter: how good the team was at each task before training
+evaluation.jsonl       one held-out episode a line, with its step and mode
+logs/rank-1.log        what a rank other than the first said, where there are several
+adapters/POLICY/       the policies in PEFT's format; models/AGENT/ for whole models
+checkpoints/step-000012/   each whole or not there:
+    policies/NAME/     the policy's parameters; an adapter's in PEFT's format
     state.pt           the states of learner, algorithm and random numbers
     state.json         the step, the best step so far, and the sizes of the run's files
 

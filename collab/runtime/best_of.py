@@ -1,7 +1,6 @@
 """Finds the best joint artifact among combinations of independent answers.
 
-G samples of n agents that did not see each other's answers give G^n joint artifacts at the cost of
-G.
+G samples of n agents that saw nothing of each other give G^n joint artifacts for the price of G.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from collab.runtime.rehearsal import rehearsed
 from collab.runtime.session import Session
 
 MOST_COMBINATIONS = 4096
-"""Maximum number of joint artifacts to score per problem."""
+"""Most joint artifacts per problem that are scored."""
 
 
 def check_best_of(recipe: Recipe, samples: int) -> None:
@@ -54,7 +53,7 @@ async def best_of(
     recipe: Recipe, problems: Sequence[Problem], episodes: Sequence[Episode]
 ) -> list[BestOf]:
     """Return the best combination for each problem with at least one episode without a failure. No
-    model is called.
+    model is asked.
 
     Among equal combinations, one that was played wins, or else the first.
     """

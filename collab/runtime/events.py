@@ -94,7 +94,7 @@ class RunFinished(Record):
 
 
 class BestOf(Record):
-    """The best of all combinations of a problem's answers, according to the suite's reward."""
+    """The best of all combinations of a problem's answers, by the suite's own reward."""
 
     type: Literal["best_of"] = "best_of"
     task: str

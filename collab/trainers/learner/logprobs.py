@@ -33,14 +33,12 @@ from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.transfer import tensor_on, to_device
 
 WIDTHS = 16
-"""Number of row widths between two powers of two. oneDNN compiles a product per width, and keeps
-hundreds of them. Padding adds at most a sixteenth, or fewer tokens than this.
-"""
+"""Row widths between two powers of two. oneDNN compiles a product per width, and keeps them by the
+hundred. Padding adds a sixteenth at most, or fewer tokens than this."""
 
 TOKENS_AT_ONCE = 128
-"""Number of tokens whose vocabularies are narrowed at once. This takes several times the memory of
-their logits.
-"""
+"""Tokens whose vocabularies are narrowed at once, which takes several times the memory of their
+logits."""
 
 ONE_BITS = 0x3F800000
 """Bits of 1.0 in float32. Smaller positive numbers have smaller integers."""
@@ -272,8 +270,8 @@ def _left_out(
 def least_kept(probabilities: Tensor, top_p: Tensor) -> Tensor:
     """Return the smallest probability that `top_p` keeps in each row, [rows, 1].
 
-    It bisects floats in the order of their bits. The tokens with at least this probability are
-    those that sorting would keep, except for ties with the last one and for rounding of the sums.
+    It bisects floats in the order of their bits. So the tokens with at least this probability are
+    those that sorting keeps, except for ties with the last one and for rounding of the sums.
     """
     values = probabilities.float()
     low = torch.zeros(len(values), 1, dtype=torch.int32, device=values.device)

@@ -1,4 +1,4 @@
-"""Selects tasks by their rates, that is, by the untrained team's success on each."""
+"""Tasks by their rates: the success of the untrained team on each."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ from collab.wording import counted, option
 Report = Callable[[str, int, int], None]
 
 TOGETHER = 16
-"""Number of tasks to measure and save together. An interruption loses at most these."""
+"""Tasks that are measured and saved together. An interruption loses at most these."""
 
 
 class Rates:
-    """The rates of a run's tasks, stored in `rates.json` of its folder. The rate is None if all
-    episodes of a task failed.
-    """
+    """The rates of a run's tasks, in `rates.json` of its folder. A task whose episodes all failed
+    has None."""
 
     def __init__(self, folder: Path, spec: FilterSpec, problems: Sequence[Problem]) -> None:
         """Read the saved rates.
@@ -57,12 +56,12 @@ class Rates:
     async def kept(
         self, recipe: Recipe, policies: Policies, report: Report, *, begun: bool
     ) -> list[Problem]:
-        """Return the problems whose rates are within the bounds, after measuring unknown rates.
+        """Return the problems whose rates are within the bounds, measuring those that are unknown.
 
-        `begun` is True once training has begun. The untrained team can then no longer be measured.
+        `begun` is True once training has begun: the team has then changed, and cannot be measured.
 
         Raises:
-            TrainingError: no problem is left, or no reward defines `solved`.
+            TrainingError: no problem is left, or no reward says what is solved.
             RecordError: the given episodes cannot be read, or a rate is lost.
         """
         lacking = [p for p in self._problems if p.address not in self.rates]
@@ -112,7 +111,7 @@ class Rates:
     async def _measure(self, recipe: Recipe, policies: Policies, report: Report) -> None:
         """Play each problem without a rate `samples` times with the current team.
 
-        The problems are divided into fixed parts, so an interrupted run continues exactly.
+        The problems are divided into fixed parts, so a run that was stopped continues exactly.
         """
         problems, samples, done = self._problems, self._spec.samples, 0
         parts = [problems[n : n + TOGETHER] for n in range(0, len(problems), TOGETHER)]

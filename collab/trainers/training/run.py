@@ -317,7 +317,7 @@ class TrainingRun:
         return summary
 
     async def _filter(self, about: dict[str, Any], policies: Policies, *, begun: bool) -> None:
-        """Skip tasks outside the rate bounds, after measuring unknown rates."""
+        """Skip tasks by their rates, measuring those that are unknown."""
         if self.spec.filter is None:
             return
         rates = Rates(self.out, self.spec.filter, self.tasks.training)

@@ -34,8 +34,8 @@ from collab.wording import counted
 def describe_filter(spec: FilterSpec | None, tasks: int, most_tokens: int) -> list[str]:
     """Return a plan's line on the filter, or none without a filter.
 
-    `tasks` is the number of tasks to choose from, and `most_tokens` is the maximum number of new
-    tokens per episode.
+    `tasks` is the number of tasks to choose from, and `most_tokens` the most new tokens per
+    episode.
     """
     if spec is None:
         return []
