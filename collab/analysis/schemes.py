@@ -55,9 +55,7 @@ Parts = Sequence[ast.AST]
 
 
 def coordinator(program: Program) -> Match | None:
-    """Match calls in a loop or comprehension that collects values, or several calls whose values
-    are combined.
-    """
+    """Match calls in a loop that collects values, or several calls whose values are combined."""
     split = {line for scope in program.reachable for line in _split(program, scope)}
     met = {line for scope in program.reachable for line in _met(program, scope)}
     if split:
@@ -377,9 +375,7 @@ def _answers(program: Program) -> set[int]:
 
 
 def _guards(program: Program, scope: Scope) -> set[int]:
-    """Return the lines on which the function ends without using the helper, except after caught
-    exceptions.
-    """
+    """Return the lines on which the function ends without the helper, without caught exceptions."""
     handlers = [node for node in scope.nodes if isinstance(node, ast.ExceptHandler)]
     caught = {id(node) for node in evaluated(handlers)}
     unaided = {id(value) for value in given_back(scope.nodes) if not program.of(scope, value)}
