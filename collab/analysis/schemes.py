@@ -375,7 +375,7 @@ def _answers(program: Program) -> set[int]:
 
 
 def _guards(program: Program, scope: Scope) -> set[int]:
-    """Return the lines on which the function ends without the helper, without caught exceptions."""
+    """Return the lines on which the function ends without the helper, outside of handlers."""
     handlers = [node for node in scope.nodes if isinstance(node, ast.ExceptHandler)]
     caught = {id(node) for node in evaluated(handlers)}
     unaided = {id(value) for value in given_back(scope.nodes) if not program.of(scope, value)}
