@@ -91,7 +91,7 @@ class TeamResult(Record):
     metrics: dict[str, Estimate]
     speed: Speed | None
     concurrency: int
-    """Episodes played at the same time, which affects the speed."""
+    """Number of episodes played at the same time, which affects the speed."""
     agents: dict[str, dict[str, Any]]
     """Responses, tokens and money, by agent and by feedback source that asks a model."""
     schemes: dict[str, float]
@@ -195,7 +195,7 @@ class TeamStarted(Record):
     label: str
     planned: int
     recorded: int
-    """Episodes of an earlier call, which are not played again."""
+    """Number of episodes from an earlier call, which are not played again."""
 
 
 class TeamFinished(Record):

@@ -65,7 +65,7 @@ def _is_idle_string(node: ast.AST) -> bool:
 MAX_EDITS = 10
 MAX_EDIT = 500
 MAX_ARTEFACT = 20_000
-"""Characters of one artifact that the expert reads."""
+"""Maximum number of characters of an artifact that the expert reads."""
 MARK = 32
 """Number of hexadecimal digits in the mark around data. Its 128 bits prevent guessing."""
 

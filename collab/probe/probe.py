@@ -259,7 +259,7 @@ Groups = Mapping[str, Sequence[Episode]]
 
 
 def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProbe:
-    """Return results of games, in addition to the joint return."""
+    """Return the results of games, in addition to the joint return."""
     whole = [episode for group in groups.values() for episode in group]
     scores = [turn.score for e in whole for turn in e.turns if turn.score]
     unequal = any(score.by_agent for score in scores)

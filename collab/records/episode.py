@@ -297,7 +297,7 @@ class Episode(Record):
     """Address of the problem."""
     team: str
     group: int = 0
-    """Episodes of one problem that are compared with each other share a group."""
+    """Number of the group. Episodes of one problem that are compared with each other share it."""
     sample: int = 0
     """Position within the group, 0..G-1."""
     seed: int = 0

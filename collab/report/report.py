@@ -104,7 +104,7 @@ def _status(run: Run) -> str:
 
 
 def shared_facts(runs: Sequence[RunFacts]) -> dict[str, str]:
-    """Return facts that all of several runs share."""
+    """Return the facts that all runs share."""
     if len(runs) < 2:
         return {}
     first = {**runs[0].facts, **runs[0].trainer}
@@ -200,7 +200,7 @@ def _agents(run: Run) -> list[dict[str, Any]]:
 
 
 MOST_EPISODES = 2000
-"""Episodes of a report by default."""
+"""Default number of episodes in a report."""
 
 BYTES_FOR_EACH = 5_000
 """Size limit of the page per episode. At least a thousand episodes are counted."""

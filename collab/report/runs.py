@@ -252,7 +252,7 @@ def reward_of(run: Run) -> RewardSpec | None:
 
 
 def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
-    """Return titles of metrics that the rewards declare."""
+    """Return the titles of the metrics that the rewards declare."""
     rewards = [reward for run in runs if (reward := reward_of(run))]
     return {
         names.named(pattern, name): part.shown_as

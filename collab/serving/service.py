@@ -213,7 +213,7 @@ class Service:
         self._is_ready = False
 
     def team(self, name: str) -> ServedTeam:
-        """Return the team of that name.
+        """Return the team with this name.
 
         Raises:
             Refused: there is no such team, or the server is not ready.

@@ -26,7 +26,7 @@ class Settings:
     """Keys, each of which gives access to every path but `/health`. If there are none, no key is
     needed."""
     concurrency: int | None = None
-    """Episodes at the same time. Default: as many as `collab run` plays, the recipe's."""
+    """Number of concurrent episodes. Default: the recipe's, as for `collab run`."""
     queue: int = 256
     """Requests that may wait for their turn. More requests are refused with 429."""
     seconds: float = 600.0

@@ -43,7 +43,7 @@ class Point(Record):
     """One evaluation of a cell."""
 
     tokens: int
-    """Tokens generated in training before the evaluation."""
+    """Number of tokens generated in training before the evaluation."""
     value: float
     """Mean over held-out tasks of the study's measure."""
 
@@ -101,7 +101,7 @@ class StudyStarted(Record):
     folder: str
     cells: int
     done: int
-    """Cells that an earlier call has finished."""
+    """Number of cells that an earlier call has finished."""
     jobs: int
 
 

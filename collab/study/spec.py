@@ -57,7 +57,7 @@ class StudySpec(Spec):
     )
     """Seeds, or their number: `3` means 0, 1 and 2."""
     tokens: int = Field(ge=1)
-    """Tokens that each cell generates in training."""
+    """Number of tokens that each cell generates in training."""
     evaluations: int = Field(default=4, ge=1)
     """Number of held-out evaluations, evenly spaced in tokens, besides the one before training."""
     measure: Measure = "return"

@@ -57,7 +57,7 @@ class Episodes:
     team: str = ""
     planned: int = 0
     recorded: int = 0
-    """Episodes that an earlier call has finished."""
+    """Number of episodes that an earlier call has finished."""
     finished: int = 0
     since: float | None = None
     """Start of the first response. Models were loaded before it."""

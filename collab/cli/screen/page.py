@@ -131,7 +131,7 @@ class TerminalPage:
         console.push_render_hook(cast("RenderHook", CleanHook()))
 
     def live(self, render: Callable[[], RenderableType], **options: Any) -> Live:
-        """Return a part below the page that `render` draws again and again, not yet started."""
+        """Return a live part below the page, which `render` redraws. The caller starts it."""
         from rich.live import Live
 
         return Live(console=self.console, get_renderable=lambda: Cleaned(render()), **options)

@@ -127,8 +127,9 @@ MOST_TOKENS = 10**9
 """Largest credible token count of one request."""
 
 BYTES_PER_TOKEN = 3
-"""Bytes of UTF-8 that count as one token in the estimated price of an unsent prompt. Real tokens
-are usually longer, so the estimate tends to be too high. In Chinese it is about one character.
+"""Number of UTF-8 bytes that count as one token in the estimated price of an unsent prompt. Real
+tokens are usually longer, so the estimate tends to be too high. In Chinese it is about one
+character.
 """
 
 

@@ -18,7 +18,7 @@ from collab.recipe.model import VLLMModel
 ROWS = 64
 """Number of responses of full context that fit into the cache. vLLM queues the others."""
 BLOCK = 128
-"""Tokens that vLLM caches together on a CPU."""
+"""Number of tokens that vLLM caches together on a CPU."""
 GB = 10**9
 
 
@@ -63,7 +63,7 @@ def token_bytes(config: Any, width: int) -> int:
 SEEDS = 2**31
 """Upper bound of vLLM's seeds, exclusive."""
 SPARE = 2
-"""Adapters in addition to the team's: a new version before the old one is unloaded, and one of
+"""Number of adapters besides the team's: a new version before the old one is unloaded, and one of
 zeros.
 """
 

@@ -151,7 +151,7 @@ class _Flow(ast.NodeVisitor):
             self._hands_on[source].update(targets)
 
     def _names(self, *nodes: ast.AST) -> Names:
-        """Return names that `nodes` mention, without candidates that are only inspected."""
+        """Return the names that `nodes` mention, without candidates that are only inspected."""
         names: set[str] = set()
         idle: set[ast.AST] = set()
         for top in nodes:

@@ -14,7 +14,7 @@ MOST_PRINTED = 1 << 24
 """Maximum number of bytes to keep of a run's output. The rest is read and dropped."""
 _READ_BYTES = 1 << 16
 _WRITE_BYTES = select.PIPE_BUF
-"""Bytes that a writable pipe accepts without waiting."""
+"""Number of bytes that a writable pipe accepts without waiting."""
 
 
 @contextmanager

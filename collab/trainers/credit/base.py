@@ -102,12 +102,12 @@ class Algorithm:
         raise NotImplementedError
 
     def measures(self) -> Mapping[str, float]:
-        """Return metrics of the step, by name. They are read after every `credit`."""
+        """Return the step's metrics, by name. They are read after every `credit`."""
         return {}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """Return divisors of weights for `normalise: group`, by group. They are read after every
-        `credit`.
+        """Return the divisors of weights for `normalise: group`, by group. They are read after
+        every `credit`.
 
         A weight without an entry is divided by the standard deviation of the weights.
         """

@@ -76,7 +76,7 @@ class Critics:
         self._models = models
 
     def of(self, name: str, agent: str) -> Critic:
-        """Return the critic of that name, which reads the base model of `agent`."""
+        """Return the critic with this name, which reads the base model of `agent`."""
         if name not in self._made:
             if self._models is None:
                 raise TrainingError("a critic was used before its algorithm was opened")
@@ -88,7 +88,7 @@ class Critics:
         return self._made[name]
 
     def measures(self) -> dict[str, float]:
-        """Return metrics of each critic's last step."""
+        """Return the metrics of each critic's last step."""
         return {
             named(named(CRITIC, name), what): value
             for name, critic in self._made.items()

@@ -192,9 +192,9 @@ class MADPO(Algorithm):
     def measures(self) -> Mapping[str, float]:
         """Return metrics for each agent, named `preferences/AGENT/...`.
 
-        `pairs` is the number of its pairs; `crossed` the share about its responses alone; `gap` the
-        mean gap of rewards; `loss` is in nats; `margin` is beta m; `ordered` the share with a
-        margin above 0.
+        `pairs` is the number of its pairs. `crossed` is the share of pairs that compare its
+        responses alone, and `gap` is the mean gap in reward. `loss` is in nats, `margin` is beta m,
+        and `ordered` is the share with a margin above 0.
         """
         return dict(self._measures())
 

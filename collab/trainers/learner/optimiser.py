@@ -61,7 +61,7 @@ class Optimiser:
 
     @property
     def unallocated_bytes(self) -> int:
-        """Bytes of gradients and moments that the first step will allocate."""
+        """Number of bytes that the first step will allocate for gradients and moments."""
         moments = 0 if self._adamw.state else 2
         size = sum(m.nbytes * (1 + moments) for m in self._masters)
         if self._has_copies:

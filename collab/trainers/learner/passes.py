@@ -47,7 +47,7 @@ from collab.trainers.learner.ranks import GradientSum, Ranks, cost_of
 from collab.trainers.learner.samples import Sample
 
 KL_PROBES = 1
-"""Responses per step on which KL is measured when `kl_coef` is 0."""
+"""Number of responses per step on which KL is measured when `kl_coef` is 0."""
 
 
 @dataclass

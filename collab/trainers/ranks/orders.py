@@ -66,7 +66,7 @@ Order = Begin | Restore | Learn | End
 
 
 CHECK_EVERY = 10
-"""Steps between two comparisons of all ranks' parameters."""
+"""Number of steps between two comparisons of all ranks' parameters."""
 
 
 def begin(

@@ -41,7 +41,7 @@ class StepFinished(Record):
     warnings: tuple[str, ...] = ()
     """Alarms in plain words. Each is raised once while its problem lasts."""
     tokens: int | None = None
-    """Tokens generated in training so far."""
+    """Number of tokens generated in training so far."""
     of_tokens: int | None = None
     """Number of tokens that ends the run, or None if the number of steps does."""
 
@@ -73,12 +73,13 @@ class Evaluation(Record):
     step: int
     """Number of training steps before the evaluation."""
     tokens: int | None = None
-    """Tokens generated in training before the evaluation, or None in records without it."""
+    """Number of tokens generated in training before the evaluation, or None in records without it.
+    """
     sampled: dict[str, TaskResult]
     """Results by task, with the sampling settings of training."""
     greedy: dict[str, TaskResult] = {}
     failed: int = 0
-    """Episodes that could not be finished, which do not count."""
+    """Number of episodes that could not be finished. They do not count."""
     warnings: tuple[str, ...] = ()
     """A fall from the best evaluation so far, in plain words."""
     seconds: float = 0.0

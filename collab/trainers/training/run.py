@@ -345,7 +345,7 @@ class TrainingRun:
 
     @property
     def tokens(self) -> int:
-        """Tokens generated in the finished steps."""
+        """Number of tokens generated in the finished steps."""
         return self._history.tokens
 
     @property

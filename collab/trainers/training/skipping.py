@@ -94,7 +94,7 @@ class History:
         self.step = 0
         """Number of finished steps."""
         self.tokens = 0
-        """Tokens generated in the finished steps."""
+        """Number of tokens generated in the finished steps."""
         self.unlearned = 0
         """Number of steps in which nothing was learned."""
         self._alarms = Alarms(recipe.task.reward if recipe.task else None)

@@ -23,7 +23,7 @@ SAMPLES = "samples"
 """Name of the table of responses."""
 COLUMNS = ("step", "episode", "turn", "agent", "response", "return")
 EVERY = 10
-"""Steps between two tables of responses. The first step has a table, too."""
+"""Number of steps between two tables of responses. The first step also has a table."""
 MOST_LETTERS = 4000
 """Maximum number of characters of a response in a table."""
 

@@ -59,7 +59,7 @@ class Setting:
     limits: Limits
     names: frozenset[str]
     mapped: int
-    """Bytes of address space that the interpreter itself has mapped."""
+    """Number of bytes of address space that the interpreter itself has mapped."""
     writable: bool = True
     """True if there is a private folder to write to. Otherwise, there is no file at all."""
 

@@ -103,7 +103,7 @@ class ModelPlace:
     memory: int
     """Total memory of a GPU, or 0 for a CPU."""
     itemsize: int
-    """Bytes of a number."""
+    """Number of bytes per number."""
     packs: bool
     """True if sampling keeps a second copy of the weights, in the processor's own layout."""
 

@@ -82,7 +82,7 @@ class Rows:
     """The layout of responses in micro-batches."""
 
     budget: int
-    """Tokens of a micro-batch, padding included."""
+    """Number of tokens in a micro-batch, including padding."""
     shared: bool
     """True if a row holds one prompt, and as many of a group's responses as fit."""
     group_size: int
@@ -197,7 +197,8 @@ bound.
 """
 
 PRODUCT_BYTES = 600_000
-"""Bytes of a product compiled by oneDNN for bfloat16, and of torch's description of it."""
+"""Number of bytes of a product that oneDNN compiles for bfloat16, and of torch's description of it.
+"""
 
 SIDE_BY_SIDE = 2
 """Factor on the adapters' memory for stacking them to sample: layers with the same input are
@@ -233,7 +234,7 @@ class Counted:
     trained: list[tuple[int, int]]
     """Number of trained parameters and bytes per parameter, for each policy."""
     update_tokens: int
-    """Tokens to compute for learning from a step."""
+    """Number of tokens to compute in order to learn from a step."""
     chosen: dict[str, DeviceSizes]
     """Sizes that the learner computes with, by agent."""
     sizes: dict[str, Sizes]

@@ -33,12 +33,13 @@ _LINEAR = re.compile(r"self_attn\.[qkvo]_proj|mlp\.(?:gate|up|down)_proj")
 _NORM = re.compile(r"(?:input|post_attention)_layernorm")
 
 NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
-"""Bytes per number: 4 bits, an 8-bit scale per 64 numbers, and a 32-bit one per 64 x 256."""
+"""Number of bytes per number: 4 bits, an 8-bit scale per 64 numbers, and a 32-bit one per 64 x 256.
+"""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of a model's weights by use, not in bytes."""
+    """Number of a model's weights for each use, not in bytes."""
 
     parameters: int
     linear: int
@@ -185,7 +186,7 @@ class Sizes:
 
     parameters: int
     weight_bytes: int
-    """Bytes of all weights."""
+    """Size of all weights in bytes."""
     adapter_parameters: int
     """Parameters of one adapter."""
     dimensions: Dimensions
@@ -197,7 +198,7 @@ class Sizes:
 
     @property
     def bytes(self) -> int:
-        """Bytes of one number."""
+        """Number of bytes per number."""
         return self.dimensions.bytes
 
 
