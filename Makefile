@@ -1,15 +1,15 @@
-# Everything is set up in $(VENV) on first use: pinned dependencies and, for `run`, the model.
+# The first use installs everything into $(VENV): pinned dependencies and, for `run`, the model.
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-# What is compiled is kept, whatever the shell says: else each process compiles torch anew.
+# Keep bytecode, whatever the shell sets. Otherwise every process compiles torch's modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-# A worker a core and one more, as some wait for servers and processes, with one thread, and no more
-# than 8: each holds models of its own. A file's tests stay together, as they share what they have
-# opened; the slow ones go to who is free.
+# One worker per core and one more, because some wait for servers and processes. Each has one thread.
+# At most 8, because each holds its own models. Tests of one file stay together, because they share
+# fixtures; slow tests go to any free worker.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --maxprocesses 8
 
@@ -46,11 +46,11 @@ test-frameworks: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check 'openai-agents>=0.24,<0.25' 'langchain-openai>=1.7,<1.8'
 	$(BIN)/pytest tests/serving/test_frameworks.py
 
-# Kept outside the clone and used again by the next one: 3.5 GB.
+# 3.5 GB, outside the clone, so that other clones can use it too.
 COLLAB_VLLM_ENV ?= $(HOME)/.cache/collab/vllm-env
 VLLM_INSTALLED := $(COLLAB_VLLM_ENV)/.installed-$(shell cksum requirements-vllm.txt | cut -d' ' -f1)
 
-# Two at a time, since most of a test is the start of an engine, on one thread.
+# Two at a time, because starting an engine, on one thread, takes most of a test.
 test-vllm: $(VLLM_INSTALLED)
 	PYTHONPATH=$(CURDIR) $(COLLAB_VLLM_ENV)/bin/python -m pytest -W ignore --numprocesses 2 --dist loadfile -m vllm tests/with_vllm
 

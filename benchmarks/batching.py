@@ -1,9 +1,10 @@
-"""A run of many tasks against the same tasks one at a time, through the whole runtime.
+"""Compares many tasks at the same time with one at a time, through the whole runtime.
 
     python benchmarks/batching.py [--new-tokens 96]
 
-The team `coding` on humaneval/0-15 with the default model, judged and recorded as always: once as
-it is, all agents of all episodes in one batch a turn, and once with one episode at a time.
+The team `coding` plays humaneval/0-15 with the default model, and is judged and recorded as usual.
+In one case, all agents of all episodes share one batch per turn. In the other, one episode runs at
+a time.
 """
 
 from __future__ import annotations

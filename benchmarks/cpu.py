@@ -1,19 +1,19 @@
-"""What a CPU can do with each model: sampling, learning, and the memory of a training step.
+"""Measures each model on a CPU: sampling, learning, and the memory of a training step.
 
     python benchmarks/cpu.py [--models smollm2-135m qwen2.5-coder-0.5b] [--rows 1 8 32 64]
 
-Prints a JSON line per case, each from a process of its own:
+Prints one JSON line per case. Each case runs in a separate process:
 
 - `sampled`: new tokens per second from two LoRA adapters on one model, by rows in a batch, on
-  HumanEval prompts at temperature 0.7; beside it `generate` of transformers, without adapters, on
-  the same prompts in the same precision. Median of `--rounds` alternating rounds.
+  HumanEval prompts at temperature 0.7. For comparison, `generate` of transformers without adapters,
+  on the same prompts in the same precision. Median of `--rounds` alternating rounds.
 - `llama.cpp`: one row at a time from the model's 4-bit file, if llama-cpp-python is installed and
   `--gguf FILE` names the file.
 - `step`: three training steps of 4 tasks x 8 episodes of the team `coding`, 80 new tokens per
-  response: seconds, shares of the time, learned tokens per second, peak memory in GB and the
-  plan's number.
+  response: seconds, shares of the time, learned tokens per second, and peak memory in GB, measured
+  and planned.
 
-Timings hold for a quiet machine only.
+Timings are valid only on a quiet machine.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def step(model: str) -> dict[str, Any]:
 
 
 def run_alone(*arguments: str) -> dict[str, Any]:
-    """The JSON line that a process of its own prints."""
+    """Run a case in a separate process, and return the JSON line that it prints."""
     done = subprocess.run(
         [sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True, check=True
     )

@@ -1,21 +1,21 @@
-"""Rules of credit on teams whose true gradient is known: bias, variance, silence and cost.
+"""Bias, variance and cost of credit rules, on small teams whose true gradient is known.
 
     python benchmarks/credit.py [--groups 4000] [--rules "marloo;cross"] [--games code,and]
         [--warmup 800]
 
-A row is a rule on a game, with groups of 8 (4 for the paper's game), the agents side by side:
+A row is a rule on a game, with groups of 8 (4 for the paper's game), and one value per agent:
 
-bias      the length of the mean estimate's difference from the gradient, in standard errors: up
-          to 3 is chance. MAGRPO is short by 1/G, which is a learning rate and shows here
-variance  of the group's gradient estimate, relative to MARLOO's at the same tokens
-cosine    of a group's estimate with the gradient, on average
-dead      groups without any gradient
-judged    joint actions of a group that are scored beside those that were played
+bias      distance of the mean estimate from the gradient, in standard errors; up to 3 is chance.
+          MAGRPO is short by 1/G, which acts as a smaller learning rate and shows here
+variance  variance of a group's estimate, relative to MARLOO's at the same tokens
+cosine    mean cosine between a group's estimate and the gradient
+dead      share of groups without any gradient
+judged    joint actions scored per group, besides those that were played
 
-Rules with a network (critics, heads and preference models) learn while the table is
-made: from steps of 8 groups, of which as many as `--warmup` says are played before anything is
-counted. Their features tell histories and responses apart and nothing more. `madpo` and `marlhf`
-follow another gradient than the reward's, which shows as bias.
+Rules with a network (critics, heads and preference models) learn during the measurement, in steps
+of 8 groups. The first `--warmup` groups do not count. Their features distinguish histories and
+responses, and nothing else. `madpo` and `marlhf` follow another gradient than the reward's, which
+shows as bias.
 
 It prints a table in Markdown, for docs/credit.md.
 """
@@ -65,13 +65,15 @@ RULES: dict[str, Component] = {
 }
 
 MOST_ERRORS = 1000.0
-"""A bias of more standard errors than this is that of an estimate without noise."""
+"""Above this number of standard errors, the estimate has practically no noise."""
 
 GROUPS_A_STEP = 8
-"""Of rules that learn from a step."""
+"""Groups per step, for rules that learn from a step."""
 
 MOST_TEXTS = 1536
-"""Different histories, responses and joint answers of one game that a network may read."""
+"""Maximum number of different histories, responses and joint answers of a game that a network
+reads.
+"""
 
 GAMES: dict[str, tuple[str, Game, int]] = {
     "paper": ("the paper's game, p = 1/2", paper_game(), 4),
@@ -86,7 +88,7 @@ GAMES: dict[str, tuple[str, Game, int]] = {
 
 
 class Counting(Algorithm):
-    """A rule, and how many further joint actions it has asked for."""
+    """A rule that counts the additional joint actions that it requests."""
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm, self.judged = algorithm, 0
@@ -115,7 +117,7 @@ class Counting(Algorithm):
         return replace(group, ask=ask)
 
     async def open(self, models: GameModels) -> None:
-        """Give a rule that reads models those of a game."""
+        """Give a game's models to a rule that reads models."""
         await self.algorithm.open(models)
 
     def state(self) -> Mapping[str, object]:
@@ -128,7 +130,7 @@ class Counting(Algorithm):
 async def measure(
     game: Game, size: int, rule: Component, groups: int, warmup: int
 ) -> tuple[Estimate, float]:
-    """The estimate, and the joint actions that were judged for a group."""
+    """Return the estimate, and the number of joint actions judged per group."""
     counting = Counting(algorithm_for(rule))
     if type(counting.algorithm).open is Algorithm.open:
         found = await estimate(game, counting, groups=groups, group_size=size)
@@ -143,20 +145,20 @@ async def measure(
 
 
 def fits(rule: str, game: Game) -> bool:
-    """Whether a row says anything."""
+    """Return True if a rule is meaningful for a game."""
     if rule == "removal":
-        return bool(game.empty)  # else nobody can be left out
+        return bool(game.empty)  # otherwise no agent can be left out
     if rule == "cross, all":
-        return len(game.agents) > 2  # two agents' default
+        return len(game.agents) > 2  # the default for two agents
     if rule == "cross, 3 shifts":
-        return len(game.agents) == 2  # more agents' default
+        return len(game.agents) == 2  # the default for more agents
     if rule == "vdn":
-        return not game.sees  # whose part is whose could not be told
+        return not game.sees  # the agents' parts could not be separated
     return rule != "madpo" or game.turns == 1
 
 
 async def compare(games: Sequence[str], rules: Sequence[str], groups: int, warmup: int) -> None:
-    """Print the table, a row as soon as it is known."""
+    """Print the table, each row as soon as it is measured."""
     print("| game | rule | bias | variance | cosine | dead | judged |")
     print("|---|---|---|---|---|---|---|")
     for name in games:
@@ -180,7 +182,7 @@ async def compare(games: Sequence[str], rules: Sequence[str], groups: int, warmu
 
 
 def _told(errors: float) -> str:
-    """A bias in standard errors; without noise there is nothing to tell it by."""
+    """Format a bias in standard errors, or `-` for an estimate without noise."""
     return f"{errors:.1f}" if isfinite(errors) and errors < MOST_ERRORS else "-"
 
 

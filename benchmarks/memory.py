@@ -1,10 +1,10 @@
-"""Peak memory of training: teams of one and of eight adapters, whole models, and their plans.
+"""Peak memory of training, and the plans: teams of one and of eight adapters, and whole models.
 
     python benchmarks/memory.py [--steps 2]
 
-SmolLM2-135M on short tasks, G = 4, prompts of about 150 tokens and 64 new tokens, each case in a
-process of its own. `gigabytes` is the peak of the resident set, `planned` what `collab train
---dry-run` says.
+SmolLM2-135M on short tasks, with G = 4, prompts of about 150 tokens and 64 new tokens. Each case
+runs in a separate process. `gigabytes` is the peak of the resident set, and `planned` is the number
+of `collab train --dry-run`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from typing import Any
 
 CASES = (("adapters", 1), ("adapters", 8), ("full", 1), ("full", 2))
 MOST_FOR_EIGHT = 1.5
-"""Times the memory of one adapter that eight may take."""
+"""Maximum memory of eight adapters, relative to one."""
 MOST_ERROR = 0.15
-"""Of a plan, against what was measured."""
+"""Allowed range of a plan, relative to the measurement."""
 
 TEXT = "Tell a story about the number {n}. " + "It should be short and of plain words. " * 12
 
 
 def starts_late(context: Any) -> float:
-    """A reward that differs from response to response: where the first space is."""
+    """A reward that differs between responses: the position of the first space."""
     texts = list(context.artefacts.values())
     return sum(min(text.find(" "), 10) for text in texts) / (10 * len(texts))
 

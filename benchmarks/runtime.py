@@ -1,9 +1,10 @@
-"""The runtime itself: scripted episodes without a model, in agent-turns a second on one core.
+"""Speed of the runtime alone: scripted episodes without a model, in agent-turns per second.
 
     python benchmarks/runtime.py [EPISODES]
 
-Two agents, two turns, self feedback, a reward part in Python, the record written to disk. The
-same answers taken by a plain loop that only renders the prompts give the ratio.
+On one core, two agents play two turns with the feedback `self` and a reward part in Python. The
+record is written to disk. The ratio compares this with a plain loop that only renders the prompts
+and takes the same answers.
 """
 
 import asyncio

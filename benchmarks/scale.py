@@ -2,12 +2,12 @@
 
     python benchmarks/scale.py [--servers 64] [--episodes 10000] [--steps 2] [--seconds 5]
 
-The servers are fakes, all in one process beside this one: each response comes after `--seconds` and
-has 64 tokens. Each step plays that many episodes, all at once, of a team whose second agent reads
-the first one's answer; all of a step's episodes are held, as in training, and then recorded. It
-prints the memory of this process by step, how many episodes were lost, responses a second, the
-processor's time of each, how the load was spread; and what a step costs to record, and to hand over
-to 64 ranks.
+The servers are fakes, all in one separate process. Each response arrives after `--seconds` and has
+64 tokens. In each step, a team whose second agent reads the first one's answer plays all episodes
+at the same time. As in training, all episodes of a step are kept in memory, and then recorded. The
+output has the memory of this process per step, the number of lost episodes, responses per second,
+processor time per response, and the load of the servers. It also has the cost of recording a step,
+and of sending it to 64 ranks.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def recipe_of(episodes: int) -> Recipe:
 
 
 class Watch:
-    """Looks at the memory of this process and the load of the servers, twice a second."""
+    """Measures the memory of this process and the load of the servers, twice per second."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()
@@ -67,7 +67,7 @@ class Watch:
             await asyncio.sleep(0.5)
 
     def memory(self) -> float:
-        """In MB."""
+        """Memory of this process in MB."""
         return float(self._process.memory_info().rss / 1e6)
 
 
@@ -87,7 +87,7 @@ async def play_steps(
     found: list[Episode] = []
     try:
         for step in range(steps):
-            found = []  # those of the step before are let go
+            found = []  # drops the episodes of the previous step
             began, watch.peak, spent = time.perf_counter(), 0.0, time.process_time()
             models = {"planner": engine, "writer": engine}
             async with Session(recipe_of(episodes), models=models) as session:
@@ -117,7 +117,7 @@ async def play_steps(
 
 
 def hand_over(episodes: list[Episode]) -> None:
-    """What a step's samples cost to hand over: rank 0 packs them once, each rank gets them all."""
+    """Measure the cost of sending a step's samples, which rank 0 packs once for all ranks."""
     samples = [
         Sample(d.agent, a.prompt_ids, a.token_ids, a.logprobs, 1.0, weight=1.0, scale=1.0)
         for episode in episodes

@@ -1,8 +1,8 @@
-"""The classifier of cooperation schemes against programs that were labelled by hand.
+"""Compares the classifier of cooperation schemes with programs that were labeled by hand.
 
     python benchmarks/schemes.py
 
-Prints accuracy, the confusion table and every program that is classified otherwise.
+Prints the accuracy, the confusion table and every program that is classified differently.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES = (*SCHEMES, "none")
 
 
 def confusion(programs: list[dict[str, str]]) -> Counter[tuple[str, str]]:
-    """How often each label is classified as each scheme."""
+    """Count how often each label is classified as each scheme."""
     return Counter((label_of(program), found_in(program)) for program in programs)
 
 

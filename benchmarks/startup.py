@@ -1,10 +1,10 @@
-"""Start-up of the commands that load no model, against importing what all of them stand on.
+"""Start-up time of commands that load no model, relative to importing their common packages.
 
     python benchmarks/startup.py [ROUNDS]
 
-Prints for each command the median of its CPU times (user and system) and its ratio to that of
-`python -c "import typer, rich, pydantic"`, beside the ratio that is the goal. The cases alternate,
-so that a machine's slow minute is everybody's. Exit status 1 when a goal is missed.
+Prints for each command its median CPU time (user and system), the ratio to that of
+`python -c "import typer, rich, pydantic"`, and the goal for the ratio. The cases alternate, so a
+slow minute of the machine affects all of them. The exit status is 1 if a goal is missed.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
-"""Training side by side with CoMLRL, the published implementation, on the same tiny model.
+"""Compares training with CoMLRL, the published implementation, on the same tiny model.
 
     python benchmarks/training.py [--steps 12] [--rounds 3]
 
 A random Llama of 8.4 M parameters (hidden 256, 4 layers, vocabulary 8192), G = 4, 64 new tokens,
-one turn, the same reward; two prompts a step, which is the peer's default, and one. Every case runs
-in a process of its own that is held to as many cores as it has threads; the cases alternate, and a
-ratio is the median of those of each round. `processor_seconds` is what a step took of the
-processor, which says more on a busy machine. Cases of the peer need `pip install comlrl==1.4.3` and
-are left out where it is not installed.
+one turn, the same reward, and two prompts per step (the peer's default) or one. Every case runs in
+a separate process, limited to as many cores as it has threads. The cases alternate, and a ratio is
+the median of the ratios of all rounds. `processor_seconds` is the processor time of a step, which
+is more reliable on a busy machine. The peer's cases need `pip install comlrl==1.4.3`, and are
+skipped without it.
 
 peer      float32, every agent a whole model
-full      the same precision and parameters by this library
-default   our defaults: an adapter for each agent, bfloat16 where the processor is good at it
+full      the same precision and parameters with this library
+default   our defaults: one adapter per agent, in bfloat16 if the processor supports it well
 
-Equal: model, prompts, G, lengths, sampling, reward, AdamW, prompts a step, no evaluation. Not
-equal: ours also writes episodes and metrics, and of `default` the trained parameters and precision.
+Equal: model, prompts, G, lengths, sampling, reward, AdamW, prompts per step, no evaluation.
+Different: this library also writes episodes and metrics; `default` also trains other parameters in
+another precision.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Setting(NamedTuple):
     agents: int
     threads: int
     prompts: int
-    """A step."""
+    """Number of prompts per step."""
 
 
 SETTINGS = [Setting(*row) for row in ((2, 1, 2), (2, 2, 2), (4, 2, 2), (2, 1, 1), (2, 2, 1))]
@@ -52,7 +53,7 @@ TARGETS = {"full": 1.5, "default": 3.0}
 
 
 def save_model(folder: Path) -> None:
-    """The model, and a tokenizer whose tokens are numbers."""
+    """Save the model, and a tokenizer whose tokens are numbers."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -88,7 +89,7 @@ def prompts(count: int) -> list[str]:
 
 
 def even(text: str) -> float:
-    """The reward of a response: the share of its words whose number is even."""
+    """The reward of a response: the share of its words that are even numbers."""
     words = text.split()
     return sum(word[-1] in "02468" for word in words) / max(len(words), 1)
 
@@ -98,12 +99,12 @@ def even_part(context: Any) -> float:
 
 
 def now() -> tuple[float, float]:
-    """On the clock, and of the processor."""
+    """Return the wall time and the processor time."""
     return time.perf_counter(), time.process_time()
 
 
 def run_ours(kind: str, setting: Setting, steps: int, folder: Path) -> list[tuple[float, float]]:
-    """The ends of steps."""
+    """Return the end time of each step."""
     from collab.recipe import Recipe
     from collab.trainers import TrainingRun
 
@@ -149,7 +150,7 @@ def run_ours(kind: str, setting: Setting, steps: int, folder: Path) -> list[tupl
 
 
 def run_peer(setting: Setting, steps: int, folder: Path) -> list[tuple[float, float]]:
-    """The same place in each step, told by its calls of the reward."""
+    """Return the time of the same point in each step, found by the peer's reward calls."""
     from comlrl.trainers.reinforce import MAGRPOConfig, MAGRPOTrainer
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -216,7 +217,7 @@ def measure(kind: str, setting: Setting, steps: int) -> dict[str, float]:
 
 
 def compare(kinds: list[str], setting: Setting, steps: int, rounds: int) -> dict[str, Any]:
-    """By kind: medians over the rounds."""
+    """Return the medians over the rounds, by kind."""
     results: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
     for _ in range(rounds):
         for kind in kinds:

@@ -1,11 +1,11 @@
-"""vLLM through the whole runtime against `vllm.LLM.generate` on the same prompts.
+"""Compares vLLM through the whole runtime with `vllm.LLM.generate` on the same prompts.
 
     python benchmarks/vllm_throughput.py [--episodes 16] [--new-tokens 64] [--train]
 
-Two agents answer every episode on problems of HumanEval; the prompts that they saw, with the same
-settings, then go to an engine of vLLM's own. Both take turns within one process, after a round that
-warms them up. On a GPU, or with --train, a step of training by vLLM is also set beside the same
-step by transformers. Needs vLLM; `make test-vllm` makes an environment with it.
+Two agents answer in every episode, on problems of HumanEval. The same prompts, with the same
+settings, then go to a separate vLLM engine. Both take turns within one process, after a warm-up
+round. On a GPU, or with --train, a training step with vLLM is also compared with the same step with
+transformers. It needs vLLM; `make test-vllm` makes an environment with it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def make_recipe(model: str, new_tokens: int, episodes: int) -> Recipe:
 
 
 class Ours:
-    """Rounds of episodes, up to the last response; judging comes later and is not vLLM's."""
+    """Rounds of episodes, timed up to the last response. Judging comes later and does not count."""
 
     def __init__(self, recipe: Recipe, episodes: int) -> None:
         self._recipe, self._episodes = recipe, episodes
@@ -67,7 +67,7 @@ class Ours:
 
 
 class Raw:
-    """vLLM by itself."""
+    """vLLM alone."""
 
     def __init__(self, recipe: Recipe) -> None:
         from vllm import LLM
@@ -127,7 +127,7 @@ async def compare(recipe: Recipe, episodes: int) -> dict[str, Any]:
 
 
 async def train(recipe: Recipe, episodes: int) -> dict[str, Any]:
-    """The second step of training, by each engine: tokens a second, and where the time goes."""
+    """Measure the second training step with each engine: tokens per second, shares of time."""
     found = {}
     for model in (recipe.model, recipe.model.weights):
         loaded = load_recipe("coding", task="humaneval", settings=["trainer=magrpo"])

@@ -52,13 +52,13 @@ class RecipeError(CollabError):
 
 
 MOST_NAMES = 12
-"""Largest number of known names in a message, if a command lists them."""
+"""Maximum number of known names in a message, if a command lists them all."""
 LISTS = {"team": "teams", "task": "tasks", "trainer": "trainers"}
 """The command that lists the names of a kind."""
 
 
 class UnknownName(RecipeError):
-    """A name of some `kind` that is not among the `known` ones. A kind may be `part of REWARD`."""
+    """A name of this `kind` that is not among the `known` ones. A kind may be `part of REWARD`."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, remedy: str = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
@@ -184,7 +184,7 @@ def one_line(error: BaseException) -> str:
     ]
     try:
         text = str(error)
-    except Exception:  # an exception of the user's may fail at this too
+    except Exception:  # a user's exception may fail here too
         text = "it has no text, because its __str__ raises"
     return f"{lines[-1] if lines else ''}{type(error).__name__}{': ' if text else ''}{text}"
 

@@ -1,10 +1,10 @@
-"""Functions passed in Python, under the names by which a recipe's data names them.
+"""Functions passed in Python, and their names in a recipe's data.
 
 A recipe is data, so a function in it is a name. A function in a user's file is `file.py:function`,
 one in a package `module:function`. Both can be loaded again. One that a script or a notebook
 defines has no such name: it is `python.DIGEST:function`, which only the process that passed it can
-resolve. The digest covers everything visible of the function, so that after a restart another
-function of that name is not mistaken for it.
+resolve. The digest covers everything visible of the function, so another function with that name is
+not mistaken for it after a restart.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def given(name: str) -> Callable[..., Any] | None:
 
 
 def _whole(name: str) -> str:
-    """Return the name with a file's whole path, links resolved."""
+    """Return the name with the file's full path, with links resolved."""
     origin, _, function = name.rpartition(":")
     return f"{Path(origin).resolve()}:{function}" if origin.endswith(".py") else name
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lazy_name(name: str, package: str, file: str) -> Any:
-    """Import a name of a package from the place that its block `if TYPE_CHECKING` says.
+    """Import a name of a package from the module that its block `if TYPE_CHECKING` names.
 
     Raises:
         AttributeError: the block in the package's `file` does not import it.

@@ -9,10 +9,11 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 LONGEST = 100
-"""Most bytes in a name. A folder's name holds 255, and some add a date or a number."""
+"""Maximum number of bytes in a name. A folder's name can have 255, and some add a date or a number.
+"""
 
 JOINED = 3
-"""Most names in a joint name, before a number replaces the others."""
+"""Maximum number of names in a joint name. A number replaces the others."""
 
 
 def is_name(text: str) -> bool:

@@ -54,7 +54,7 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
     """Load the function at `module:function` or `file.py:function` (relative to the current
     folder).
 
-    A function that was passed in Python is returned itself, in the process where it was passed.
+    In the process that passed a function in Python, the result is that function itself.
 
     Raises:
         RecipeError: there is no such function, or it is Python's own: those may run text as code.
@@ -100,7 +100,9 @@ def check_module_free(kind: str, reference: str) -> None:
 
 
 def check_module(kind: str, reference: str) -> None:
-    """Raise RecipeError for a function of Python's own, or one that is in no file and not here."""
+    """Raise RecipeError for one of Python's own functions, or one that neither a file nor this
+    process has.
+    """
     origin, _, name = reference.rpartition(":")
     if is_of_python(reference) and given(reference) is None:
         raise RecipeError(

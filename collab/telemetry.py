@@ -1,8 +1,8 @@
 """OpenTelemetry spans of collab's work, by the conventions for generative AI.
 
-An episode is `invoke_workflow TEAM`, with an agent's response `invoke_agent AGENT` as its child. A
-run, a training, its steps and evaluations are parent spans. They go to the provider that the
-process has set up, and nowhere without one. They do not contain the agents' texts.
+An episode is a span `invoke_workflow TEAM`, and each response is its child `invoke_agent AGENT`. A
+run, a training, its steps and evaluations are parent spans. Spans go to the provider that the
+process has set up. Without one, there are none. They do not contain the agents' texts.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
     """Start a span like `Tracer.start_span`, but with an id that does not depend on the training
     seed.
 
-    OpenTelemetry draws its id from Python's global random numbers. Training seeds these. Its random
-    numbers must not depend on tracing, and ids must not repeat from run to run.
+    OpenTelemetry draws ids from Python's global random state, which training seeds. Training's
+    random numbers must not depend on tracing, and ids must not repeat from run to run.
     """
     state = random.getstate()
     random.seed()
@@ -151,7 +151,7 @@ def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
 
 
 class Operation:
-    """A lasting operation, and its span, or None without tracing."""
+    """An operation with a duration, and its span, or None without tracing."""
 
     def __init__(self, span: Span | None) -> None:
         self.span = span
@@ -177,8 +177,9 @@ class Operation:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Context manager in which new spans are children of this one. Not for generators, which
-        pause."""
+        """Context manager in which new spans are children of this one. Do not use it in generators,
+        which pause.
+        """
         if self.span is None:
             yield
             return

@@ -61,8 +61,7 @@ def cannot_read(path: object, error: OSError) -> str:
 
 
 def faults(error: ValidationError) -> list[str]:
-    """Return each fault in the error of pydantic with its place, e.g. `team.turns: must be at least
-    1`."""
+    """Return each fault in a pydantic error, e.g. `team.turns: must be at least 1`."""
     places = ((".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors())
     return [f"{place}: " * bool(place) + plain_reason(message) for place, message in places]
 
@@ -83,7 +82,7 @@ STEERING = re.compile(
 
 
 def clean(text: str) -> str:
-    """Escape characters in a text that could steer a terminal.
+    """Escape characters in a text that could control a terminal.
 
     Output of models, servers and files may contain such characters.
     """

@@ -1,8 +1,8 @@
-"""Makes docs/run.svg: what `collab run` shows on a terminal, of a run that is played now.
+"""Makes docs/run.svg, which shows the output of `collab run` on a terminal.
 
-    make picture
+make picture
 
-The record goes to a folder that is thrown away, so that making a picture leaves nothing in runs/.
+The record goes to a temporary folder, so making the picture leaves nothing in runs/.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ WIDTH = 120
 
 
 def draw(model: str | None = None) -> str:
-    """Play the run, and draw what a terminal of 120 columns shows of it, as SVG.
+    """Play the run, and draw its output on a terminal of 120 columns as SVG.
 
     Args:
-        model: in place of the default model, e.g. `echo`.
+        model: replaces the default model, e.g. `echo`.
 
     Raises:
-        RuntimeError: the episode failed, e.g. as the sandbox did not start in time.
+        RuntimeError: the episode failed, e.g. because the sandbox did not start in time.
     """
     console = Console(
         record=True, file=io.StringIO(), force_terminal=True, width=WIDTH, highlight=False

@@ -1,4 +1,4 @@
-"""Pages of the site that are generated: from README and its like, the schemas, and `--help`."""
+"""Generates pages of the site: from README and similar files, the schemas, and `--help`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def command_line() -> str:
-    """The help of every command, as a terminal of 80 columns shows it."""
+    """Return the help of every command, as shown on a terminal of 80 columns."""
     parts = ["# Command line", "Generated from `--help`.", help_of()]
     for panel, entries in PANELS.items():
         parts.append(f"## {panel}")
@@ -46,7 +46,7 @@ def command_line() -> str:
 
 
 def help_of(*command: str) -> str:
-    """A code block with the help of one command, or of collab itself."""
+    """Return a code block with the help of one command, or of collab itself."""
     shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*command, "--help"], prog_name="collab")
     return f"```text\n{shown.output.rstrip()}\n```"
 
@@ -93,7 +93,7 @@ def table_of(part: Mapping[str, Any]) -> list[str]:
 
 
 def type_of(value: Mapping[str, Any]) -> str:
-    """A short name for what a key takes."""
+    """Return a short name for the type of a key."""
     if "$ref" in value:
         return str(value["$ref"]).rpartition("/")[2]
     for choice in ("anyOf", "oneOf"):
@@ -109,7 +109,7 @@ def type_of(value: Mapping[str, Any]) -> str:
 
 
 def default_of(key: str, value: Mapping[str, Any], required: Any) -> str:
-    """The default as YAML writes it; `required` where there is none."""
+    """Return the default in YAML, or `required` if there is none."""
     if key in required:
         return "required"
     default = value.get("default")
@@ -119,5 +119,5 @@ def default_of(key: str, value: Mapping[str, Any], required: Any) -> str:
 
 
 def cell(text: str) -> str:
-    """Text that stays within one cell of a table."""
+    """Escape a text so that it stays within one cell of a table."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

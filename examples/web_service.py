@@ -4,7 +4,7 @@
     curl -N localhost:8000/run/humaneval/12
 
 `team.stream` is an async iterator that never blocks the event loop. If the client disconnects, the
-run is cancelled. With `async with`, the team's model is loaded once, for the first request.
+run is canceled. With `async with`, the team's model is loaded once, for the first request.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Fake vLLM servers, many in one process: as much of HTTP as collab's client asks for."""
+"""Fake vLLM servers, many in one process, with the part of HTTP that collab's client needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METRICS = "vllm:num_requests_waiting 0\nvllm:num_preemptions_total 0\n"
 
 
 def serve(servers: int, seconds: float, ready: Connection) -> None:
-    """Answer on so many ports of this machine, which `ready` is told, until the process ends."""
+    """Answer on several local ports until the process ends. `ready` receives the ports."""
     asyncio.run(_serve(servers, seconds, ready))
 
 
@@ -30,7 +30,7 @@ async def _serve(servers: int, seconds: float, ready: Connection) -> None:
 async def _connection(
     seconds: float, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Answer one request after the other, until the client goes."""
+    """Answer one request after the other, until the client disconnects."""
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()

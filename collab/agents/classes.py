@@ -19,7 +19,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Written:
-    """The parts of a class that one agent wrote, by their position."""
+    """The parts of a class that one agent wrote."""
 
     methods: dict[str, str] = field(default_factory=dict)
     """Source text of each method, as in a class, by name."""
@@ -30,7 +30,7 @@ class Written:
 
 
 def written(source: str, name: str, wanted: Collection[str]) -> Written:
-    """Collect the code in `source` for the class `name`: methods, or functions outside of it.
+    """Collect the methods of the class `name` in `source`, inside or outside the class.
 
     A function is a method if it is `wanted`, or if its first parameter is `self` or `cls`. The last
     definition of a name counts. A definition without a statement does not count.
@@ -156,7 +156,7 @@ def _first(node: ast.stmt) -> int:
 def _text(node: ast.stmt, lines: list[str], margin: str = _MARGIN) -> str:
     """Return a statement's lines with another indentation. The inner lines of strings stay
     unchanged."""
-    if lines[node.lineno - 1].encode()[: node.col_offset].strip():  # it shares its line
+    if lines[node.lineno - 1].encode()[: node.col_offset].strip():  # several statements on one line
         return "\n".join(margin + line for line in ast.unparse(node).split("\n"))
     first = _first(node)
     inner = {

@@ -1,4 +1,4 @@
-"""Joins: make the joint artifact from the agents' artifacts, with a map back."""
+"""Joins: combine the agents' artifacts into the joint artifact, and record who wrote each line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Edit = tuple[int, int, str]
 
 
 def only_owned(artefacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
-    """Rename the definitions with which other artifacts would replace a helper's function."""
+    """Rename definitions in other artifacts that would replace a helper's function."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for helper in roles.helpers:
         owners[roles.function_of(helper, problem.public)].add(helper)
@@ -38,9 +38,9 @@ def only_owned(artefacts: Mapping[str, str], roles: Roles, problem: Problem) -> 
 def without(source: str, names: Collection[str]) -> str:
     """Rename the definitions of `names` in the source without changing line numbers.
 
-    Every binding of a name in the module is renamed, also in a branch or by `global`, and each
-    function, class and import of that name within a function. Methods, parameters and other local
-    variables stay. So a call of the name calls its other definition.
+    It renames every module-level binding of a name, including those in a branch or by `global`, and
+    every function, class and import of that name within a function. Methods, parameters and other
+    local variables keep their names. Calls of the name then reach the definition that is left.
     """
     try:
         scopes = scopes_of(parse(source))
@@ -165,8 +165,7 @@ def join_for(name: str, roles: Roles = NOBODY) -> Join:
 
 
 def make_joint(join: Join, artefacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Make the joint artifact of the agents' artifacts, once, for the record, the reward and
-    feedback.
+    """Join the agents' artifacts once, for the record, the reward and the feedback.
 
     Raises:
         AgentError: the join raised, or returned no joint artifact.
@@ -199,7 +198,9 @@ def _own(
 
 
 def joint_with_lines(text: str, artefacts: Mapping[str, str]) -> Joint:
-    """Make a joint artifact with the lines of each agent whose whole artifact occurs in it once."""
+    """Make a joint artifact, and find the lines of each agent whose whole artifact occurs in it
+    once.
+    """
     spans = {}
     for agent, artefact in artefacts.items():
         piece = artefact.strip("\n")

@@ -27,7 +27,7 @@ def parse_files(response: str) -> str:
 
     A file is a fenced block whose first line is `# file: NAME.py`. The name may also follow the
     fence's language, or be in the line before the fence, as in `### NAME.py`. A response without
-    fences may hold such lines itself. Blocks without a name are ignored. If a name occurs twice,
+    fences may contain such lines itself. Blocks without a name are ignored. If a name occurs twice,
     the last one counts. Names are not changed. The result is empty if no file is named.
     """
     response = response.replace("\r\n", "\n").replace("\r", "\n")
@@ -77,7 +77,7 @@ Parser = Callable[[str], str]
 _BLOCK_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
 _STARTS_CODE = re.compile(r"(?:async\s+def|def|class|import|from|@)\b|@")
 _MAX_ATTEMPTS = 12
-"""Most start lines to try for unfenced code, and most cuts from each."""
+"""Maximum number of start lines to try for unfenced code, and of cuts from each."""
 
 
 def parser_for(name: str) -> Parser:
@@ -121,12 +121,12 @@ def parse_text(response: str) -> str:
 def parse_python(response: str) -> str:
     """Return the Python code of a response.
 
-    Code is searched in fenced blocks (a missing closing fence is tolerated), then in the whole
-    response, then in its longest run of lines that parses. From code that parses, definitions,
-    imports and assignments are kept unchanged. Calls and asserts at module level, which show its
-    use, are dropped, and so is a truncated last definition that follows others. If nothing parses,
-    the text that looks most like code is returned unchanged, so that its errors can be located. The
-    result is empty without code.
+    The parser searches fenced blocks (a missing closing fence is tolerated), then the whole
+    response, then its longest run of lines that parses. From code that parses, it keeps
+    definitions, imports and assignments unchanged. It drops calls and asserts at module level,
+    which only show how to use the code, and a truncated last definition that follows others. If
+    nothing parses, it returns the text that looks most like code unchanged, so that errors can be
+    located. The result is empty if there is no code.
     """
     response = response.replace("\r\n", "\n").replace("\r", "\n")
     blocks = _fenced_blocks(response)
@@ -199,7 +199,7 @@ def _shows_usage(node: ast.stmt) -> bool:
 
 
 def _longest_parsing_run(response: str) -> str:
-    """Return the most lines, from a line that starts code, that parse together."""
+    """Return the longest run of lines that parses, beginning at a line that starts code."""
     lines = response.split("\n")
     starts = [i for i, line in enumerate(lines) if _STARTS_CODE.match(line)][:_MAX_ATTEMPTS]
     best = ""

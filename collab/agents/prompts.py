@@ -27,8 +27,9 @@ class Template:
     """
 
     def __init__(self, source: str, place: str, *, as_written: bool = False) -> None:
-        """Compile the template. Unless `as_written`, strip both ends and the blanks around
-        blocks."""
+        """Compile the template. Unless `as_written`, strip white space at both ends and around
+        blocks.
+        """
         self.place, self._as_written = place, as_written
         try:
             self._template = _compile(source, as_written)
@@ -60,10 +61,10 @@ class Template:
         except Overrun as error:
             raise AgentError(f"{self.place}: {error}") from error
         except UndefinedError as error:
-            unknown = (error.message or "").endswith(" is undefined")  # a name at the top
+            unknown = (error.message or "").endswith(" is undefined")  # a top-level name
             known = f"; known: {', '.join(fields)}" if unknown else ""
             raise AgentError(f"{self.place}: {error.message}{known}") from error
-        except Exception as error:  # whatever an expression within it can raise
+        except Exception as error:  # any exception of an expression in the template
             raise AgentError(f"{self.place}: {type(error).__name__}: {error}") from error
         return text if self._as_written else text.strip()
 

@@ -32,8 +32,8 @@ def prune(tree: ast.Module) -> ast.Module:
 def truth(expression: ast.expr) -> bool | None:
     """Return the truth of an expression made of literals only, or None if it is unknown.
 
-    The identity of two objects (`is`) is unknown, and so is the result of a call, since a program
-    may rebind any name, even `set`.
+    The result of `is` is unknown. So is the result of a call, because a program may rebind any
+    name, even `set`.
     """
     if isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.Not):
         operand = truth(expression.operand)

@@ -68,7 +68,7 @@ class Flow:
     def _reads(self, scope: Scope, expressions: Iterable[ast.AST | None]) -> set[Variable]:
         """Return the values of `expressions`, each as a variable that its parts flow into.
 
-        Every expression is read once, however many statements and targets share it.
+        Every expression is read once, even if several statements and targets share it.
         """
         return {self._value(scope, node) for node in expressions if node is not None}
 
@@ -97,7 +97,7 @@ class Flow:
         self._values[id(node)] = Variable(_VALUE, str(len(self._values)))
 
     def _parts(self, node: ast.AST) -> Iterable[ast.AST]:
-        """Yield the nodes below `node` from which its value is made."""
+        """Yield the nodes below `node` that contribute to its value."""
         return ast.iter_child_nodes(node)
 
     def _read(self, scope: Scope, name: ast.Name) -> set[Variable]:

@@ -1,5 +1,6 @@
-"""Finds the helper calls that a value derives from. Calls that only decide about it do not
-count."""
+"""Finds the helper calls that a value derives from. Calls that only decide which value is used do
+not count.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ _GATHERING = frozenset(
 
 
 def tests_of(node: ast.AST) -> list[ast.expr]:
-    """Return the expressions by which a node decides what to do, how often, or what to keep."""
+    """Return the expressions that decide what a node does, how often, or what it keeps."""
     match node:
         case ast.If(test=test) | ast.While(test=test) | ast.Assert(test=test):
             return [test]
@@ -115,7 +116,7 @@ Origins = frozenset[str]
 """Calls identified by their source text: the same call written twice counts once."""
 
 MAX_STEPS = 1_000_000
-"""Most nodes and values to inspect per program. The number of its calls may multiply the work."""
+"""Maximum number of nodes and values to inspect per program. Each call may multiply the work."""
 
 _RETURNED = Variable(-1, "returned")
 _CALL = -2
@@ -260,7 +261,7 @@ class Program(Flow):
                 self._hand_over(scope, node, function)
 
     def _hand_over(self, scope: Scope, call: ast.Call, function: Scope) -> None:
-        """Let the arguments of a call flow into the parameters of the program's own function."""
+        """Make the arguments of a call flow into the parameters of the program's own function."""
         assert isinstance(function.node, Function)
         declared = function.node.args
         names = [parameter.arg for parameter in (*declared.posonlyargs, *declared.args)]
@@ -279,7 +280,7 @@ class Program(Flow):
 
 
 def _passed_on(node: ast.AST) -> Iterable[ast.AST]:
-    """Yield the parts of an expression that make its value, without tests and choices."""
+    """Yield the parts of an expression that make up its value, without tests and choices."""
     match node:
         case ast.IfExp(body=body, orelse=orelse):
             return [body, orelse]

@@ -55,7 +55,7 @@ Parts = Sequence[ast.AST]
 
 
 def coordinator(program: Program) -> Match | None:
-    """Match calls in a loop or comprehension that gathers, or several calls whose values meet."""
+    """Match calls in a loop that collects values, or several calls whose values are combined."""
     split = {line for scope in program.reachable for line in _split(program, scope)}
     met = {line for scope in program.reachable for line in _met(program, scope)}
     if split:
@@ -111,7 +111,7 @@ def _inner(generators: list[ast.comprehension]) -> Iterator[ast.expr]:
 
 
 def _gathering(program: Program, scope: Scope, node: ast.AST) -> set[int]:
-    """Return the lines on which values of the helper are added to others of their kind."""
+    """Return the lines that add a value of the helper to values from other calls."""
     match node:
         case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body):
             inside = list(evaluated(body))
@@ -145,7 +145,7 @@ def _carried(program: Program, scope: Scope, inside: Sequence[ast.AST]) -> set[i
 
 
 def _gathering_outside(program: Program, scope: Scope) -> Iterator[int]:
-    """Yield the lines on which a function of the program adds to a variable around it."""
+    """Yield the lines on which a function of the program adds to an outer variable."""
     for node in scope.nodes:
         owners = {scope.resolve(name).scope for name in gathered_in(node)}
         if owners - {scope.number}:
@@ -153,7 +153,7 @@ def _gathering_outside(program: Program, scope: Scope) -> Iterator[int]:
 
 
 def _met(program: Program, scope: Scope) -> Iterator[int]:
-    """Yield the lines of expressions, except tests, in which values of different calls meet."""
+    """Yield the lines of expressions, except tests, that combine values of different calls."""
     tests = {id(part) for node in scope.nodes for t in tests_of(node) for part in ast.walk(t)}
     for node in scope.nodes:
         if id(node) in tests:
@@ -193,7 +193,7 @@ def _loaded(target: ast.expr) -> ast.expr:
 
 
 def _added_in_turn(program: Program, scope: Scope) -> set[int]:
-    """Return the lines of several statements that add values of different calls to one variable."""
+    """Return the lines of statements that add values of different calls to the same variable."""
     origins: dict[str, frozenset[str]] = {}
     lines: dict[str, set[int]] = {}
     for node in scope.nodes:
@@ -346,7 +346,7 @@ def strategy_filter(program: Program) -> Match | None:
 
 
 def decorator(program: Program) -> Match | None:
-    """Match guards of edge cases or work on the value, around a call that is always made."""
+    """Match a call that is always made, with guards for edge cases or work on its value."""
     straight = set(program.calls) - repeated_calls(program)
     answers = _answers(program)
     if not straight or not answers:
@@ -375,8 +375,7 @@ def _answers(program: Program) -> set[int]:
 
 
 def _guards(program: Program, scope: Scope) -> set[int]:
-    """Return the lines on which the function ends without the helper, except after caught
-    exceptions."""
+    """Return the lines on which the function ends without the helper, outside of handlers."""
     handlers = [node for node in scope.nodes if isinstance(node, ast.ExceptHandler)]
     caught = {id(node) for node in evaluated(handlers)}
     unaided = {id(value) for value in given_back(scope.nodes) if not program.of(scope, value)}
@@ -390,7 +389,7 @@ def _guards(program: Program, scope: Scope) -> set[int]:
 
 
 MAX_CHARACTERS = 40_000
-"""Longest program to classify: the rules compare its statements with each other."""
+"""Length limit of a program, because the rules compare its statements with each other."""
 
 _RULES: tuple[Callable[[Program], Match | None], ...] = (
     fallback,
@@ -495,6 +494,6 @@ def _bindings(scope: Scope, name: str) -> Iterator[int]:
 
 
 def _otherwise(program: Program) -> Match:
-    """Classify a helper whose value counts, but that no other rule matches."""
+    """Classify a program that uses the helper's value but matches no other rule."""
     lines = {name.lineno for name in program.calls}
     return match("decorator", lines, f"uses the value of '{program.helper}' for its answer")

@@ -1,7 +1,7 @@
 """Resolves names to variables, by Python's rules for modules, functions and classes.
 
-Lambdas and comprehensions count as part of the function around them. So their own names shadow
-outer ones slightly too widely, which can hide a use but never invent one.
+Lambdas and comprehensions count as part of the function around them. Their names therefore shadow
+outer names a little too widely. This can hide a use, but never invent one.
 """
 
 from __future__ import annotations
@@ -85,8 +85,7 @@ def closure(start: Iterable[T], successors: Callable[[T], Iterable[T]]) -> set[T
 
 
 def scopes_of(tree: ast.Module) -> list[Scope]:
-    """Return every scope of a module, with the module's own first and outer ones before inner
-    ones."""
+    """Return all scopes of a module, the module's own first and outer ones before inner ones."""
     module = Scope(0, tree, None)
     scopes = [module]
     for scope in scopes:
@@ -106,7 +105,9 @@ def _evaluated_in(owner: ast.Module | Definition) -> Iterator[ast.AST]:
 
 
 def evaluated(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the nodes that run together with `nodes`, in their scope: no bodies of definitions."""
+    """Yield the nodes that run together with `nodes`, in the same scope, without bodies of
+    definitions.
+    """
     pending = list(nodes)
     while pending:
         node = pending.pop()

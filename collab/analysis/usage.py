@@ -1,9 +1,9 @@
 """Decides on the syntax tree whether an entry point really uses a helper function.
 
-A use is a call of the helper's global name, in code that can run and that the entry point can
-reach, whose value flows on: into the entry point's result, into a condition, or into another call.
-Names flow by assignment, without regard to order. Cases that a tree cannot decide are settled by a
-run with the helper replaced.
+A use is a call of the helper's global name whose value flows into the entry point's result, a
+condition or another call. The call must be in code that can run and that the entry point can reach.
+Names flow by assignment, regardless of order. A run with the helper replaced settles the cases that
+a tree cannot decide.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from collab.syntax import parse
 def returns_value(tree: ast.Module, name: str) -> bool | None:
     """Return True if the module-level function `name` returns or yields a value of its own.
 
-    A `return` of a function nested in it, a bare `return`, `return None` and dead code do not
-    count. The result is None if there is no such function. `tree` loses its dead code.
+    A `return` in a nested function, a bare `return`, `return None` and dead code do not count. The
+    result is None if there is no such function. Dead code is removed from `tree`.
     """
     function = entry_scope(scopes_of(prune(tree)), name)
     if function is None:
@@ -42,9 +42,9 @@ def _gives_value(node: ast.AST) -> bool:
 def only_forwards(scopes: list[Scope], entry: Scope, aliases: set[Variable]) -> bool:
     """Return True if everything that `entry` returns is the value of the same helper call.
 
-    `return helper(x)`, `y = helper(x); return y` and a chain of functions that do so forward;
-    a return without the helper, an operation on its value, or a choice between different calls
-    is work of the entry point's own.
+    `return helper(x)`, `y = helper(x); return y` and chains of such functions only forward. A
+    return without the helper, an operation on its value, or a choice between different calls counts
+    as the entry point's own work.
     """
     values = _Forwards(scopes, aliases).of(entry)
     return len(values) == 1 and not values & _OWN
@@ -57,8 +57,9 @@ _MAX_CHAIN = 50
 
 
 class _Forwards:
-    """The distinct helper calls that a function forwards. A value of its own counts as another
-    call."""
+    """The distinct helper calls that a function forwards. A value that it computes itself counts as
+    another call.
+    """
 
     def __init__(self, scopes: list[Scope], aliases: set[Variable]) -> None:
         self._aliases = aliases
@@ -158,7 +159,7 @@ def _changed_in_place(scope: Scope) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class HelperUse:
-    """The use of another agent's helper by an artifact's entry point."""
+    """An entry point's use of another agent's helper."""
 
     lines: tuple[int, ...] = ()
     """Lines of the calls that can run."""
@@ -179,7 +180,7 @@ def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
         tree = parse(source)
     except SyntaxError:
         return HelperUse(reason="the code does not parse")
-    redefined = _redefines(scopes_of(tree), helper)  # also in code that seems dead
+    redefined = _redefines(scopes_of(tree), helper)  # including code that seems dead
     scopes = scopes_of(prune(tree))
     entry = entry_scope(scopes, entry_point)
     if entry is None:

@@ -32,7 +32,7 @@ def argument(value: str, help: str, default: Any = ..., **more: Any) -> Any:
 
 
 debugging = False
-"""Show where errors come from: `collab --debug COMMAND`."""
+"""True if errors show a traceback: `collab --debug COMMAND`."""
 
 
 def complete_teams(incomplete: str) -> list[str]:

@@ -33,12 +33,12 @@ class Plan:
     samples: int
     episodes: int
     calls: int
-    """Most requests to models, in all episodes."""
+    """Maximum number of requests to models, in all episodes."""
     new_tokens: int
-    """Most new tokens of all agents in all turns of all episodes."""
+    """Maximum number of new tokens, of all agents in all turns of all episodes."""
     isolation: str
     judging: str
-    """Number and place of the programs judged at once, or "" without programs."""
+    """Number of programs judged at the same time, and where, or "" without programs."""
     rounds: list[str]
     """The order in which agents act."""
     outlook: list[str]
@@ -54,7 +54,7 @@ def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Proble
 
     Raises:
         RecipeError: the recipe is wrong, or the dry run fails.
-        TaskError: a problem that is not in the suite.
+        TaskError: a problem is not in the suite.
     """
     recipe, problems = find_problems(recipe, addresses)
     remark(dry_run(recipe, problems).warnings)
@@ -73,7 +73,7 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
 
 
 async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
-    """Check all that a run checks before its first request, and count.
+    """Make every check that a run makes before its first request, and count.
 
     Raises:
         RecipeError: the recipe is wrong, or the dry run fails.

@@ -29,7 +29,7 @@ class Step:
     """The result of a joint action, or of a reset."""
 
     observations: Mapping[str, Observation | str] = field(default_factory=dict)
-    """Observations by seat, only of seats that act next. The game has ended if there are none."""
+    """Observations of the seats that act next. If there are none, the game has ended."""
     rewards: float | Mapping[str, float] = 0.0
     """Rewards of this step: one number for all, as in a cooperative game, or a mapping by seat.
     Missing seats earn 0."""
@@ -59,7 +59,7 @@ class Environment(ABC):
     seats: tuple[str, ...]
     """Seats, in the game's own words, e.g. `("first", "second")`."""
     turns: int
-    """Most steps of a game, which then ends by itself."""
+    """Maximum number of steps. A game ends by itself after these."""
     returns: tuple[float, float] = (0.0, 1.0)
     """Lowest and highest total reward of a seat in a whole game."""
     zero_sum: bool = False

@@ -31,12 +31,14 @@ Cell = tuple[int, int]
 class Blocks2d(Environment):
     """Two builders with two colors each build a letter together, and both are paid.
 
-    An action has one command per line, `fill red 1 1 1 5` from column and row to column and row, or
-    `clear 1 1 2 2`, of which the first 25 count. An invalid line, or one in the other's color,
-    does nothing. If both fill a cell, `cold` wins it. Each turn pays the picture's gain, so a game
-    is worth its last picture: 2 x the share of the letter that is covered, less 1.5 x the blocks
-    outside it by the letter's size, 1 at most, less 1 x the share of neighbors of one color, less
-    0.25 for each builder without a block (StrBuild of CoMLRL, without its shift).
+    An action has one command per line, such as `fill red 1 1 1 5` (from column and row to column
+    and row) or `clear 1 1 2 2`. The first 25 count. An invalid line, or one in the other's color,
+    does nothing. If both fill a cell, `cold` wins it.
+
+    Each turn pays the change in the picture's value, so a whole game earns the value of its last
+    picture. The value is 2 x the share of the letter that is covered, minus 1.5 x the number of
+    blocks outside it as a share of the letter's size (at most 1), minus the share of neighbors of
+    one color, minus 0.25 for each builder without a block (StrBuild of CoMLRL, without its shift).
 
     Args:
         turns: 1 to 4.

@@ -53,7 +53,7 @@ def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[CheckR
 
 
 def games_end(make: NewGame, episodes: int, seed: int) -> None:
-    """Games end within their turns, and pay finite rewards within what is declared."""
+    """Games end within their turns, and pay finite rewards within the declared bounds."""
     for number in range(episodes):
         chance = Random(f"{seed} {number}")
         for _ in play(make(), chance, hostile=0.1 if number % 2 else 0.0):
@@ -166,13 +166,13 @@ def check_returns(game: Environment, total: Mapping[str, float]) -> None:
 
 
 def transcript(game: Environment, deal: Random, chance: Random) -> list[Any]:
-    """Return a whole game of random moves, as plain data."""
+    """Play a whole game with random moves, and return it as plain data."""
     step = game.reset(deal)
     return [plain(step), game.render(), *rest(game, step, chance)]
 
 
 def rest(game: Environment, step: Step, chance: Random) -> list[Any]:
-    """Return the rest of a game of random moves, as plain data."""
+    """Play the rest of a game with random moves, and return it as plain data."""
     steps: list[Any] = []
     while not step.ended and len(steps) < game.turns:
         step = game.step(drawn(game, step, chance, 0.1, None))

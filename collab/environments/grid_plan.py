@@ -19,12 +19,13 @@ WALLS = 0.22
 class GridPlan(Environment):
     """The scout sees the map with the walker, and the walker only adjacent walls. Both are paid.
 
-    The walker's action is the letters U, D, L and R, of which the first `stride` count, joined or
-    separated. Any other text is a blocked move. The scout's text changes nothing in the grid, and
-    reaches the walker if the protocol shows it, such as `sequential`. Each move costs 0.01, and 0.1
-    more if it is blocked. Each cell nearer to the goal pays its share of the whole way. The goal
-    pays 1, and 0.5 more by a shortest way. Otherwise the end costs 1 (Plan-Path of PettingLLMs,
-    which discounts nearness by 0.99: waiting far off would then pay).
+    The walker's action consists of the letters U, D, L and R, joined or separated. The first
+    `stride` count. Any other text is a blocked move. The scout's text changes nothing in the grid,
+    and reaches the walker if the protocol shows it, such as `sequential`. Each move costs 0.01, and
+    0.1 more if it is blocked. Each cell closer to the goal pays its share of the whole way.
+    Reaching the goal pays 1, and 0.5 more by a shortest way. Otherwise the end of the game costs 1.
+    The game is Plan-Path of PettingLLMs without its discount of nearness by 0.99, which would pay
+    for waiting far from the goal.
 
     Args:
         size: 4 to 12 cells each way.
@@ -98,7 +99,7 @@ class GridPlan(Environment):
         return {"scout": ["go on"], "walker": [*MOVES, "".join(self._way())]}
 
     def _way(self) -> list[str]:
-        """Return a shortest way to the goal, as far as a stride goes."""
+        """Return a shortest way to the goal, or its first `stride` moves."""
         place = self._place
         letters: list[str] = []
         while place != self._goal and len(letters) < self.stride:

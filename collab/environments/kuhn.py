@@ -24,10 +24,10 @@ LEGAL = {"": OPEN, "c": OPEN, "b": FACING, "cb": FACING}
 class Kuhn(Environment):
     """Two players ante one chip each, are dealt one of three cards each, and may bet one more chip.
 
-    `first` checks or bets. On a bet the other calls or folds. A player who folds loses the ante.
-    After two checks, or a call, the higher card wins the other's chips. Both earn their winnings,
-    in chips, 1 or 2, and the game is zero-sum. An action is the word, also `I bet`, `I will bet` or
-    `action: bet`. Any other text forfeits two chips.
+    `first` checks or bets. After a bet, the other calls or folds. A player who folds loses the
+    ante. After two checks or a call, the higher card wins the other's chips. Both earn their
+    winnings, 1 or 2 chips. The game is zero-sum. An action is the word, also `I bet`, `I will bet`
+    or `action: bet`. Any other text forfeits two chips.
     """
 
     seats = ("first", "second")

@@ -22,9 +22,9 @@ class MiniSudoku(Environment):
     The filler's action has one line `row column digit` per cell, e.g. `1 2 4`, 16 at most. It may
     overwrite its own digits, not the given ones. The critic's text changes nothing in the grid, and
     reaches the filler if the protocol shows it, such as `sequential`. Each turn pays the newly
-    correct cells as a share of the empty ones, less 0.5 if a digit conflicts in a row, column or
-    square, less 1 if a line cannot be read or overwrites a given digit, or less 2 if none can be
-    read. The solved grid pays 2 (Sudoku of PettingLLMs).
+    correct cells as a share of the empty ones. It costs 0.5 if a digit conflicts in a row, column
+    or square. It costs 1 if a line cannot be read or overwrites a given digit, or 2 if no line can
+    be read. The solved grid pays 2 (Sudoku of PettingLLMs).
 
     Args:
         blanks: empty cells, 1 to 10.

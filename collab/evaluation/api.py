@@ -53,7 +53,7 @@ def evaluate(
             recipes' own.
         rewards: functions that replace the task's reward, e.g. `[right, (short, 0.5)]`.
         hidden: fields of the task that no agent sees; replace its own.
-        reward_from: the team whose reward scores all, if their rewards differ.
+        reward_from: the team whose reward scores all teams, if their rewards differ.
         samples: episodes of each problem; pass@k takes k of them.
         split: the part of the suite that is evaluated, e.g. `"test"`.
         seed: seed of the sampling; equal seeds give equal episodes if the engine supports seeds.
@@ -114,6 +114,6 @@ def evaluate(
 
 
 def _same(teams: Sequence[Named | Team], given: Any, what: str) -> Any:
-    """Return the given argument, else that of the first team that was made with one."""
+    """Return the given argument, or else that of the first team that has one."""
     theirs = (getattr(team, what) for team in teams if isinstance(team, Team))
     return given if given is not None else next((item for item in theirs if item is not None), None)

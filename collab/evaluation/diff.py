@@ -64,7 +64,7 @@ class RunDiff(Record):
     settings: tuple[DifferingSetting, ...]
     metrics: dict[str, PairedEstimates]
     shared: int
-    """Problems that both have a value for."""
+    """Number of problems for which both have a value."""
     notes: tuple[str, ...]
     """Reasons why numbers are missing or cannot be compared."""
 
@@ -165,7 +165,7 @@ def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class PlayedRun:
-    """A run's values by metric and problem. A training has the held-out values at its end."""
+    """A run's values by metric and problem. For a training, the held-out values at its end."""
 
     folder: Path
     team: str
@@ -219,9 +219,9 @@ def _of_evaluation(evaluation: Evaluation) -> Values:
 
 
 _FOR_PEOPLE = "description"
-"""Keys that change nothing."""
+"""Keys that do not change the results."""
 _MANY = 200
-"""Longer values are shown by their beginning and a digest."""
+"""Longest value to show in full. Of longer values, the beginning and a digest are shown."""
 
 
 def differing(first: Path, second: Path) -> list[tuple[str, str | None, str | None]]:
@@ -235,7 +235,7 @@ def differing(first: Path, second: Path) -> list[tuple[str, str | None, str | No
 
 
 def _settings(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield settings of the recipe, digests of its functions and rows, and versions."""
+    """Yield the recipe's settings, digests of its functions and rows, and versions."""
     file = next((f for n in (TRAINING, RECIPE) if (f := folder / n).is_file()), None)
     if file is not None:
         for key, value in flat(read_mapping(file)).items():

@@ -1,7 +1,7 @@
 """Evaluates several teams on the same problems, one after the other, with shared models.
 
-Teams take turns, so that each has its own speed. Models are opened once for all of them, and loaded
-before the first episode, so that no team pays for it.
+Teams take turns, so that each team's speed can be measured. Models are opened once for all teams
+and loaded before the first episode, so the time for loading counts for no team.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from collab.wording import counted
 
 
 class EvaluationRun:
-    """Plays the missing episodes, and has the results so far at any moment.
+    """Plays the missing episodes. The results so far are available at any moment.
 
     Raises:
         RecordError: on construction: `out` holds something else, cannot be read, or is being
@@ -95,7 +95,7 @@ class EvaluationRun:
     ) -> AsyncGenerator[EvaluationEvent, None]:
         """Yield the events as they happen, from `eval.started` to `eval.finished`.
 
-        Use it with `contextlib.aclosing`: leaving early cancels what is under way.
+        Use it with `contextlib.aclosing`: leaving early cancels the work in progress.
 
         Raises:
             RecipeError, ModelUnavailable, ModelError: before the first episode.
@@ -136,7 +136,7 @@ class EvaluationRun:
             folder.close()
 
     def results(self) -> Results:
-        """Return the numbers of every team with episodes of this call or an earlier one."""
+        """Return the numbers of every team that has episodes, from this call or an earlier one."""
         first = self.teams[0]
         judged = [run.result(self.ks) for run in self._runs if run.begun]
         teams = [result for result, _ in judged]
@@ -170,7 +170,7 @@ class EvaluationRun:
         yield TeamFinished(result=run.result(self.ks)[0])
 
     def _notes(self, results: Sequence[TeamResult]) -> Iterator[str]:
-        """Yield missing numbers, and the reasons."""
+        """Yield a note on each missing number, with the reason."""
         suite, problems = self.teams[0].suite.name, len(self.teams[0].problems)
         yield from (f"{team.label}: {note}" for team in self.teams for note in team.notes)
         scored = any(team.metrics for team in results)
@@ -217,7 +217,7 @@ class EvaluationRun:
         )
 
     def _plan(self) -> dict[str, Any]:
-        """Return fields that the first event and the results have in common."""
+        """Return the fields that the first event and the results have in common."""
         first = self.teams[0]
         return {
             "evaluation": self.id,
@@ -324,7 +324,7 @@ class TeamRun:
                 yield event
 
     async def select(self, ks: Sequence[int], how: Selection) -> None:
-        """Choose programs of k samples by the tests in the prompts. `result` has the metrics."""
+        """Choose one program of k samples by the tests in the prompts. `result` has the metrics."""
         recipe, problems = self.team.recipe, self.team.problems
         self._selected = await selected(recipe, problems, self._groups(), ks, how)
 
@@ -338,7 +338,7 @@ class TeamRun:
             self._record.finish({**self._about, "status": status, "summary": summary})
 
     def result(self, ks: Sequence[int]) -> tuple[TeamResult, Values]:
-        """Return the team's numbers, and their values by task."""
+        """Return the team's numbers, and the values by task."""
         team, groups = self.team, self._groups()
         values = {**groups_values(team, groups, ks), **self._selected}
         folder = self.path.name if self.path else None

@@ -5,9 +5,9 @@ TEAM/                  one folder per team, like that of any run; `identity` in 
                        the digest of all that its episodes depend on
 
 `eval.json` is written at the start, after each team and at the end. A killed evaluation keeps
-`status: running`. Its `teams` name their folders. Other folders belong to teams that were changed
-since. A team's folder may hold more episodes than the last call counts: those of the `tasks` in
-`eval.json`, with samples below `samples`.
+`status: running`. Its `teams` name their folders. Other folders belong to teams that have changed
+since. A team's folder may hold more episodes than the last call counts. It counts the episodes of
+the `tasks` in `eval.json` whose sample is below `samples`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class EvaluationFolder:
         self._lock = Lock(path)
 
     def place_of(self, label: str, identity: str) -> Path:
-        """Return the folder of a team: its own of an earlier call, or a free one."""
+        """Return the folder of a team: its folder from an earlier call, or a free one."""
         path, number = self.path / label, 1
         while path in self._taken or _other(path, identity):
             number += 1
@@ -108,7 +108,7 @@ class EvaluationRecord:
     teams: dict[str, str]
     """The label of each team, by its folder within the evaluation's."""
     complaints: list[str]
-    """Files that cannot be read, and the status of an unfinished evaluation."""
+    """Complaints about files that cannot be read, and about an unfinished evaluation."""
 
     def counts(self, episode: Episode) -> bool:
         """Return True if the numbers include this episode, or if there are no numbers."""

@@ -1,10 +1,10 @@
-"""Intervals of means over tasks: a Bayesian bootstrap with one task that was not seen.
+"""Intervals of means over tasks: a Bayesian bootstrap with one extra, unseen task.
 
 Tasks are resampled with Dirichlet weights (Rubin 1981). A plain bootstrap of few or skewed tasks
-covers the truth too rarely, because it knows no value beyond those it saw: none at all where every
-task failed. Here each limit counts a part of one more task, worse or better than any seen. With
-fewer than 31 tasks that part is larger, and the task lies farther out. For values of 0 and 1 the
-interval is close to Jeffreys' interval of a proportion.
+covers the true mean too rarely, because it uses only values that were seen: if every task failed,
+its interval is empty. Here each limit includes a fraction of one more task, worse or better than
+any seen. With fewer than 31 tasks, that fraction is larger and the task's value more extreme. For
+values of 0 and 1, the interval is close to Jeffreys' interval of a proportion.
 
 `tests/evaluation/test_intervals.py` measures the coverage: at least 92 % with 2 to 30 tasks and
 skewed values, about 95 % with more. If one value in ten lies far from all others, intervals of 15
@@ -29,35 +29,46 @@ DRAWS = 5000
 
 _SEED = 20250804
 _ENOUGH = 31
-"""Number of tasks below which the three numbers after it are raised."""
+"""Number of tasks below which the next three numbers are raised."""
 _UNSEEN = 0.5
-"""Share of a task that the unseen one counts for."""
+"""Weight of the unseen task, as a share of a seen one."""
 _TOWARDS_BOUND = 0.2
-"""For means: position of the unseen task between the last value seen and the bound, as a share."""
+"""For means: position of the unseen task's value between the most extreme value seen and the bound,
+as a share.
+"""
 _BEYOND_RANGE = 0.3
-"""For differences: distance from the last value seen to the unseen one, in ranges of the values."""
+"""For differences: distance of the unseen task's value from the most extreme value seen, in ranges
+of the values.
+"""
 _OF_TWO = 3.0
-"""Factor of that distance for two differences: by chance, two values often lie close together."""
+"""Factor on that distance if there are only two differences, which are often close together by
+chance.
+"""
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
 
 
 def estimated(values: Sequence[float], most: float) -> Estimate:
-    """Return the mean of values from 0, or a penalty below it, to `most`, with its interval."""
+    """Return the mean, with its interval, of values up to `most`. Values are at least 0, except for
+    penalties.
+    """
     low, high = mean_limits([values], min(0.0, *values), max(most, *values))
     return Estimate(mean=mean(values), low=low[0], high=high[0], tasks=len(values))
 
 
 def estimated_change(changes: Sequence[float], span: float) -> Estimate:
-    """Return the mean of paired differences, each at most `span` up or down, with its interval."""
+    """Return the mean of paired differences with its interval. A difference is at most `span`, up
+    or down.
+    """
     low, high = difference_limits([changes], max(span, *map(abs, changes)))
     return Estimate(mean=mean(changes), low=low[0], high=high[0], tasks=len(changes))
 
 
 def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
-    """Return the limits of the means of samples from `low` to `high`, [samples, tasks] ->
-    [samples]."""
+    """Return the limits of the mean of each sample, with values from `low` to `high`: [samples,
+    tasks] -> [samples].
+    """
     values = np.asarray(samples, dtype=np.float64)
     smallest, largest = values.min(axis=1), values.max(axis=1)
     part = _TOWARDS_BOUND * _scarcity(values)
@@ -65,10 +76,11 @@ def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
 
 
 def difference_limits(samples: ArrayLike, span: float) -> Limits:
-    """Return the limits of the means of paired differences, each at most `span` up or down.
+    """Return the limits of the mean of paired differences. A difference is at most `span`, up or
+    down.
 
-    Where all are equal, the limits say what one more pair, unlike them, could do: over many tasks
-    that is little, and over a handful nearly `span`.
+    If all differences are equal, the limits show the effect that one more, different pair could
+    have: little over many tasks, and nearly `span` over a handful.
     """
     values = np.asarray(samples, dtype=np.float64)
     beyond = _BEYOND_RANGE * _scarcity(values) * np.ptp(values, axis=1)
@@ -78,11 +90,11 @@ def difference_limits(samples: ArrayLike, span: float) -> Limits:
 
 
 def _limits(values: Floats, low: float, high: float, below: Floats, above: Floats) -> Limits:
-    """Return the limits, with an unseen task `below` or `above` the values seen, at most at a
-    bound.
+    """Return the limits, with an unseen task `below` or `above` the values seen, within the bounds.
 
-    Where all values are equal it lies at the bound. Its weight grows with the fourth root of the
-    scarcity, its distance with the scarcity itself: the least that covers skewed values.
+    If all values are equal, its value is the bound. Its weight grows with the fourth root of the
+    scarcity, and its distance with the scarcity itself. This is the least that covers skewed
+    values.
     """
     smallest, largest = values.min(axis=1), values.max(axis=1)
     constant = largest == smallest
@@ -97,7 +109,7 @@ def _limits(values: Floats, low: float, high: float, below: Floats, above: Float
 
 
 def _scarcity(values: Floats) -> float:
-    """Return how many times as many tasks would be enough, at least 1."""
+    """Return the factor by which the tasks are too few, at least 1."""
     return max(1.0, _ENOUGH / int(values.shape[1]))
 
 

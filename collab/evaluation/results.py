@@ -44,7 +44,7 @@ class Estimate(Record):
     low: float
     high: float
     tasks: int
-    """Tasks with a value. Failed episodes reduce their number."""
+    """Number of tasks with a value. Failed episodes reduce it."""
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -87,15 +87,15 @@ class TeamResult(Record):
     maximum: float | None
     """The largest joint reward of a turn."""
     most: float | None = None
-    """Largest return of a game, whose turns do not each pay the maximum."""
+    """Largest return of a game, in which not every turn pays the maximum."""
     metrics: dict[str, Estimate]
     speed: Speed | None
     concurrency: int
-    """Episodes played at the same time, which affects the speed."""
+    """Number of episodes played at the same time, which affects the speed."""
     agents: dict[str, dict[str, Any]]
     """Responses, tokens and money, by agent and by feedback source that asks a model."""
     schemes: dict[str, float]
-    """Share of each scheme among the scores with a scheme."""
+    """Share of each scheme among the scores that have a scheme."""
 
     @property
     def total_failure(self) -> str | None:
@@ -140,7 +140,7 @@ class Results(Record):
     confidence: float
     """The confidence of all intervals."""
     notes: tuple[str, ...]
-    """Missing numbers, and the reasons."""
+    """Notes on missing numbers, with the reasons."""
     command: tuple[str, ...]
     versions: dict[str, str]
     teams: tuple[TeamResult, ...]
@@ -195,7 +195,7 @@ class TeamStarted(Record):
     label: str
     planned: int
     recorded: int
-    """Episodes of an earlier call, which are not played again."""
+    """Number of episodes from an earlier call, which are not played again."""
 
 
 class TeamFinished(Record):
@@ -297,7 +297,7 @@ def estimate_cell(name: str, value: Estimate | None, largest: float | None = Non
 
 
 def change_cell(name: str, value: Estimate | None, largest: float | None = None) -> TableCell:
-    """Return a difference with its interval, and a sign if the interval leaves out 0."""
+    """Return a difference with its interval, and with a sign if the interval excludes 0."""
     return _cell(name, value, largest, change=True)
 
 

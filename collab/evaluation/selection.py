@@ -1,9 +1,9 @@
 """Chooses one program of k samples by the tests in the prompt, never by the hidden tests.
 
-Programs that pass the shown tests are kept, or all if none passes. Of these, a tester's tests keep
-the programs that pass most, if there is a tester. The largest group that returns
-the same for further inputs is chosen (agreement, as in CodeT, arXiv 2207.10397). The value is the
-chance that a random program of the chosen groups is solved.
+The chooser keeps the programs that pass the shown tests, or all if none passes. Of these, it keeps
+the programs that pass most of a tester's tests, if there is a tester. It then takes the largest
+group of programs that return the same values for additional inputs (agreement, as in CodeT, arXiv
+2207.10397). The metric is the chance that a random program of the chosen groups is solved.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from collab.stats import mean
 from collab.syntax import functions, parse, parses
 
 SHOWN_SECONDS = 3.0
-"""Wall time of one program's shown tests and further inputs together."""
+"""Wall time for one program's shown tests and additional inputs together."""
 
 
 _SELECTED = names.named(names.BEST_OF, names.SELECTED)
@@ -45,22 +45,23 @@ class Selection:
 
     recombine: bool = False
     """Choose from all combinations of the samples' parts as well: agents' artifacts, or, for a
-    single agent, the function asked for and all beside it."""
+    single agent, the requested function and the rest of the program.
+    """
     tester: str = ""
     """The agent whose tests, `assert f(1) == 2`, choose among programs that pass the shown ones. A
     team without this agent is judged by the shown tests alone."""
     budget: int | None = None
-    """New tokens per problem, for a further choice among the first samples that fit in."""
+    """New tokens per problem, for an additional choice among the first samples that fit."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """Results of a program on the shown tests and the further inputs."""
+    """Results of a program on the shown tests and the additional inputs."""
 
     passes: bool
     """Every shown test holds."""
     returns: tuple[str, ...]
-    """The value returned or error raised for each further input."""
+    """The value returned or error raised for each additional input."""
 
 
 async def selected(
@@ -161,8 +162,7 @@ class Chooser:
     async def of_blocks(
         self, problem: Problem, blocks: Sequence[Sequence[Episode]], recombine: bool
     ) -> dict[str, float]:
-        """Return the mean over the blocks of each metric, by its pattern for the number of
-        tries."""
+        """Return each metric's mean over the blocks, by its pattern for the number of tries."""
         tests = [self._written(problem, block) for block in blocks]
         played = [self._played(block) for block in blocks]
         means = {
@@ -188,7 +188,7 @@ class Chooser:
         return [episode.turns[-1].joint for episode in block]
 
     def _recombined(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
-        """Return the programs of all combinations of parts, those that were played among them."""
+        """Return the programs of all combinations of parts, including those that were played."""
         parts = [_parts(episode, problem) for episode in block]
         agents = list(parts[0])
         if any(list(each) != agents for each in parts):  # a single agent's program did not parse
@@ -260,8 +260,9 @@ def _check(lines: Sequence[str]) -> str:
 
 
 def _look(verdict: Verdict, n_asserts: int, n_calls: int) -> Look:
-    """Return the checks of `_check`: line 2 is the first assert, and the further inputs come
-    last."""
+    """Return the checks of `_check`: line 2 is the first assert, and the additional inputs come
+    last.
+    """
     by_line = {check.line: check for check in verdict.checks}
     shown = [by_line.get(2 + n) for n in range(n_asserts)]
     further = [by_line.get(2 + n_asserts + n) for n in range(n_calls)]
@@ -305,7 +306,7 @@ def _halves(program: str, entry_point: str) -> dict[str, str]:
 
 
 MOST_INPUTS = 12
-"""Further inputs of one problem."""
+"""Number of additional inputs per problem."""
 
 
 def shown_asserts(public: Mapping[str, Any]) -> list[str]:
@@ -324,7 +325,7 @@ def shown_asserts(public: Mapping[str, Any]) -> list[str]:
 def further_calls(public: Mapping[str, Any]) -> list[str]:
     """Return calls like those that the prompt shows, each with one argument changed.
 
-    No answer is known for them: programs are compared by what they return.
+    No answer is known for these calls: programs are compared by their return values.
     """
     entry_point = str(public.get("entry_point", ""))
     calls = [call for shown in shown_asserts(public) for call in _calls(shown, entry_point)]

@@ -18,7 +18,7 @@ NONE = "-"
 class TableCell:
     text: str
     sign: int = 0
-    """1 or -1 if an interval is wholly above or below 0."""
+    """1 or -1 if an interval is entirely above or below 0."""
     interval: str = ""
     """The interval in words, unless `text` has it."""
     pair: str = ""
@@ -85,7 +85,7 @@ def estimate(
 ) -> TableCell:
     """Return a mean with its interval. A `change` has a sign, and a color if the sign is certain.
 
-    `most` is the largest value, up to which a page draws the interval.
+    On a page, the scale of the interval ends at `most`, the largest value.
     """
     text = show(mean, form, signed=change)
     if limits is None:
@@ -98,7 +98,7 @@ def estimate(
 def whisker_of(
     values: Sequence[float], most: float | None, *, change: bool = False
 ) -> tuple[float, ...]:
-    """Return the places of values on a scale from 0 to `most`, or around 0 for a change."""
+    """Return the positions of values on a scale from 0 to `most`, or around 0 for a change."""
     if not most:
         return ()
     least = -most if change else 0.0
@@ -107,7 +107,7 @@ def whisker_of(
 
 
 def sign_of(limits: tuple[float, float]) -> int:
-    """Return 1 or -1 if an interval is wholly above or below 0, else 0."""
+    """Return 1 or -1 if an interval is entirely above or below 0, else 0."""
     return (limits[0] > 0) - (limits[1] < 0)
 
 

@@ -48,7 +48,9 @@ class EvaluatedTeam:
     notes: tuple[str, ...] = ()
     """Notes that the reader of its numbers should know."""
     question: Question = NOTHING
-    """The question to answer before the team plays. Its record can be read without approval."""
+    """The question that the user must answer before the team plays. Its record can be read without
+    approval.
+    """
 
     @property
     def suite(self) -> TaskSpec:
@@ -75,8 +77,8 @@ def find_teams(
     """Return the teams by name, file, folder or data, each with the same problems.
 
     `rows` are problems that replace `tasks`. `rewards` and `hidden` replace their suite's.
-    `reward_from` names the team whose reward scores all. `trust` is asked here only if a function
-    from elsewhere generates the problems.
+    `reward_from` names the team whose reward scores all teams. `trust` is asked here only if a
+    function from elsewhere generates the problems.
 
     Raises:
         Untrusted: such a generator is not approved.
@@ -304,7 +306,7 @@ def _rewarded(recipe: Recipe, reward: RewardSpec, question: Question) -> Read:
 def overlap_notes(
     recipe: Recipe, problems: Sequence[Problem], trust: Consent = False
 ) -> Iterator[str]:
-    """Write a sentence per training run whose adapters or models the team uses.
+    """Return a sentence per training run whose adapters or models the team uses.
 
     Problems are the same if their fields are, whatever the suite's name. `trust` is asked before a
     function from elsewhere generates them. It does not run without approval.
@@ -325,7 +327,7 @@ def overlap_notes(
         if seen:
             yield (
                 f"{seen} of {len(problems)} problems are in the training split of {run.name}: the"
-                " team may have memorised them"
+                " team may have memorized them"
             )
 
 
@@ -362,13 +364,13 @@ _SAY_NOTHING = {
     "task": {"description", "source", "splits"},
     "sandbox": {"workers"},
 }
-"""Keys of a recipe that change no episode. A suite counts by its rows."""
+"""Keys of a recipe that change no episode. A suite is identified by its rows."""
 
 _FOLDERS = (ADAPTER_CONFIG, "config.json", EPISODES)
-"""Files by which a folder is known as an adapter, a model or a recorded run."""
+"""Files that mark a folder as an adapter, a model or a recorded run."""
 
 _LARGE = 2**28
-"""A file of this many bytes counts by its size and time, not by its content."""
+"""A file of this many bytes or more is identified by its size and time, not by its content."""
 
 
 def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
@@ -401,7 +403,7 @@ def _content(text: str) -> str:
         if any((path / name).is_file() for name in _FOLDERS):
             inside = sorted(item for item in path.iterdir() if item.is_file())
             return _digest(" ".join(f"{f.name} {_of_file(f)}" for f in inside).encode())
-    except (OSError, ValueError):  # no path
+    except (OSError, ValueError):  # not a path
         return text
     return text
 

@@ -22,7 +22,7 @@ from collab.runtime.summary import by_agent
 from collab.stats import mean
 
 Best = Mapping[str, Callable[[Score], float | None]]
-"""Values of a score by name. The best of several tries counts."""
+"""Values of a score by name, of which the best of several tries counts."""
 
 Values = dict[str, dict[str, float]]
 """Values by metric, then by task."""
@@ -34,8 +34,8 @@ def task_values(
     """Return the metrics of each task that has a finished episode. `groups` are the episodes by
     task.
 
-    A metric for k tries needs k finished episodes. `reward` declares further values to compare by
-    their best.
+    A metric for k tries needs k finished episodes. `reward` declares more values for which the best
+    of several tries counts.
     """
     best = best_of(reward)
     values: Values = {}
@@ -184,7 +184,9 @@ def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -
 
 
 def speed_of(episodes: Sequence[Episode]) -> Speed | None:
-    """Return tokens and joint responses per second in which at least one episode was under way."""
+    """Return tokens and joint responses per second, counting the time in which an episode was in
+    progress.
+    """
     seconds = _seconds_under_way(episodes)
     responses = sum(len(episode.turns) for episode in episodes)
     if not seconds or not responses:
@@ -199,7 +201,9 @@ def speed_of(episodes: Sequence[Episode]) -> Speed | None:
 
 
 def _seconds_under_way(episodes: Iterable[Episode]) -> float:
-    """Return seconds in which at least one episode was under way, without pauses between calls."""
+    """Return the seconds in which at least one episode was in progress, without pauses between
+    calls.
+    """
     spans = []
     for episode in episodes:
         if episode.started:
@@ -218,7 +222,7 @@ def estimate_of(name: str, values: Sequence[float], most: float) -> Estimate:
 
 
 def how_to_read(results: Results) -> str:
-    """Return a line below the tables of an evaluation: intervals, tokens, costs and speed."""
+    """Return the line below the tables that explains intervals, tokens, costs and speed."""
     lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
     agents = [agent for team in results.teams for agent in team.agents.values()]
     costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""

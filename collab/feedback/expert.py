@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _COMMENT_OR_STRING = re.compile(
-    r"""(?P<string>("""  # a string is kept, a comment is not
+    r"""(?P<string>("""  # strings are kept, comments are not
     r""""{3}(?:\\.|[^\\])*?(?:"{3}|\Z)|'{3}(?:\\.|[^\\])*?(?:'{3}|\Z)"""
     r"""|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?))|\#[^\n]*""",
     re.VERBOSE | re.DOTALL,
@@ -65,9 +65,9 @@ def _is_idle_string(node: ast.AST) -> bool:
 MAX_EDITS = 10
 MAX_EDIT = 500
 MAX_ARTEFACT = 20_000
-"""Characters of one artifact that the expert reads."""
+"""Maximum number of characters of an artifact that the expert reads."""
 MARK = 32
-"""Hexadecimal digits of the mark of data, enough (128 bits) to prevent guessing."""
+"""Number of hexadecimal digits in the mark around data. Its 128 bits prevent guessing."""
 
 ROLE = """\
 You are an expert who advises a team of agents. You are shown their task and what each of them
@@ -217,8 +217,9 @@ def read_advice(answer: str, agents: Sequence[str]) -> Advice:
 
 
 def _mark(texts: Iterable[str]) -> str:
-    """Return a mark that none of the texts can contain: it depends on every character of them
-    all."""
+    """Return a mark that none of the texts can contain, because it depends on every character in
+    them.
+    """
     digest = hashlib.sha256()
     for text in texts:
         digest.update(hashlib.sha256(text.encode(errors="replace")).digest())

@@ -1,4 +1,4 @@
-"""Simple sources: the agent's own history, one bit, or a user's function."""
+"""Simple sources: no feedback beyond the agent's history, one bit, or a user's function."""
 
 from __future__ import annotations
 

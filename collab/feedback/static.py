@@ -30,7 +30,9 @@ def writes(outcome: Outcome, agent: str) -> bool:
 def structure(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Yield remarks on the lines of `agent`. `whose` names their author to the reader."""
+    """Yield remarks on the lines of `agent`. `whose` is the possessive to use for it: `your` or
+    `its`.
+    """
     source = lines_of(outcome, agent)
     if not source.strip():
         yield _remark("no-code", "error", f"no code was found in {whose} answer")
@@ -137,7 +139,7 @@ def _remark(
 
 
 Remark = tuple[str | None, Finding]
-"""A finding with the author of its line: None if it is the reader, "" if there is no author."""
+"""A finding with the author of its line: None if the reader is the author, "" if there is none."""
 Remarks = Sequence[Remark]
 
 _LINE = re.compile(r"\bline (\d+)\b")
@@ -206,7 +208,7 @@ class Static:
 
     def _functions(self, outcome: Outcome) -> dict[str, str]:
         """Map each agent to the function that it must define."""
-        if has_files(outcome):  # helpers call their functions what they like, and main.py counts
+        if has_files(outcome):  # helpers choose their functions' names, and main.py counts
             return dict(self._spec.functions)
         roles, public = outcome.roles, outcome.problem.public
         helpers = {agent: roles.function_of(agent, public) for agent in roles.helpers}
@@ -238,10 +240,10 @@ class Static:
 def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
     """Return the author of the line and the finding in the author's lines, or None for a given
     line."""
-    last = outcome.joint.text.count("\n")  # where a remark on the program's end belongs
+    last = outcome.joint.text.count("\n")  # the line for remarks on the program's end
     place = _own_line(outcome, min(finding.line or 0, last))
     if place is None:
-        return None if outcome.joint.spans else ("", finding)  # a join may hide whose it is
+        return None if outcome.joint.spans else ("", finding)  # a join may hide the author
     agent, line = place
 
     def translated(match: re.Match[str]) -> str:

@@ -24,10 +24,10 @@ from collab.sandbox.jail.files import BadFiles, File, is_files, split_files
 Severity = Literal["error", "warning", "info"]
 
 TOOL_SECONDS = 60.0
-"""Time limit of one process, whatever the number of programs."""
+"""Time limit of one process, for any number of programs."""
 MAX_BATCH = 64
 NOISE = frozenset({"E501", "S101", "S311", "PLR2004"})
-"""Remarks on matters of taste: line length, asserts, `random`, plain numbers in comparisons."""
+"""Ignored remarks on style: line length, asserts, `random`, plain numbers in comparisons."""
 
 _CONCISE = re.compile(
     r"^(?P<file>[^:]+):(?P<line>\d+):(?P<column>\d+): (?P<severity>\w+)\[(?P<code>[\w-]+)\] "
@@ -77,7 +77,7 @@ def find_tool(name: str) -> Analyser:
             raise _missing("mypy")
         pinned = "--no-incremental --cache-dir /dev/null --check-untyped-defs --output json"
         lenient = "--ignore-missing-imports --no-error-summary --config-file="
-        # -P, or a file that an agent called mypy.py would run here
+        # without -P, an agent's file called mypy.py would run here
         python = (sys.executable, "-P", "-m", "mypy", "--explicit-package-bases")
         return Analyser(name, (*python, *pinned.split(), *lenient.split()))
     return Analyser(name, (_binary("ty"), "check", "--output-format", "concise", "--exit-zero"))
@@ -155,10 +155,10 @@ class Batcher:
         return FeedbackError(f"{self.tool.name} failed: {type(error).__name__}: {error}")
 
     async def _run(self, programs: Sequence[str]) -> list[list[Finding]]:
-        if files_of(programs[0]):  # alone, since files of two programs may have one name
+        if files_of(programs[0]):  # alone, because two programs may have files of the same name
             return [await self._run_files(programs[0])]
         with tempfile.TemporaryDirectory(prefix="collab-static-") as folder:
-            # Programs of other episodes lie beside: none can import what it cannot name.
+            # Programs of other episodes are in the same folder. Random names prevent imports.
             modules = [f"program_{secrets.token_hex(16)}" for _ in programs]
             for module, program in zip(modules, programs, strict=True):
                 Path(folder, f"{module}.py").write_bytes(program.encode(errors="replace"))
@@ -195,7 +195,7 @@ class Batcher:
     async def _output(self, names: Sequence[str], folder: str, *, alone: bool) -> str:
         """Return the standard output. The environment holds no key that a tool could show.
 
-        For a program that is `alone`, a tool's last message on failure is a remark on it.
+        If a program is `alone` and the tool fails, its last message is a remark on the program.
         """
         pipe = subprocess.PIPE
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder}

@@ -1,8 +1,8 @@
-"""Models: one interface, and several engines, each of which is imported when it is opened.
+"""Models: one interface and several engines. Each engine is imported when it is opened.
 
 `base` is the interface, `open` finds the engine that a recipe names, and `conformance/` checks that
-an engine keeps to the interface. `local/` runs a model in this process, `vllm/` in others;
-`hosted/` calls services, `fakes` need no model. `store/` holds the weights.
+an engine follows the interface. `local/` runs a model in this process, `vllm/` in others; `hosted/`
+calls services, `fakes` need no model. `store/` holds the weights.
 """
 
 from collab.models.base import (

@@ -85,7 +85,7 @@ Answered = Callable[[int, Action], None]
 class AnswersEach(Protocol):
     """A static engine that completes some actions before others.
 
-    The runtime judges and records complete actions while the rest of the batch is generated.
+    The runtime scores and records complete actions while the rest of the batch is generated.
     """
 
     async def answer_each(
@@ -175,9 +175,9 @@ class Capabilities(Record):
     """A request may name a LoRA adapter, and a batch may use several. Other engines refuse
     adapters."""
     context: int | None = None
-    """Most tokens of a prompt and its answer together, or None if unknown."""
+    """Maximum number of tokens of a prompt and its answer together, or None if unknown."""
     continues: bool = False
-    """A request may set the answer's beginning, and pass messages as plain text to continue."""
+    """A request may set the beginning of the answer, and may pass plain text to continue."""
     generates: bool = True
     """False if answers are prepared and do not depend on settings, adapters or context."""
 

@@ -1,4 +1,5 @@
-"""Renders chat templates as transformers does, but within bounds: a model's author may be anyone.
+"""Renders chat templates like transformers, but within bounds, because a model's author may be
+anyone.
 
 A tokenizer's template runs whenever a model reads a chat, also before any approval.
 """

@@ -1,11 +1,11 @@
 """Ensures that only the chat template produces control tokens: message text stays text.
 
-A tokenizer recognizes control tokens, such as `<|im_end|>`, wherever they are spelled. So a chat is
-read a second time with its messages left blank. If that gives the same control tokens, the tokens
-of `apply_chat_template` are used. Otherwise a message spells some, alone or together with its
+A tokenizer recognizes control tokens, such as `<|im_end|>`, wherever they are spelled. A chat is
+therefore tokenized a second time with blank messages. If that gives the same control tokens, the
+tokens of `apply_chat_template` are used. Otherwise a message spells one, alone or together with its
 surroundings. The chat is then rendered with that message masked, the template's control tokens are
-renamed, and the mask is lifted. A twin of the tokenizer, which knows control tokens only by the new
-names, reads the result.
+renamed, and the mask is lifted. A twin of the tokenizer, which knows control tokens only by their
+new names, tokenizes the result.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def text_ids(tokenizer: Any, text: str) -> list[int]:
     """Return the tokens of plain text, without control tokens even if the text spells one.
 
     Raises:
-        ModelError: this kind of tokenizer gives control tokens all the same.
+        ModelError: this kind of tokenizer gives control tokens anyway.
     """
     if not text:
         return []
@@ -127,7 +127,7 @@ def _read_apart(tokenizer: Any, controls: Controls, chat: Chat, expected: list[i
         or not sound(blank.with_content(n, message["content"]))
     }
     masked = chat.masked(suspects)
-    if not sound(masked):  # several messages spell one token together
+    if not sound(masked):  # several messages together spell one token
         masked = chat.masked(range(len(chat.messages)))
     if controls.twin is None:
         controls.twin = Twin(tokenizer.backend_tokenizer, controls.spellings)
@@ -142,7 +142,7 @@ def _renamed(tokenizer: Any, text: str, controls: Controls, twin: Twin) -> str:
     pieces, end = [], 0
     for token, (start, stop) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
         if token in controls.spellings and token != controls.unknown:
-            spelled = text[start:stop]  # with white space, where the token takes it along
+            spelled = text[start:stop]  # with white space, if the token includes it
             core = controls.spellings[token]
             core = core if core in spelled else spelled.strip()
             pieces += [text[end:start], spelled.replace(core, twin.names[token], 1)]

@@ -97,7 +97,7 @@ Key = tuple[str, int, int, int, str, int]
 
 
 class ReplayModel(_Prepared):
-    """Looks up each answer by its call. Tokens, seconds, usage and model are the recorded ones.
+    """Looks up each answer by its call. Tokens, seconds, usage and model come from the record.
 
     If a call was recorded more than once, because a task was run twice, the answers alternate.
     """
@@ -208,7 +208,7 @@ class ScriptedModel(_Prepared):
         return cls(script, name=f"scripted:{path}")
 
     def verify(self) -> None:
-        """Raise ModelError if the script was not used up, or was too short."""
+        """Raise ModelError if the script has unused answers, or was too short."""
         if self._overrun:
             raise ModelError(self._overrun)
         left = [

@@ -9,8 +9,9 @@ from collab.errors import ModelUnavailable
 
 LONGEST = 300
 SECRET = 12
-"""Shortest secret, in characters, because words such as `EMPTY` or `none` also occur in other
-texts."""
+"""Length from which a key counts as secret, because short ones such as `EMPTY` also occur in other
+texts.
+"""
 HIDDEN = "[key]"
 
 

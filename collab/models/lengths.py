@@ -18,8 +18,9 @@ TEMPLATE_BYTES = 1024
 
 
 def context_of(spec: ModelSpec) -> int | None:
-    """Return the most tokens of prompt and response together, or None if unknown on this
-    machine."""
+    """Return the maximum number of tokens of prompt plus response, or None if unknown on this
+    machine.
+    """
     weights = local_weights(spec)
     config = _config(weights.name, weights.revision) if weights else None
     if config is None:
@@ -42,7 +43,7 @@ def check_fits(request: Request, spec: ModelSpec) -> None:
         return
     new = request.sampling.max_new_tokens
     most = sum(len(message.content.encode()) for message in request.messages) + TEMPLATE_BYTES
-    if most + new <= context and not request.tools:  # a token is a byte or more
+    if most + new <= context and not request.tools:  # a token has at least one byte
         return
     tokenizer = _tokenizer(weights.name, weights.revision)
     check_context(len(prompt_ids(request, tokenizer, weights.name)), new, context, weights.name)

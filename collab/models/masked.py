@@ -14,7 +14,7 @@ Message = dict[str, Any]
 `name`."""
 
 MASKS = range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE)
-"""Private-use characters without a meaning, contained in no template."""
+"""Private-use characters, which have no meaning and occur in no template."""
 BLANK = chr(MASKS[0].start)
 
 DATA = ("tool_calls", "tool_call_id", "name")
@@ -24,7 +24,7 @@ WORDS = {
     *("properties", "required", "items", "additionalProperties", "title", "default"),
     *("id", "function", "name", "description", "parameters", "arguments"),
 }
-"""Words that templates look for in a tool's description, so no mask hides them."""
+"""Words that templates look for in a tool's description. Masks never hide them."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Chat:
 
     def _with(self, contents: Sequence[str]) -> Chat:
         """Return the chat with these contents, and masks over the data of messages and tools."""
-        # What JSON escapes stays as it is, so that it is escaped.
+        # Characters that JSON escapes are not masked, so that JSON still escapes them.
         table = {c: mask for c, mask in self.masks.items() if c >= ord(" ") and chr(c) not in '"\\'}
         messages = [
             {**m, "content": content, **{key: _hidden(m[key], table) for key in DATA if key in m}}

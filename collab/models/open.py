@@ -80,9 +80,10 @@ def _open_prepared(spec: ScriptedModel | EchoModel | ReplayModel) -> Model:
 def _let_waiting_threads_sleep() -> None:
     """Limit how long OpenMP's idle threads spin. Call this before importing torch.
 
-    Threads that spin for milliseconds make a run several times slower with another next to it.
-    Threads that sleep at once make a single run a fourth slower, because waking takes as long as a
-    small product. So they spin for some microseconds, if the library allows setting it.
+    Threads that spin for milliseconds make a run several times slower if another one runs at the
+    same time. Threads that sleep at once make a single run a quarter slower, because waking takes
+    as long as a small product. They therefore spin for some microseconds, if the library has this
+    setting.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
@@ -92,7 +93,7 @@ def _let_waiting_threads_sleep() -> None:
 class ModelPool:
     """Opens each distinct spec once, so that equal models share memory, and closes them all.
 
-    After a run without errors it also asks the models whether they were used as intended.
+    After a run without errors, it also checks that the models were used as intended.
     """
 
     def __init__(self, *, progress: StoreProgress | None = None) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 VARIABLES = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 
 _SIGNS = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""Words in errors without a type of their own: of a CPU, and of CUDA outside of the allocator."""
+"""Words in errors that have no separate type: on a CPU, and in CUDA outside the allocator."""
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
@@ -27,7 +27,9 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return the free bytes of a GPU's memory, including torch's unused reserve, or 0 for a CPU."""
+    """Return the free bytes of a GPU's memory, including memory that torch holds unused, or 0 for a
+    CPU.
+    """
     if device.type != "cuda":
         return 0
     import torch
@@ -39,9 +41,9 @@ def free_bytes(device: torch.device) -> int:
 def grow_segments(recipe: Recipe) -> None:
     """Let memory segments grow in place, unless the user has configured the allocator.
 
-    Lengths differ from step to step, and free space between segments of fixed sizes cannot be used.
-    torch reads the variable when it first allocates. vLLM's local engine would inherit it, and
-    could not sleep.
+    Lengths differ from step to step, and free space between fixed-size segments cannot be used.
+    torch reads the variable when it first allocates memory. vLLM's local engine would inherit it,
+    and could then not sleep.
     """
     import torch
 

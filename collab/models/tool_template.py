@@ -37,8 +37,8 @@ class ToolTemplate:
         """Return the messages with their calls and results in the template's own fields."""
         given: list[Given] = []
         numbers = iter(range(1, 100_000))
-        waiting: list[Given] = []  # calls that no result stands behind yet
-        later: list[Given] = []  # calls that are written once those before have their results
+        waiting: list[Given] = []  # calls without a result so far
+        later: list[Given] = []  # calls to write after the earlier ones have results
         for message in messages:
             if message.role == "tool":
                 if not waiting and later:
@@ -67,7 +67,7 @@ class ToolTemplate:
             parsed = tokenizer.parse_response(text, prefix=list(prompt), tools=given_tools(tools))
             called = [call["function"] for call in parsed.get("tool_calls") or ()]
             return tuple(ToolCall(name=c["name"], arguments=c["arguments"]) for c in called)
-        except (ValueError, KeyError, TypeError):  # not of the form
+        except (ValueError, KeyError, TypeError):  # not in this format
             return ()
 
     def _before_calls(self, content: str) -> str:

@@ -4,9 +4,9 @@
     {"name": "search", "arguments": {"query": "prime numbers"}}
     ```
 
-What models write that learned another form is read as well: `<tool_call>{...}</tool_call>` as
-Hermes and Qwen do, `[TOOL_CALLS]...` as Mistral does, and a bare `{"name": ..., "parameters": ...}`
-as Llama does, where that is the whole response and names one of the agent's tools.
+Other forms that models have learned are also read: `<tool_call>{...}</tool_call>` (Hermes, Qwen),
+`[TOOL_CALLS]...` (Mistral), and a bare `{"name": ..., "parameters": ...}` (Llama), if it is the
+whole response and names one of the agent's tools.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BARE = re.compile(
     r'"name"\s*:\s*"([\w.-]{1,64})"\s*,\s*"(?:parameters|arguments)"\s*:)'
 )
 _NAME = re.compile(r"[\w.-]{1,64}")
-_JSON = json.JSONDecoder(strict=False)  # models write line ends into strings
+_JSON = json.JSONDecoder(strict=False)  # models write line breaks in strings
 
 _FORM = """\
 You can call tools before you answer. To call one, write a block of this form and end there:
@@ -131,7 +131,7 @@ def fenced(request: Request) -> tuple[Message, ...]:
     after_tool = False
     for message in request.messages:
         turn = plain(message)
-        if after_tool and turn.role == "user":  # templates want turns to alternate
+        if after_tool and turn.role == "user":  # templates expect turns to alternate
             turn = Message(role="user", content=f"{history.pop().content}\n\n{turn.content}")
         history.append(turn)
         after_tool = message.role == "tool"

@@ -51,16 +51,18 @@ def four_bits(dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
 
 
 def keep_gradients(module: Any) -> None:
-    """Disable a layout of some CPUs in a model's layers, for which bitsandbytes has no
-    gradients."""
+    """Disable a layout of some CPUs in a model's layers, because bitsandbytes has no gradients for
+    it.
+    """
     for part in module.modules():
         if hasattr(part, "support_avx512bf16_for_cpu"):
             part.support_avx512bf16_for_cpu = False
 
 
 def four_bit_weights(module: Any) -> int:
-    """Count the numbers of a language model held in 4 bits: its linear layers' except the
-    head's."""
+    """Count the numbers that a language model holds in 4 bits: those of its linear layers, except
+    the head.
+    """
     from torch import nn
 
     head = module.get_output_embeddings()
@@ -86,7 +88,7 @@ class LoadedModel:
     tokenizer: Any
     device: torch.device
     context: int
-    """Most tokens of a prompt and its response together."""
+    """Maximum number of tokens of a prompt and its response together."""
     stop_ids: frozenset[int]
     """Tokens that end a response."""
     pad_id: int
@@ -194,8 +196,8 @@ def _pad_id(tokenizer: Any) -> int:
 def quiet_transformers() -> Iterator[None]:
     """Silence transformers' warnings and progress bars, and restore them afterwards.
 
-    One thread at a time: these settings belong to the process, as does the default dtype that
-    transformers changes while it builds a model.
+    Only one thread at a time may do this. The settings belong to the process, as does the default
+    dtype, which transformers changes while it builds a model.
     """
     from transformers.utils import logging
 

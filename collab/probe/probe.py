@@ -1,5 +1,6 @@
-"""Makes a probe from a team's episodes, and scores more joint actions, as `algorithm: cross`
-does."""
+"""Computes a probe from a team's episodes, and scores additional joint actions as `algorithm:
+cross` does.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ async def probe(
 ) -> TeamProbe:
     """Return the probe of a team, from the `episodes` of `problems`, played in `seconds`.
 
-    Further joint actions are judged, as `algorithm: cross` would. No model is asked.
+    It scores additional joint actions as `algorithm: cross` does, without calling a model.
 
     Raises:
         RecipeError, SandboxUnavailable: the judge cannot be opened.
@@ -175,7 +176,7 @@ class Judged:
 
 
 class Crossing:
-    """Judges groups, one after the other, without asking a model."""
+    """Scores groups, one after the other, without calling a model."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
@@ -187,11 +188,11 @@ class Crossing:
         turns."""
 
     async def judge(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> list[Judged]:
-        """Return the groups of tasks with complete episodes, with further joint actions scored."""
+        """Return the groups of complete episodes, with additional joint actions scored."""
         silent = dict.fromkeys(self._recipe.team.agents, EchoModel())
         one_turn = self._recipe.model_copy(
             update={"team": self._recipe.team.model_copy(update={"turns": 1})}
-        )  # no feedback is given, so no source is opened
+        )  # without feedback, no source is opened
         session = await Session(one_turn, models=silent, serve=False).open()
         try:
             return [await self._judge(session, *item) for item in played]
@@ -258,7 +259,7 @@ Groups = Mapping[str, Sequence[Episode]]
 
 
 def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProbe:
-    """Return results of games, in addition to the joint return."""
+    """Return the results of games, in addition to the joint return."""
     whole = [episode for group in groups.values() for episode in group]
     scores = [turn.score for e in whole for turn in e.turns if turn.score]
     unequal = any(score.by_agent for score in scores)
@@ -276,7 +277,7 @@ def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProb
 def best_game(groups: Groups) -> Best | None:
     """Return the best of each task's games.
 
-    None if there is no group, or if the joint return says nothing, as in a zero-sum game.
+    None if there is no group, or if the joint return is not informative, as in a zero-sum game.
     """
     most = max((e.largest_return or 0.0 for group in groups.values() for e in group), default=0.0)
     groups = {task: group for task, group in groups.items() if len(group) > 1}
@@ -313,7 +314,7 @@ def estimate(values: Sequence[float], most: float) -> Estimate:
 
 
 def share_solved(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:
-    """Return the share of solved episodes, among those that say so."""
+    """Return the share of solved episodes, among those whose reward defines `solved`."""
     known = [[s.solved for s in group if s and s.solved is not None] for group in groups]
     values = [mean(each) for each in known if each]
     return estimate(values, 1.0) if values else None
@@ -344,7 +345,7 @@ def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
 
 
 def draw(problems: Sequence[T], most: int, seed: int) -> list[T]:
-    """Draw at most so many by the seed, kept in order."""
+    """Draw at most this many addresses by the seed, in their original order."""
     if len(problems) <= most:
         return list(problems)
     chosen = random.Random(f"{seed}|probe").sample(range(len(problems)), most)
@@ -360,7 +361,9 @@ REVIVED = 0.2
 
 
 def advice_on(probe: TeamProbe) -> Iterator[str]:
-    """Yield all suggestions, or that none was found, and then notes on games and wide intervals."""
+    """Yield all suggestions, or a note that there is none, and then notes on games and wide
+    intervals.
+    """
     advices = [*_on_tasks(probe), *_dead_groups(probe), *_on_agents(probe), *_on_credit(probe)]
     yield from advices or ["no problem found: this team can be trained with these settings"]
     yield from _of_games(probe)
@@ -449,7 +452,7 @@ def _on_credit(probe: TeamProbe) -> Iterator[str]:
 
 
 def _of_games(probe: TeamProbe) -> Iterator[str]:
-    """Yield the limits of the probe in games."""
+    """Yield notes on the limits of the probe in games."""
     if probe.game is None:
         return
     if not probe.game.crosses:

@@ -21,7 +21,7 @@ class AgentProbe(Record):
     tokens: float
     """Mean number of generated tokens per response."""
     limit: int
-    """Most tokens of a response."""
+    """Maximum number of tokens of a response."""
     truncated: Estimate
     """Share of the responses that reached the limit."""
     empty: Estimate
@@ -36,17 +36,18 @@ class Crossed(Record):
     failed: int
     """Joint actions that could not be scored."""
     forms: dict[str, str]
-    """Form in which more joint actions can judge each agent's responses of the first turn. See
-    `collab.trainers.credit.counterfactual.forms`."""
+    """Form of credit of each agent's responses in the first turn. See
+    `collab.trainers.credit.counterfactual.forms`.
+    """
     dead: int
     """Groups in which no response would get a weight from `algorithm: cross`."""
     own: dict[str, float] = {}
-    """Share of the reward's variance that each agent's own responses decide by themselves."""
+    """Share of the reward's variance that each agent's responses explain alone."""
     influence: dict[str, float] = {}
-    """Share of the reward's variance that each agent decides, including interactions with
-    others."""
+    """Share of the reward's variance that each agent explains, including interactions with others.
+    """
     interaction: float | None = None
-    """The share of the variance that no agent decides alone."""
+    """The share of the variance that no agent explains alone."""
 
 
 class GameProbe(Record):
@@ -115,7 +116,7 @@ class TeamProbe(Record):
     tokens: int
     """Generated tokens of all agents."""
     seconds: float
-    """Seconds of playing. `judging_seconds` is the time for scoring combinations."""
+    """Seconds spent on playing. `judging_seconds` is the time for scoring combinations."""
     judging_seconds: float = 0.0
     advice: tuple[str, ...] = ()
     """Suggested changes."""

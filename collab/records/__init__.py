@@ -1,8 +1,8 @@
-"""The record of a team's work: plain typed data, JSON in and out.
+"""The record of a team's work: plain typed data that is read from and written to JSON.
 
 An `Episode` is one attempt of a team at a problem. It holds turns. A turn holds decisions (one
 agent's observation and its action), the joint artifact, its score, and the feedback for the next
-turn. Tokens are the record and text is derived from them, so a trainer never re-tokenizes.
+turn. The record holds tokens, and text is derived from them, so a trainer never tokenizes again.
 """
 
 from collab.records.episode import (

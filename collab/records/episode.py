@@ -141,11 +141,11 @@ def _is_none(value: object) -> bool:
 
 
 class Action(Record):
-    """One agent's whole response: the sequence-level action a_i,t."""
+    """One agent's whole response: the action a_i,t."""
 
     text: str
     token_ids: tuple[int, ...] = ()
-    """The sampled tokens, the end-of-turn token included when it was sampled."""
+    """The sampled tokens, including the end-of-turn token if it was sampled."""
     logprobs: tuple[float, ...] = ()
     """Log-probability of each of `token_ids` under the sampling distribution, in nats."""
     prompt_ids: tuple[int, ...] = ()
@@ -191,9 +191,9 @@ class Turn(Record):
     index: int
     decisions: tuple[Decision, ...]
     artefacts: dict[str, str] = {}
-    """Artifact that each agent's parser took from its last response of the turn."""
+    """Artifact that each agent's parser extracted from its last response of the turn."""
     joined: tuple[str, ...] | None = None
-    """Agents whose artifacts make the joint one, or None in records that join all of them."""
+    """Agents whose artifacts were joined, or None in records in which all were."""
     joint: str = ""
     """The joint artifact, e.g. the joined program."""
     score: Score | None = None
@@ -247,8 +247,9 @@ class Score(Record):
     """Largest reward possible for this team. An environment has the whole game's largest reward at
     its last turn, and 0 at earlier turns."""
     by_agent: dict[str, float] = {}
-    """Earnings of each agent if they differ, as in a game that one of them wins. The joint reward
-    is then their mean."""
+    """Each agent's reward if agents earn different ones, as in a game that one of them wins. The
+    joint reward is then their mean.
+    """
     solved: bool | None = None
     """True if the task is solved, or None if its reward does not define this."""
     told: str = ""
@@ -258,7 +259,7 @@ class Score(Record):
     flags: tuple[str, ...] = ()
     """Signs of a program that attacks its sandbox, e.g. `worker_died`."""
     failures: tuple[str, ...] = ()
-    """First tests that failed, for people. Agents never see this."""
+    """The first failed tests, for people. Agents never see this."""
     isolation: str | None = None
     """Isolation of the program: `sealed` or `unsafe`."""
     schemes: tuple[Scheme, ...] = ()
@@ -296,7 +297,7 @@ class Episode(Record):
     """Address of the problem."""
     team: str
     group: int = 0
-    """Episodes of one problem that are compared with each other share a group."""
+    """Number of the group. Episodes of one problem that are compared with each other share it."""
     sample: int = 0
     """Position within the group, 0..G-1."""
     seed: int = 0
@@ -328,8 +329,8 @@ class Episode(Record):
 
     @property
     def solved_by_turn(self) -> tuple[bool, ...]:
-        """True if the task was solved after each turn, or () if the rewards do not mark tasks as
-        solved.
+        """For each turn, True if the task was solved after it, or () if the rewards do not define
+        `solved`.
 
         A turn that was skipped because the task was solved earlier counts as solved.
         """
@@ -355,8 +356,8 @@ class Episode(Record):
     def rewards(self) -> tuple[float, ...]:
         """The joint reward of every turn that counts, or () unless all played turns have one.
 
-        By default a solved task is an absorbing state: its reward counts for the turns that were
-        not played too, so solving a task early loses nothing.
+        By default, a solved task is an absorbing state: its reward also counts for the turns that
+        were not played, so an early solution loses nothing.
         """
         played = tuple(turn.score.reward for turn in self.turns if turn.score)
         if not played or len(played) < len(self.turns):
@@ -388,9 +389,9 @@ class Episode(Record):
 
 
 def solved_by_turn(episodes: Sequence[Episode]) -> Iterator[tuple[int, float]]:
-    """Yield the turns, counted from 1, each with the share of episodes that were solved after it.
+    """Yield each turn, counted from 1, and the share of episodes that were solved after it.
 
-    Empty for teams with one turn, and for rewards that do not say what is solved.
+    Yield nothing for teams with one turn, and for rewards that do not define `solved`.
     """
     by_episode = [episode.solved_by_turn for episode in episodes]
     turns = max(map(len, by_episode), default=0)

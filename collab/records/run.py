@@ -1,4 +1,4 @@
-"""Reads a run's folder as far as possible: it may be truncated or broken."""
+"""Reads a run's folder as far as possible, because its files may be truncated or broken."""
 
 from __future__ import annotations
 

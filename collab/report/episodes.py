@@ -29,18 +29,20 @@ Phase = Literal["training", "held out before", "held out after"]
 @dataclass(frozen=True)
 class ShownEpisode:
     run: int
-    """Number of its run."""
+    """Number of the episode's run."""
     episode: Episode
     step: int | None = None
-    """Training step for which it was played. For a held-out episode, the last step before it."""
+    """Training step for which the episode was played. For a held-out episode, the last step before
+    it.
+    """
     phase: Phase | None = None
     """Phase of training, or None without training."""
     mode: Mode | None = None
-    """The sampling of a held-out episode."""
+    """Sampling mode of a held-out episode."""
 
 
 def choose_episodes(runs: Sequence[Run], most: int) -> tuple[list[ShownEpisode], int]:
-    """Return the episodes to show, each run by its share, and the number of all."""
+    """Return the episodes to show, in proportion to each run's number, and the total number."""
     kinds = [
         kind
         for number, run in enumerate(runs)
@@ -79,8 +81,9 @@ def _place(shown: ShownEpisode) -> tuple[int, int, bool, int]:
 
 
 def spread_evenly(episodes: Sequence[ShownEpisode], most: int) -> list[ShownEpisode]:
-    """Choose at most so many: whole groups, evenly over the run, including the first and the
-    last."""
+    """Choose at most this many episodes: whole groups, spread evenly over the run, including the
+    first and the last.
+    """
     groups: dict[int, list[ShownEpisode]] = {}
     for shown in episodes:
         groups.setdefault(shown.episode.group, []).append(shown)
@@ -96,13 +99,14 @@ Fields = dict[str, Any]
 
 
 def problems_of(run: Run) -> dict[str, Fields]:
-    """Return the public fields of each problem of the run's suite, by address, if they are
-    certain."""
+    """Return the public fields of each problem of the run's suite, by address, if they are known
+    for certain.
+    """
     suite = _suite(run)
     if suite is None:
         return {}
     problems = (suite.problem(number) for number in range(len(suite)))
-    name = suite.spec.id_field  # it is in the address
+    name = suite.spec.id_field  # the address has it already
     return {p.address: {k: v for k, v in p.public.items() if k != name} for p in problems}
 
 
@@ -134,7 +138,7 @@ def _suite(run: Run) -> Suite | None:
 
 
 def _at_hand(source: SourceSpec, folder: Path) -> SourceSpec | None:
-    """Return the source, if it is in the run's folder or comes with what is installed."""
+    """Return the source, if it is in the run's folder or belongs to an installed package."""
     if source.hub or (source.generate and source.generate.use not in GENERATORS):
         return None
     if source.adapt and source.adapt.use not in FORMATS:
@@ -212,7 +216,7 @@ _LEFT_OUT: dict[str, Any] = {
     "failures": {"__all__": _PRIVATE},
 }
 _TEXTS = ("content", "text", "artefacts", "joint", "reason", "why", "failures", "message")
-"""Keys of a turn whose texts are in the table of texts."""
+"""Keys of a turn whose texts are stored in the table of texts."""
 
 
 def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
@@ -228,7 +232,7 @@ def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
 
 
 def _placed(value: Any, texts: Texts, key: str = "") -> Any:
-    """Return the value with its texts replaced by their places in the table."""
+    """Return the value with each text replaced by its position in the table."""
     if isinstance(value, dict):
         return {k: _placed(v, texts, key if key == "artefacts" else k) for k, v in value.items()}
     if isinstance(value, list):

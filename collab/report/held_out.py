@@ -1,4 +1,6 @@
-"""Problems in a report: held out before and after training, and a table of all played."""
+"""The problems in a report: held-out results before and after training, and a table of all played
+problems.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +156,7 @@ def _change(cohort: Cohort, mode: str, metric: str) -> Change | None:
 
 
 def _table(title: str, changes: Sequence[Change]) -> ResultTable:
-    """Return a row for each recipe and mode, all on one scale."""
+    """Return a row for each recipe and mode, with one scale for all."""
     most = max(change.most for change in changes)
     several = len({change.label for change in changes}) > 1
     modes = len({change.mode for change in changes}) > 1
@@ -191,7 +193,7 @@ def _samples(runs: Sequence[Run], mode: str) -> int | None:
 
 
 def _without_held_out(cohorts: Sequence[Cohort]) -> str:
-    """Return the mean return of the first step and the last one, where there is one run."""
+    """Return the mean return of the first and the last step, if there is only one run."""
     runs = [run for cohort in cohorts for run in cohort.runs]
     if len(runs) != 1:
         return ""
@@ -219,7 +221,7 @@ Places = dict[tuple[int, str, str | None, str | None], int]
 def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTable | None:
     """Return a row for each problem, with a column for each of several runs.
 
-    Gains lead to two of the `shown` episodes.
+    Gains link to two of the `shown` episodes.
     """
     tasks = sorted({task for run in runs for task in _tasks(run)}, key=natural)
     if not tasks:
@@ -267,8 +269,9 @@ def _places(shown: Sequence[ShownEpisode]) -> Places:
 def _cells(
     run: Run, number: int, task: str, mode: str, places: Places, *, short: bool
 ) -> Iterator[TableCell]:
-    """Yield the values before and after, and the gain, or in `short` the gain with both values
-    below it."""
+    """Yield the values before and after, and the gain. If `short`, yield the gain with both values
+    below it.
+    """
     steps = [evaluation.step for evaluation in run.evaluations] or [0]
     ends = (steps[0], steps[-1])
     before, after = (values_of(run, step, mode, names.JOINT_RETURN).get(task) for step in ends)
@@ -288,7 +291,7 @@ def _cells(
 MOST_TASKS = 300
 
 Items = list[tuple[int, ShownEpisode]]
-"""Episodes, with their places in the report."""
+"""Episodes, with their positions in the report."""
 
 Groups = dict[tuple[str, int], Items]
 """Episodes by problem and number of the run."""
@@ -297,7 +300,7 @@ Groups = dict[tuple[str, int], Items]
 def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTable | None:
     """Return a row for each problem that is not held out, with a column for each of several runs.
 
-    `shown` are the episodes that are counted.
+    `shown` are the episodes that count.
     """
     groups: Groups = {}
     for place, item in enumerate(shown):
@@ -323,8 +326,9 @@ def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTabl
 def _side_by_side(
     runs: Sequence[Run], groups: Groups, tasks: Sequence[str]
 ) -> tuple[list[str], list[list[TableCell]]]:
-    """Return the columns and rows of several runs. A problem leads to the first two that played
-    it."""
+    """Return the columns and rows of several runs. A problem links to the first two runs that
+    played it.
+    """
     numbers = sorted({number for _, number in groups})
     rows = []
     for task in tasks:
@@ -337,7 +341,7 @@ def _side_by_side(
 
 
 def _run_cell(items: Items) -> TableCell:
-    """Return the mean return of a run at a problem, and its solved episodes."""
+    """Return the mean return of a run on a problem, and its solved episodes."""
     played = [item.episode for _, item in items if not item.episode.further]
     known = [e.score.solved for e in played if e.score and e.score.solved is not None]
     solved = f"{sum(known)} of {len(known)} solved" if known else ""

@@ -32,7 +32,7 @@ Named = Sequence[tuple[str, Metrics]]
 @dataclass(frozen=True)
 class Opening:
     sentence: str = ""
-    """Empty if nothing was scored."""
+    """The result in one sentence, empty if nothing was scored."""
     tables: list[ResultTable] = field(default_factory=list)
     note: str = ""
 
@@ -49,7 +49,7 @@ def joined(openings: Sequence[Opening]) -> Opening:
 def in_words(value: float, form: Form, most: float | None = None) -> str:
     """Return a value within a sentence: shares as whole percents, points with their maximum.
 
-    A share is rounded to nothing or all only where it is that.
+    A share is shown as 0 or 100 percent only if it is exactly that.
     """
     if form == "points":
         return show(value, form) + (f" of {show(most, form)}" if most else "")
@@ -60,7 +60,7 @@ def in_words(value: float, form: Form, most: float | None = None) -> str:
 
 
 def size_of(problems: int, samples: int | None, seeds: int = 1) -> str:
-    """Return numbers of problems, samples and seeds, for parentheses."""
+    """Return the numbers of problems, samples and seeds, for use in parentheses."""
     return ", ".join(_sizes(problems, samples, seeds))
 
 
@@ -146,7 +146,7 @@ def _best_of(entries: Named, differences: Sequence[Difference] = ()) -> str:
 
 
 def _is_sure(metric: str, label: str, other: str, differences: Sequence[Difference]) -> bool:
-    """Return True if the interval of the difference leaves out zero, or if there are no pairs."""
+    """Return True if the interval of the difference excludes zero, or if there are no pairs."""
     pairs = [d for d in differences if {d.team, d.baseline} == {label, other}]
     change = next((d.metrics[metric] for d in pairs if metric in d.metrics), None)
     return change is None or change.low > 0 or change.high < 0

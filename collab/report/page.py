@@ -29,7 +29,7 @@ SCRIPTS = (
     *("columns", "list"),
     *("turns", "problem", "compare", "episode", "main"),
 )
-"""Scripts, in the order in which they build on each other."""
+"""Scripts. Each may use those before it."""
 
 HOME = "collab.report"
 """Folder of a part's assets if its name is not of the form `room:part`."""
@@ -37,7 +37,7 @@ HOME = "collab.report"
 
 @dataclass(frozen=True)
 class Follows:
-    """The address where a served page asks for changes of its runs."""
+    """The address at which a served page asks for changes in its runs."""
 
     at: str
     stamp: str
@@ -59,10 +59,10 @@ def fill(
     connects: bool = False,
     **values: Any,
 ) -> str:
-    """Return a template with its values, each escaped, and with its style and script inside.
+    """Fill a template with escaped values, and include its style and script.
 
     Args:
-        connects: the script may ask the server that the page came from.
+        connects: True if the script may send requests to the page's server.
     """
     style = "\n".join(_part(f"{name}.css") for name in styles)
     script = '"use strict";\n' + "\n".join(_part(f"{name}.js") for name in scripts)
@@ -135,16 +135,18 @@ def _money(cost: float | None) -> str:
 
 
 class Texts:
-    """A table of texts. A text is at most `limit` characters long, and says what is left out."""
+    """A table of texts, each at most `limit` characters long. A shortened text says how much is
+    missing.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.shortened = 0
-        """Texts of which something was left out."""
+        """Number of texts that were shortened."""
         self._places: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
-        """Return the place of a text in the table."""
+        """Return the position of a text in the table."""
         if len(text) > self.limit:
             left_out = len(text) - self.limit
             text = f"{text[: self.limit]}\n[{left_out:,} more characters are left out]"
@@ -162,7 +164,9 @@ def pack(data: Any) -> str:
 
 
 def _plain(data: Any) -> Any:
-    """Return the data with its texts visible, and its numbers as JSON has them, to six digits."""
+    """Return the data with control characters in texts made visible, and numbers rounded to six
+    digits as JSON.
+    """
     if isinstance(data, str):
         return clean(data)
     if isinstance(data, float):

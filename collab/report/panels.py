@@ -46,7 +46,7 @@ class Panel:
     along: Literal["step", "tokens"] = "step"
     """The x axis."""
     most: float | None = None
-    """The largest value there can be: where the axis ends, and a line is drawn."""
+    """The largest possible value: the axis ends there, and a line marks it."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,17 @@ class MetricFamily:
     key: str
     unit: Unit = "number"
     band: str = ""
-    """The metric that is the spread around `key`."""
+    """The metric that gives the spread around `key`."""
     split: bool = False
     """True if each metric gets its own panel, named by the text that `*` matches."""
     stacked: bool = False
     several: bool = False
-    """Drawn only where there are several such metrics."""
+    """True if the panel is drawn only for several such metrics."""
     note: str = ""
-    """An explanation of the metric, if its name needs one."""
+    """Explanation of the metric, if its name needs one."""
     reach: Reach = "open"
-    """The bound: the largest return, reward of a turn, or weight of the part."""
+    """The upper bound: the largest return, the largest reward of a turn, or the weight of the part.
+    """
 
     def match(self, key: str) -> str | None:
         """Return the part of `key` that `*` matches, or None for other metrics."""
@@ -157,8 +158,8 @@ def mark_equal(panel: Panel, *, merge: bool) -> Panel:
     """Dash or merge equal curves, and name them in the panel's note.
 
     Args:
-        merge: draw them as one, under both names; else the later one is dashed, so that the colors
-            of both are seen.
+        merge: draw them as one curve, under both names; otherwise, dash the later one, so both
+            colors are visible.
     """
     if panel.stacked:
         return panel
@@ -189,7 +190,7 @@ def most_of(reach: Reach, unit: Unit, name: str, runs: Sequence[Run]) -> float |
     """Return the largest value that a metric can have, or None if it has no bound.
 
     Args:
-        name: of a part of the reward, its own.
+        name: name of the part, for a part of the reward.
     """
     if reach == "return":
         bounds = [row[names.RETURN_MAXIMUM] for run in runs for row in run.steps
@@ -213,7 +214,7 @@ def _scores(runs: Sequence[Run]) -> list[Score]:
 def bounded(panel: Panel, most: float | None) -> Panel:
     """Return the panel with its axis up to `most`, and its bands within what is possible.
 
-    If a value lies outside of [0, `most`], that end is left open.
+    If a value lies outside [0, `most`], that end is left open.
     """
     values = [value for line in panel.series for value in line.y]
     ceiling = most if most is not None and max(values, default=0.0) <= most + 1e-9 else None
@@ -230,10 +231,12 @@ def _cut(line: Series, floor: float | None, ceiling: float | None) -> Series:
 
 
 MOST_POINTS = 400
-"""Points of one curve. More steps than that are averaged in equal stretches."""
+"""Maximum number of points of a curve. If there are more steps, equal stretches of them are
+averaged.
+"""
 
 SMOOTHED_FROM = 40
-"""Points from which a running mean is drawn over the curve itself."""
+"""Number of points from which a running mean is drawn over the curve."""
 
 Curve = dict[float, float]
 """A metric by step."""
@@ -256,7 +259,7 @@ class CurveLine:
 
 
 def training_panels(cohorts: Sequence[Cohort]) -> list[Panel]:
-    """Return every family of metrics that some run has."""
+    """Return the panels of every family of metrics that some run has."""
     runs = [run for cohort in cohorts for run in cohort.runs]
     keys = list(dict.fromkeys(key for run in runs for row in run.steps for key in row))
     shown = names_of_parts(runs)
@@ -374,7 +377,9 @@ def _curve(rows: Sequence[Row], key: str, absent: float | None = None) -> Curve:
 
 
 def _thinned(curve: Curve) -> Curve:
-    """Return at most MOST_POINTS points: means over equal stretches, each at its last step."""
+    """Return at most MOST_POINTS points: the mean of each of several equal stretches, at its last
+    step.
+    """
     size = ceil(len(curve) / MOST_POINTS)
     if size <= 1:
         return curve

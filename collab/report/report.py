@@ -70,7 +70,7 @@ class RunFacts:
 
     @property
     def summary(self) -> str:
-        """The settings in a line, where they are folded."""
+        """The settings in one line, for the folded view."""
         parts = [self.facts.get(label, "") for label in ("team", "task")]
         parts.append(self.trainer.get("algorithm", ""))
         return " · ".join(text for text in parts if text)
@@ -104,7 +104,7 @@ def _status(run: Run) -> str:
 
 
 def shared_facts(runs: Sequence[RunFacts]) -> dict[str, str]:
-    """Return facts that all of several runs share."""
+    """Return the facts that all runs share."""
     if len(runs) < 2:
         return {}
     first = {**runs[0].facts, **runs[0].trainer}
@@ -200,13 +200,13 @@ def _agents(run: Run) -> list[dict[str, Any]]:
 
 
 MOST_EPISODES = 2000
-"""Episodes of a report by default."""
+"""Default number of episodes in a report."""
 
 BYTES_FOR_EACH = 5_000
-"""Size of the page for each of its episodes, but at least for a thousand."""
+"""Size limit of the page per episode. At least a thousand episodes are counted."""
 
 TEXT_LIMITS = (20_000, 6_000, 2_000, 600)
-"""Lengths at which texts are cut, the first that fits."""
+"""Lengths at which texts are truncated. The first one that fits is used."""
 
 
 @dataclass(frozen=True)
@@ -285,9 +285,9 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
 
 
 def make_page(report: HtmlReport, runs: Sequence[Run], follows: Follows | None = None) -> str:
-    """Return the HTML, with texts cut where it would become too large, and a word on what was cut.
+    """Return the HTML. If it would be too large, texts are truncated, and a note says so.
 
-    `follows` is of a page that is served.
+    `follows` is only for served pages.
     """
     largest = BYTES_FOR_EACH * max(1000, len(report.shown))
     page = ""

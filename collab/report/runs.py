@@ -233,7 +233,7 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
 
 
 def _named_apart(runs: Sequence[Run]) -> list[Run]:
-    """Prefix runs in folders of the same name with the folder above."""
+    """Prefix the name of the parent folder to runs whose folders have the same name."""
     names = [run.name for run in runs]
     return [
         replace(run, name=f"{run.path.resolve().parent.name}/{run.name}")
@@ -252,7 +252,7 @@ def reward_of(run: Run) -> RewardSpec | None:
 
 
 def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
-    """Return titles of metrics that the rewards declare."""
+    """Return the titles of the metrics that the rewards declare."""
     rewards = [reward for run in runs if (reward := reward_of(run))]
     return {
         names.named(pattern, name): part.shown_as
@@ -264,7 +264,7 @@ def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
 
 
 VARYING_KEYS = ("seed", "name", "description")
-"""Keys of a recipe in which the runs of a cohort may differ."""
+"""Recipe keys that may differ between the runs of a cohort."""
 
 LABEL_KEYS = ("team", "task", "trainer.algorithm")
 """Recipe parts that go into a run's label, most important first."""
@@ -281,7 +281,7 @@ HOUSEKEEPING = (
 
 LABEL_DIFFERENCES = 3
 LABEL_LETTERS = 40
-"""Longest value in a label, since prompts are longer."""
+"""Maximum length of a value in a label, because prompts are longer."""
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ class Cohort:
 
     @property
     def what(self) -> str:
-        """The label without how many seeds there are."""
+        """The label without the number of seeds."""
         return self.label.removesuffix(_seeds(self.runs))
 
 
@@ -337,7 +337,7 @@ def _short(differing: Mapping[str, str]) -> str:
 
 
 def _leaf(key: str) -> str:
-    """Return the last word of a setting's key that is not `name` or `use`."""
+    """Return the last part of a setting's key that is not `name` or `use`."""
     *before, last = key.split(".")
     return before[-1] if before and last in ("name", "use") else last
 

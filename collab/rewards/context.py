@@ -48,7 +48,7 @@ class Verdicts:
         return self._waiting.seconds
 
     def close(self) -> None:
-        """Cancel the runs that nobody waits for any more."""
+        """Cancel the runs that nobody waits for anymore."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -66,7 +66,7 @@ class Verdicts:
 
 
 class _Stopwatch:
-    """Measures the wall time during which at least one of several tasks is in progress."""
+    """Measures the wall time during which at least one task is in progress."""
 
     def __init__(self) -> None:
         self._active, self._since, self._total = 0, 0.0, 0.0

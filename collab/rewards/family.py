@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 Findings = Mapping[str, Any]
-"""Fields of a `Score` that no part of the reward sets."""
+"""Fields of a `Score` that a family sets besides the parts."""
 
 Examine = Callable[
     [RewardContext, Mapping[str, PartFunction], "Sandbox | None"], Awaitable[Findings]

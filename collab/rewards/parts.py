@@ -22,7 +22,9 @@ AGENT_OPTIONS = ("agent", "helper")
 
 
 class Budget:
-    """Common time limit of all parts of one score, without the time waiting for the sandbox."""
+    """Common time limit of all parts of one score, excluding the time spent waiting for the
+    sandbox.
+    """
 
     def __init__(self, seconds: float, context: RewardContext) -> None:
         self.seconds, self._context = seconds, context
@@ -40,7 +42,7 @@ class PartFunction:
     options: Mapping[str, Any]
     built_in: bool
     named: Mapping[str, str]
-    """Agents, or roles, that the part is about, by option."""
+    """Agents or roles that the part's options name, by option."""
 
     def lacks(self, roles: Roles, agents: Collection[str]) -> str:
         """Explain why the part does not apply to a team, or return "" if it does."""
@@ -90,7 +92,7 @@ class PartFunction:
     async def _call(self, context: RewardContext, options: Mapping[str, Any]) -> Any:
         if self.built_in and inspect.iscoroutinefunction(self.function):
             return await self.function(context, **options)
-        # In a thread, so that a part that is stuck fails its episode and holds up no other.
+        # In a thread, so a part that hangs fails its own episode and delays no other.
         return await in_thread(partial(self.function, context, **options))
 
     async def _within(self, work: Awaitable[Any], budget: Budget) -> Any:

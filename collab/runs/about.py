@@ -32,7 +32,7 @@ def this_process() -> dict[str, Any]:
 def status_of(about: Mapping[str, Any]) -> str:
     """Return the status in `run.json`, or `killed` if the process that would end the run is gone.
 
-    A process on another machine, or of a record that names none, counts as present.
+    A process on another machine counts as running, and so does that of a record that names none.
     """
     status = str(about.get("status", "done"))
     if status == RUNNING and _is_gone(about.get("process")):
@@ -41,7 +41,7 @@ def status_of(about: Mapping[str, Any]) -> str:
 
 
 def is_elsewhere(about: Mapping[str, Any]) -> bool:
-    """Return True if `run.json` names another process than this one, and it still exists."""
+    """Return True if `run.json` names another process, and that process still exists."""
     process = about.get("process")
     return process is not None and process != this_process() and not _is_gone(process)
 
@@ -56,7 +56,7 @@ def _is_gone(process: Any) -> bool:
         os.kill(number, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # somebody else's
+    except (OSError, OverflowError):  # another user's process
         return False
     return _began(number) != process.get("began")
 
@@ -65,7 +65,7 @@ def _began(number: int) -> str | None:
     """Return the start time of a process, in the system's ticks, or None if the system does not
     report it.
 
-    A zombie has ended, so it has no start time of a working process.
+    A zombie has ended, so it counts as having none.
     """
     with suppress(OSError, IndexError):
         fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
@@ -159,7 +159,7 @@ def write_about(folder: Path, about: Mapping[str, Any]) -> None:
 def mark_interrupted(folder: Path) -> None:
     """Mark a killed run as interrupted in `run.json`.
 
-    A run that has ended, or that another process is writing, is not changed.
+    A run that has ended, or that another process is writing, stays unchanged.
     """
     with suppress(CollabError):
         about = read_about(folder)

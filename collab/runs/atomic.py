@@ -1,4 +1,4 @@
-"""Replaces files atomically, flushed to the disk before they get their name."""
+"""Replaces files atomically. A file is flushed to the disk before it gets its name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def writing(path: Path, remedy: str = "") -> Iterator[None]:
 
 
 def open_as_usual(path: Path) -> None:
-    """Give a temporary file, which only its owner may read, the mode of any other file."""
+    """Give a temporary file, which only its owner may read, the mode of an ordinary file."""
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)

@@ -15,7 +15,7 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class LevelsState(BaseModel):
-    """The level of a run whose tasks become harder."""
+    """Progress of a run with `trainer.levels`, whose tasks become harder."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -24,7 +24,7 @@ class LevelsState(BaseModel):
     since: Count = 0
     """Step at which the level began."""
     shares: list[Annotated[float, Field(ge=0, le=1)]] = []
-    """Last rates on this level."""
+    """The team's latest rates on this level."""
 
 
 class State(BaseModel):

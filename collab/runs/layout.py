@@ -2,14 +2,14 @@
 
 A run (`collab run`):
 
-recipe.yaml            the resolved recipe; what it names of the user's lies beside it
+recipe.yaml            the resolved recipe, which refers to the user's files in this folder
 functions/  data/      the user's functions, and the rows of a suite that is a file
 run.json               what was run, with which versions, and how it ended
 episodes.jsonl         one episode a line, appended as they end
 best.jsonl             with --best-of: one problem a line, the best of all combinations of answers
 probe.json             of `collab probe`: `collab.probe.results.TeamProbe`
 
-Training (`collab train`) leaves `recipe.yaml` as the trained team, and besides:
+In a training run (`collab train`), `recipe.yaml` is the trained team. It also has:
 
 training.yaml          the recipe as it was trained
 metrics.jsonl          one step or evaluation a line
@@ -20,18 +20,18 @@ adapters/POLICY/       the policies in PEFT's format; models/AGENT/ for whole mo
 checkpoints/step-000012/   each whole or not there:
     policies/NAME/     the policy's parameters; an adapter's in PEFT's format
     state.pt           the states of learner, algorithm and random numbers
-    state.json         the step, the best so far, and how long the run's files were
+    state.json         the step, the best step so far, and the sizes of the run's files
 
 An evaluation (`collab eval`):
 
 eval.json              settings, numbers, intervals
-TEAM/                  one folder for each team, like that of a run
+TEAM/                  one folder per team, like that of a run
 
 A study (`collab study`):
 
 study.json             cells, numbers, intervals
-study.yaml             the study as it was read
-CELL/                  one folder for each training run, with what it printed in log.txt
+study.yaml             the study
+CELL/                  one folder per training run, with its output in log.txt
 """
 
 RECIPE = "recipe.yaml"

@@ -63,8 +63,7 @@ def _mean(tasks: Iterable[Mapping[str, Any]], key: str) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a number that was read, or None for other values and for numbers that are no finite
-    float."""
+    """Return a value from a file if it is a finite number, or else None."""
     with suppress(OverflowError):
         if isinstance(value, int | float) and isfinite(value):
             return float(value)
@@ -96,7 +95,7 @@ class Listed:
     """Mean over episodes, or None in records without it."""
     largest_return: float | None = None
     solved: float | None = None
-    """Share of solved episodes, among those that say so."""
+    """Share of solved episodes, among those whose reward defines `solved`."""
 
     def data(self) -> dict[str, Any]:
         """Return the row as JSON."""

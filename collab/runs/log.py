@@ -1,5 +1,6 @@
-"""Line-based log files. Each line is appended completely or not at all, and a truncated line is
-removed."""
+"""Line-based log files. Each line is appended completely or not at all, and a truncated last line
+is removed.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def whole_lines(path: Path) -> tuple[list[bytes], bool]:
 
 
 BLOCK = 1 << 16
-"""Bytes read at a time from the end of a file."""
+"""Number of bytes to read at a time from the end of a file."""
 
 
 def _whole_size(path: Path) -> int:
@@ -112,10 +113,10 @@ class Tail:
     """Reads the lines of a growing file, even if lines are removed meanwhile."""
 
     def __init__(self, path: Path, *, last: int | None = None) -> None:
-        """Follow a file, which need not exist yet.
+        """Follow a file that may not exist yet.
 
         Args:
-            last: read only that many bytes of what the file holds now, so the first line may be
+            last: read only this many bytes from the file's present end, so the first line may be
                 incomplete; by default all.
         """
         self.path = path
@@ -175,13 +176,13 @@ class Lines(Generic[T]):
 
 
 def read_whole_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
-    """Return the lines that are such records, and a complaint for each other line."""
+    """Return the valid records of a file, and a complaint for each other line."""
     lines = read_lines(path, kind.model_validate_json, "not an episode")
     return lines.items, lines.complaints
 
 
 def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
-    """Yield the first item of each key, since two writers of a folder may have left duplicates."""
+    """Yield the first item per key, because two writers of a folder may have left duplicates."""
     known: set[Hashable] = set()
     for item in items:
         if (item_key := key(item)) not in known:
@@ -192,8 +193,8 @@ def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
 def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T]:
     """Parse each line, and return the items and a complaint for each line that `parse` rejects.
 
-    `parse` rejects a line by `ValueError`, `KeyError` or `TypeError`. `refused` says what the line
-    is not.
+    `parse` rejects a line by `ValueError`, `KeyError` or `TypeError`. `refused` begins the
+    complaint, such as "not an episode".
 
     Raises:
         RecordError: the file cannot be read.

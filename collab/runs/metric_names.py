@@ -121,12 +121,14 @@ def best_of(name: str, k: int) -> str:
 
 
 def what_is_best_in(name: str) -> str:
-    """Return the measure of a best-of-k metric, or "" for other metrics, including `pass@k`."""
+    """Return the name of the value in a best-of-k metric, or "" for other metrics, including
+    `pass@k`.
+    """
     return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
 
 
 def current(key: str) -> str:
-    """Return the current name of a metric that older records call differently."""
+    """Return the current name of a metric that has another name in older records."""
     for ending, now in _FORMER_ENDINGS.items():
         if key.endswith(ending):
             return key.removesuffix(ending) + now

@@ -96,7 +96,7 @@ class Acting:
         return Move(name, history, observed, partial(self._ask, first, prefix), agent.tools)
 
     async def _play_out(self, move: Move) -> None:
-        """Finish a round. Report a failure once the earlier agents of the round are recorded."""
+        """Finish a round, and report a failure once its earlier agents are recorded."""
         try:
             with suppress(ActionFailed):
                 await self.context.agents[move.agent].harness(move)
@@ -124,7 +124,7 @@ class Acting:
     async def _ask(
         self, first: Call, prefix: str, step: int, messages: Sequence[Message], may_call: bool
     ) -> Action:
-        """Return the response of that number in the move that begins with the call `first`."""
+        """Return the response with this number in the move that begins with the call `first`."""
         agent = self.context.agents[first.agent]
         place = first.model_copy(update={"step": step})
         self.context.emit(

@@ -25,7 +25,7 @@ class RunningAgent:
     name: str
     role: Template
     prefix: Template
-    """Template of the forced beginning of every response."""
+    """Template of the prefix, the fixed beginning of every response."""
     style: Style
     templates: Mapping[str, Template]
     """Templates by name: `prompt`, `revise`, `discuss`, and those that its protocol uses."""
@@ -39,7 +39,7 @@ class RunningAgent:
     def observe(
         self, template: str, otherwise: str | None, *, first: bool, **fields: Any
     ) -> list[Message]:
-        """Return the messages that the template of that name adds to the agent's history.
+        """Return the messages that the template with this name adds to the agent's history.
 
         Raises:
             RecipeError: neither the agent nor the protocol has such a template.
@@ -86,8 +86,9 @@ def _at_task(spec: AgentSpec) -> AgentSpec:
 
 
 def _in_game(spec: AgentSpec) -> AgentSpec:
-    """Return templates for an environment, where every turn has its own observation and none
-    revises."""
+    """Return templates for an environment, in which every turn has its own observation and none
+    revises.
+    """
     prompt = OBSERVATION if spec.prompt is None else spec.prompt
     revise = prompt if spec.revise == REVISE else spec.revise
     return spec.model_copy(update={"prompt": prompt, "revise": revise})
@@ -125,7 +126,7 @@ def _make_agent(
 
 
 def prefix_of(name: str, spec: AgentSpec) -> Template:
-    """Return the template of an agent's forced beginning, with blanks and line ends kept."""
+    """Return the template of an agent's prefix, with all white space kept."""
     return Template(spec.prefix, f"team.agents.{name}.prefix", as_written=True)
 
 

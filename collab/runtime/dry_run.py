@@ -1,7 +1,7 @@
-"""Plays a team on a model that echoes, to find its prompts and its mistakes.
+"""Plays a team on a model that echoes, to see its prompts and find mistakes.
 
-Every prompt is rendered as in a real turn, with others' answers and feedback filled in. So a plan
-needs no knowledge of the protocol.
+Every prompt is rendered as in a real turn, with others' answers and feedback filled in. A plan
+therefore needs no knowledge of the protocol.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ from collab.tools import open_tools, uncalled
 from collab.wording import counted
 
 CHARACTERS_A_TOKEN = 3.5
-"""Characters per token if no tokenizer is available. The low estimate makes counts err upward."""
+"""Number of characters per token if no tokenizer is available. The estimate is low, so counts tend
+to be too high.
+"""
 
 MOST_CHARACTERS = 500_000
-"""Most characters of an answer that replaces a model's longest one."""
+"""Maximum number of characters in an answer that stands for a model's longest one."""
 
 FEEDBACK_CHARACTERS = 2000
 """Assumed length of one agent's feedback from a source other than the expert, in characters."""
@@ -99,7 +101,7 @@ class FeedbackStandIn:
 
 
 MOST_PROBLEMS = 64
-"""Largest number of problems to play. Of more problems, the longest are used."""
+"""Maximum number of problems to play. If there are more, the longest are used."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def is_first(request: Request) -> bool:
 
 
 def most_new_tokens(requests: Sequence[Request]) -> int:
-    """Return the most new tokens of one episode, with each agent's longest answers."""
+    """Return the maximum number of new tokens of an episode, with each agent's longest answers."""
     tasks: Counter[str] = Counter()
     for request in requests:
         tasks[request.call.task] += request.sampling.max_new_tokens
@@ -148,7 +150,7 @@ def most_new_tokens(requests: Sequence[Request]) -> int:
 
 
 def most_calls(requests: Sequence[Request]) -> int:
-    """Return the most responses of one episode."""
+    """Return the maximum number of responses in an episode."""
     return max(Counter(request.call.task for request in requests).values(), default=0)
 
 
@@ -181,13 +183,13 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
             raise RecipeError(message) from seen.errors[0]
         if episode.failure and episode.failure.type in _TOLD:
             raise RecipeError(episode.failure.message)
-        # Other failures are of a protocol that can make nothing of an echo.
+        # Other failures come from a protocol that cannot work with an echo.
         seen.cut_short |= episode.failure is not None
     return model.requests, [] if seen.cut_short else _unread_templates(recipe, seen)
 
 
 _TOLD = (RecipeError.__name__, EnvironmentFailed.__name__)
-"""Failures that the echo does not cause."""
+"""Failures that the echo cannot cause."""
 
 
 def _ignore(event: Event) -> None:
@@ -199,7 +201,7 @@ class _Seen:
     """Errors and templates seen while the team was played."""
 
     errors: list[AgentError] = field(default_factory=list)
-    """Errors of templates."""
+    """Errors in templates."""
     rendered: set[str] = field(default_factory=set)
     """Places of templates that were used."""
     cut_short: bool = False
@@ -221,7 +223,7 @@ class _Watched:
 
 
 def _played_by(agent: RunningAgent, seen: _Seen) -> RunningAgent:
-    """Return the agent with its own templates, but without other functions of the user."""
+    """Return the agent with its templates, but without the user's functions."""
     templates: dict[str, Any] = {
         name: _Watched(template, seen) for name, template in agent.templates.items()
     }
@@ -270,8 +272,9 @@ def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
 
 
 def _unused_feedback(team: TeamSpec, turn: Rehearsed) -> list[str]:
-    """Warn of the user's feedback without a later turn. Shipped teams offer theirs for more
-    turns."""
+    """Warn of the user's feedback if no turn follows. Shipped teams have feedback for when turns
+    are added.
+    """
     shipped = library.shipped() / library.FOLDERS["team"] / f"{team.name}.yaml"
     if team.turns > 1 or turn.asks_feedback or not team.feedback:
         return []
@@ -306,7 +309,7 @@ def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> lis
         except ModelError as error:
             if is_first(request):
                 certain.setdefault(call.agent, {}).setdefault(call.task, str(error))
-            elif isinstance(error, ContextOverflow):  # what else is wrong may be the echo's
+            elif isinstance(error, ContextOverflow):  # other errors may be due to the echo
                 possible.setdefault(call.agent, {}).setdefault(call.task, str(error))
     for agent, tasks in certain.items():
         if len(tasks) == problems:

@@ -1,4 +1,4 @@
-"""One episode of the Dec-POMDP: observations, joint action, joint reward, feedback, and so on."""
+"""One episode of the Dec-POMDP: observations, joint action, joint reward, feedback, and again."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class EpisodeRun:
         examined = state.joint.text
         self._join(state, turn)
         if state.joint.text != examined:
-            state.feedback, state.failures = {}, ()  # on an answer that was replaced
+            state.feedback, state.failures = {}, ()  # for a replaced answer
 
     def _join(self, state: _TurnState, turn: Turn) -> None:
         """Make the joint artifact of the answers so far."""
@@ -238,7 +238,7 @@ class EpisodeRun:
         )
 
     def _horizon(self) -> int:
-        """Return the turns that could have been played: none after the end of a game."""
+        """Return the number of turns that could have been played. A game has none after its end."""
         if self._game is not None and self._game.ended and self._turns:
             return len(self._turns)
         return self.context.recipe.team.turns

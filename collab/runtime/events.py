@@ -1,4 +1,6 @@
-"""The typed stream of a run's events, which console, JSON, record and trainer read."""
+"""The typed stream of a run's events, read by the console, the JSON output, the record and the
+trainer.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ class Game:
     def __init__(
         self, spec: TaskSpec, make: Make, problem: Problem, agents: Sequence[str], turns: int
     ) -> None:
-        """Start a game. `agents` are the team's, in order, and `turns` the most that it plays."""
+        """Start a game. `agents` are the team's, in order, and `turns` is their maximum number of
+        turns.
+        """
         assert spec.environment is not None, "an environment's task names it"
         name = spec.environment.use
         self._what, self._own = f"environment '{name}'", name not in BUILT_IN
@@ -74,7 +76,7 @@ class Game:
             await self.step(turn.artefacts)
 
     async def step(self, artefacts: Mapping[str, str]) -> tuple[Score, str]:
-        """Take a step with the agents' artifacts, and return the turn's score and the state as
+        """Make a step with the agents' artifacts, and return the turn's score and the state as
         text.
 
         Raises:

@@ -1,8 +1,8 @@
-"""Determines which responses of a turn depend on each other, and so which may be exchanged.
+"""Determines which responses of a turn depend on each other, and which may therefore be exchanged.
 
 Given the earlier turns, an agent's response depends on the answers that the agent saw, and on the
-answers behind those. Agents that act more than once in a turn depend on themselves: if another
-agent answered the first response, all of the agent's answers depend on it.
+answers that these depend on. Agents that act more than once in a turn depend on themselves: if
+another agent reacted to the first response, all of the agent's answers depend on it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Notes on a team besides its numbers: unused settings, and the form of its tool calls."""
+"""Notes on a team: unused settings, and the form of its tool calls."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def begun_by(recipe: Recipe) -> dict[str, Any]:
 
 
 def tool_forms(recipe: Recipe) -> dict[str, str]:
-    """Return the form in which each agent with tools sees and calls them.
+    """Return the form in which each agent sees and calls its tools.
 
     `template`: by its model's chat template, which supports tools. `text`: in its messages.
     `service`: by the service's own interface. Agents without a locally available model are omitted.

@@ -23,7 +23,8 @@ def find_problems(
     """Return the problems at `addresses`, each once, and the recipe with their suite as `task`.
 
     The suite is the one that was read: a dataset on the hub is named with its commit id. Without an
-    address, the recipe's whole suite is selected. `trust` is asked about another suite.
+    address, the recipe's whole suite is selected. If the suite is another one, `trust` is asked
+    about it.
 
     Raises:
         RecipeError: the addresses have different suites, there is no suite, or a feedback source
@@ -44,7 +45,7 @@ def flat_addresses(addresses: Sequence[Any]) -> list[str]:
     """Flatten addresses and lists of addresses to one list.
 
     Raises:
-        RecipeError: an item is not text, or a list has no address, which would otherwise select the
+        RecipeError: an item is not text, or a list is empty, which would otherwise select the
             recipe's whole suite.
     """
     flat: list[str] = []

@@ -15,7 +15,7 @@ from collab.runtime.turn import Round, Turn, TurnFeedback
 from collab.runtime.waiting import wait_for
 
 MOST_ROUNDS = 1000
-"""Most rounds of a turn. A protocol with more rounds counts as endless."""
+"""Maximum number of rounds in a turn. A protocol with more rounds counts as endless."""
 
 
 REPORTS_ERROR = Feedback(
@@ -32,9 +32,9 @@ class Rehearsed:
 
     rounds: tuple[Round, ...]
     joined: tuple[str, ...]
-    """Agents whose answers made the joint artifact."""
+    """Agents whose answers were joined."""
     is_chosen: bool
-    """True if the protocol chose them. In another turn it may choose other agents."""
+    """True if the protocol chose these agents. In another turn it may choose others."""
     asks_feedback: bool
     """True if the protocol asked for feedback on answers of the same turn."""
 
@@ -86,7 +86,7 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
 
 
 def gives_feedback(recipe: Recipe) -> bool:
-    """Return True if the recipe's feedback sources will be asked: between turns, or within one."""
+    """Return True if the recipe's feedback sources will be used, between turns or within one."""
     team = recipe.team
     return bool(team.feedback) and (team.turns > 1 or rehearsed(recipe).asks_feedback)
 
@@ -101,7 +101,7 @@ def rehearsed(recipe: Recipe) -> Rehearsed:
 
 
 SHOWN = 12
-"""Rounds of a turn that a plan lists."""
+"""Maximum number of rounds of a turn that a plan lists."""
 
 
 def describe_rounds(turn: Rehearsed, turns: int) -> list[str]:
@@ -119,8 +119,9 @@ def describe_rounds(turn: Rehearsed, turns: int) -> list[str]:
 
 
 class RehearsedGame(Game):
-    """A game whose agents make legal moves if the environment lists some, so that the game lasts
-    long."""
+    """A game whose agents make legal moves if the environment lists any, so that the game lasts
+    longer.
+    """
 
     def _actions(self, artefacts: Mapping[str, str]) -> dict[str, str]:
         legal = self.environment.moves()

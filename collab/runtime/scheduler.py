@@ -3,9 +3,9 @@
 Requests for a `continuous` engine are dispatched at once. Requests for a `static` one wait until no
 episode can add another, so that all agents of all episodes share one padded batch. An episode's
 lane is *busy* while it works and idle while it waits here. A batch is dispatched when no lane is
-busy and no other batch is being answered. The content of a batch therefore depends on the episodes
-alone, not on timing, and the same seed gives the same tokens. An episode continues as soon as it
-has its own answers: it is judged and recorded while the rest of the batch is generated.
+busy and no other batch is being answered. The content of a batch therefore depends only on the
+episodes, not on timing, and the same seed gives the same tokens. An episode continues as soon as it
+has its own answers: it is scored and recorded while the rest of the batch is generated.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ class _Wait:
     missing: int
 
     def wants(self, position: int) -> bool:
-        """Return True if an action is missing that a caller still waits for, without having been
-        canceled."""
+        """Return True if a caller still waits for a missing action and has not canceled it."""
         return self.missing > 0 and not self.done.done() and self.actions[position] is None
 
 
@@ -59,7 +58,7 @@ class Scheduler:
         self._dispatch_static()
 
     async def act(self, requests: Sequence[tuple[Model, Request]]) -> list[Action]:
-        """Return one action per request, in order. A model's error becomes a failed action."""
+        """Return one action per request, in order. An error of a model becomes a failed action."""
         loop = asyncio.get_running_loop()
         wait = _Wait(loop.create_future(), [None] * len(requests), len(requests))
         for position, (model, request) in enumerate(requests):
@@ -90,7 +89,7 @@ class Scheduler:
                 await branch
             finally:
                 running -= 1
-                if running:  # the last one goes on as the lane
+                if running:  # the last one continues as the lane
                     self._busy -= 1
                     self._dispatch_static()
 
@@ -175,12 +174,12 @@ class Scheduler:
 
 
 def _place(entry: tuple[Request, _Wait, int]) -> tuple[str, int, int, int, int]:
-    """Return a sort key that is the same in every run, whatever the timing of the waits."""
+    """Return a sort key that is the same in every run and does not depend on timing."""
     call, position = entry[0].call, entry[2]
     return (call.task, call.sample, call.turn, call.round, position)
 
 
 def _cancel(flight: asyncio.Task[None]) -> None:
-    """Cancel once: a second time would end the engine's own wait for its call to stop."""
+    """Cancel only once: a second time would end the engine's wait for its call to stop."""
     if not flight.cancelling():
         flight.cancel()

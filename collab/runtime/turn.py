@@ -17,7 +17,7 @@ named agents."""
 
 @dataclass(frozen=True)
 class Round:
-    """Agents that act at the same time. None of them sees the others' actions in the round."""
+    """Agents that act at the same time. None of them sees the others' actions of the round."""
 
     number: int
     """Position within the turn, from 0."""
@@ -27,14 +27,14 @@ class Round:
     others: Mapping[str, Mapping[str, str]]
     """Answers of the turn that each agent sees, by their authors."""
     otherwise: str | None = None
-    """Template text for agents without one of that name."""
+    """Template text for agents that lack a template with that name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Further fields of each agent's template, besides those that every template sees."""
+    """Additional fields of each agent's template, besides those that every template sees."""
     examined: tuple[str, ...] = ()
     """Agents whose answers were already examined by feedback in this turn."""
 
     def saw(self, agent: str) -> tuple[str, ...]:
-        """Return the others on whose answers of the turn the agent's answer depends."""
+        """Return the agents whose answers in this turn the agent's answer depends on."""
         examined = (name for name in self.examined if name != agent)
         return tuple(dict.fromkeys((*self.others.get(agent, ()), *examined)))
 
@@ -71,7 +71,7 @@ class Turn:
         self.previous: Mapping[str, str] = previous or {}
         """Each agent's answer in the previous turn, empty in the first turn."""
         self.chosen: tuple[str, ...] | None = None
-        """Agents whose answers count. None leaves the choice to the team."""
+        """Agents whose answers count, or None if the protocol has not chosen."""
         self._play, self._examine = play, examine
         self._acted = set(acted)
         self._rounds = 0
@@ -113,8 +113,8 @@ class Turn:
                 `revise` for an agent that has acted before.
             sees: the answers of this turn that the templates see, as `others`; a mapping sets it
                 per agent.
-            otherwise: the template for agents without one of that name.
-            fields: by agent: further fields that its template sees.
+            otherwise: the template for agents that lack a template with that name.
+            fields: by agent: additional fields that its template sees.
 
         Raises:
             AgentError: the team lacks an agent, an agent is named twice, or there is no agent.
@@ -154,7 +154,7 @@ class Turn:
         return agent in self._acted
 
     def choose(self, *agents: str) -> None:
-        """Make the joint artifact from these agents' answers only."""
+        """Make the joint artifact only from the answers of these agents."""
         self._check(agents)
         self.chosen = agents
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` and return its value, also while an event loop is running, as in a notebook.
 
-    In that case, the work runs in its own loop and thread, and the caller's thread waits.
+    In that case, the work runs in a separate loop and thread, while the caller's thread waits.
     """
     if not _in_a_loop():
         return asyncio.run(work)
@@ -112,7 +112,7 @@ class Kept:
         """Close the models.
 
         Raises:
-            ModelError: a script is not used up after a `clean` end.
+            ModelError: a script has unused answers after a `clean` end.
         """
         assert self._thread is not None, "open comes first"
         try:

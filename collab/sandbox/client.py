@@ -15,7 +15,7 @@ from collab.sandbox.jail import wire
 ANSWER_BYTES = 1 << 26
 END_SECONDS = 2.0
 _ALONE = ("-P", "-s", "-S")
-"""Flags like `-I`, which itself would also make the interpreter ignore `PYTHONHASHSEED`."""
+"""Flags with the effect of `-I`, except that the interpreter still reads `PYTHONHASHSEED`."""
 _ROOM = str(Path(__file__).parent)
 _BOOT = "import sys; sys.path.append(sys.argv[1]); "
 _MAIN = "from jail.supervisor import main; main(int(sys.argv[2]), sys.argv[3])"
@@ -32,8 +32,8 @@ def interpreter(main: str, *arguments: str) -> list[str]:
 def bare_environment() -> dict[str, str]:
     """Return an environment with only the path of shared libraries and a fixed hash seed.
 
-    The order of a set of strings depends on that seed, and so does a program's answer. With one
-    seed for all supervisors, each of them gives the same program the same verdict.
+    The order of a set of strings depends on that seed, and so does a program's answer. All
+    supervisors use the same seed, so each gives the same program the same verdict.
     """
     libraries = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     return {"PYTHONHASHSEED": "0", **libraries}

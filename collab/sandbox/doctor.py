@@ -34,7 +34,7 @@ class LayerReport(Record):
     holds: bool
     detail: str
     remedy: str
-    """Remedy if the layer does not hold, or "" if it does."""
+    """The remedy if the layer does not hold, or "" if it does."""
 
 
 async def examine() -> list[LayerReport]:

@@ -52,7 +52,7 @@ class Executor:
             work.cancel()
             await _ended(waiting, ending)
             raise
-        if ending.cancelled():  # by `close`, not by whoever waits
+        if ending.cancelled():  # by `close`, not by the caller
             raise _closed()
         return ending.result()
 
@@ -96,7 +96,7 @@ class Executor:
             is_open = self._threads is threads
             if is_open:
                 self._busy.add(supervisor)
-        if not is_open:  # it was closed meanwhile, and did not see this one
+        if not is_open:  # it was closed in the meantime, without this supervisor
             supervisor.end()
             raise _closed()
         return supervisor
@@ -148,7 +148,7 @@ async def _ended(waiting: Future[Result], ending: asyncio.Future[Result]) -> Non
     if not waiting.cancel():
         await asyncio.wait([ending])
         if not ending.cancelled():
-            ending.exception()  # of a job that nobody waits for any more
+            ending.exception()  # nobody waits for this job anymore
 
 
 def _closed() -> SandboxError:
@@ -213,7 +213,7 @@ class Sandbox:
     def _own_executor(self) -> Executor:
         with self._lock:
             if self._owner != os.getpid():
-                # A fork of the caller must not speak to the processes of its parent.
+                # A fork of the caller must not talk to its parent's processes.
                 self._owner = os.getpid()
                 self._executor = Executor(self.spec.isolation, self.spec.workers)
             return self._executor

@@ -28,22 +28,22 @@ Values = Literal[
 class Treatment(Record):
     """Other values for one function of a program, to learn what depends on them.
 
-    true        copies of its own values, made in the same way as the others: the control
+    true        the control: copies of its own values, made in the same way as all others
     none        None
     opaque      an object that supports no operation
-    zeros       same types: every number, yes or no, letter and key is 0
-    ones        same types: every number, yes or no, letter and key is 1
-    empty       same types: lists, texts and tables without items
-    once        the first value of the run is replaced by another of its type, wherever it recurs
+    zeros       values of the same types, with every number, boolean, letter and key set to 0
+    ones        values of the same types, with every number, boolean, letter and key set to 1
+    empty       its own values, but lists, texts and tables have no items
+    once        the first value of the run is replaced everywhere by another of its type
     other       every value is replaced by another of its type
-    longer      its own values, but lists and texts grow
+    longer      its own values, but lists and texts are longer
     shorter     its own values, but lists and texts lack their last items
-    first       its own first value, every time
-    previous    for each value, the one that came before its first occurrence
+    first       always its first value
+    previous    for each value, the one before its first occurrence
 
-    Equal values of one type are changed alike in the whole run, and with `zeros` and `ones` those
-    of all types. If a program inspects the interpreter (frames, code, tracing), its later answers
-    do not count.
+    In a run, equal values of one type change in the same way; with `zeros` and `ones`, equal values
+    of all types do. If a program inspects the interpreter (frames, code, tracing), its later
+    answers do not count.
     """
 
     function: str
@@ -55,7 +55,7 @@ class Treatment(Record):
     Another function of the same name keeps its own values.
     """
     moved: bool = False
-    """Allocate objects of many sizes first, so that those of the program have other addresses."""
+    """Allocate objects of many sizes first, so the program's objects get other addresses."""
 
 
 class Trial(Record):
@@ -99,23 +99,25 @@ class Verdict(Record):
 
     worker_died         the program's process ended by itself
     denied_system_call  it was killed at a system call that only an attack asks for
-    non_builtin_value   it returned a value that is not of an exact built-in type
+    non_builtin_value   it returned a value whose type is not an exact built-in type
     protocol_violation  it wrote to the sandbox's channel by itself
     answer_limit        it returned a value over the limit of size or depth
     memory_limit        it asked for more memory than its limit
-    time_limit          it was stopped at the end of its time
+    time_limit          it was stopped at its time limit
     test_runner_died    the trusted side could not finish comparing what it returned
     """
 
     passed: bool
-    """True if it loaded, the test ran to its end, and all checks held, at least one of them
-    telling."""
+    """True if the program loaded, the test ran to its end, and all checks held.
+
+    At least one of the checks must depend on the program.
+    """
     tests: Tests
     checks: tuple[Check, ...]
     """The first 1,000 evaluations of asserts that depend on the program.
 
-    `tests` counts the test's own checks: an assert in a loop whose length the program decides is
-    one.
+    `tests` counts the test's own checks. An assert in a loop whose length depends on the program
+    counts as one.
     """
     loaded: bool
     error: str | None = None

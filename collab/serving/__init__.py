@@ -1,4 +1,4 @@
-"""Teams behind OpenAI's API, for `collab serve` and for applications that mount them.
+"""Serves teams through OpenAI's API, for `collab serve` and for applications that mount them.
 
 `app` is the Python entry point. `team` is one team, and `teams` are all of them with their models.
 `reading` parses requests. `reply` is the common part of the answers in `chat` and `responses`.
@@ -28,11 +28,11 @@ def app(
 ) -> Application:
     """Return an ASGI application that answers for teams as OpenAI's servers answer for models.
 
-    If another application mounts it, that one's own lifespan must enter its `lifespan`.
+    An application that mounts it must enter its `lifespan` within its own lifespan.
 
     Args:
         names: teams' names, team or recipe files, folders of runs.
-        served_as: the name of each for clients; default: its folder's or its own name.
+        served_as: the name of each team for clients; default: the name of its folder, or its own.
         trust: True approves the functions of recipes from elsewhere.
         model: for agents without a model of their own.
         settings: fields of `collab.serving.settings.Settings`, e.g. `keys=("...",)`.

@@ -248,7 +248,7 @@ class AnswerApp:
         return await play(*whole, hear=hear, carrier=self.carrier)
 
     async def _hand_over(self, episode: Episode) -> None:
-        """Send the end of the answer, and drop a client that does not accept it."""
+        """Send the end of the answer, and drop the client if it does not receive it."""
         try:
             async with asyncio.timeout(self.service.settings.client_seconds):
                 if self.question.stream:
@@ -262,13 +262,15 @@ class AnswerApp:
             self.service.metrics.answered(self.team.name, episode)
 
     async def _tell(self, events: Iterable[str]) -> None:
-        """Send a part of a stream. The time to the first part includes the wait for a place."""
+        """Send a part of a stream. The time to the first part includes the wait in the queue."""
         if await self._stream(events) and not self._has_sent:
             self._has_sent = True
             self.service.metrics.began(self.team.name, time.monotonic() - self._arrived)
 
     async def _refuse(self, refused: Refused) -> None:
-        """Send the refusal, as a status or within the stream, and drop a client that waits."""
+        """Send the refusal, as a status or within the stream, and drop the client if it does not
+        receive it.
+        """
         if self._has_ended:
             return
         with suppress(TimeoutError):

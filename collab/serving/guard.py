@@ -20,8 +20,9 @@ from collab.serving.refusal import SERVER, Refused
 from collab.serving.settings import Settings
 
 LET_PASS = 100_000_000
-"""Bytes over the limit that are read and dropped. Otherwise a client that is still sending would
-get a reset instead of the answer."""
+"""Number of bytes over the limit to read and drop. Otherwise, a client that is still sending would
+get a connection reset instead of the answer.
+"""
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
@@ -69,8 +70,9 @@ _OURS = Path(__file__).parents[1]
 
 
 class Guard:
-    """An ASGI application in front of another one. It reports the other's failures without their
-    cause."""
+    """An ASGI application in front of another one. It reports failures of the other one without
+    their cause.
+    """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app, self._settings = app, settings
@@ -81,7 +83,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         request = headers.get("x-request-id", "")
-        if not _ID.fullmatch(request):  # only a plain id goes into a log line
+        if not _ID.fullmatch(request):  # the log only gets plain ids
             request = uuid.uuid4().hex
         scope.setdefault("state", {})["request"] = request
         sending = _Sending(send, request)
@@ -155,7 +157,7 @@ def _plain(text: str) -> str:
 
 
 def _place(error: Exception) -> str:
-    """Return the last file and line of collab's own that led to an error, without folders."""
+    """Return the last file and line of collab in an error's traceback, without folders."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_OURS)]
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "?"

@@ -1,4 +1,4 @@
-"""Reads a request's JSON into one problem for one team, and refuses the rest with its path."""
+"""Converts a request's JSON to one problem for one team, or refuses it and names the path."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TeamQuestion:
     fields: dict[str, FieldValue] = field(default_factory=dict)
     seed: int | None = None
     most_tokens: int | None = None
-    """Most new tokens per response, never more than the agent's recipe allows."""
+    """Maximum number of new tokens per response, at most the agent's own limit."""
     temperature: float | None = None
     top_p: float | None = None
     stream: bool = False
@@ -77,7 +77,7 @@ _LONGEST_NAME = 40
 
 
 class Body(BaseModel):
-    """Some of the JSON that a client sends. Unknown keys are recorded."""
+    """A part of the JSON that a client sends. Unknown keys are recorded."""
 
     model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=())
 
@@ -134,7 +134,7 @@ class Common(Body):
         )
 
     def impossible(self) -> list[tuple[str, Any, str]]:
-        """List fields, whether a team cannot follow their values, and the remedies."""
+        """List each field, whether its value is impossible for a team, and the remedy."""
         calls = self.tools and self.tool_choice not in (None, "none", "auto")
         return [
             ("store", self.store, "the server stores nothing; leave it out"),
@@ -192,8 +192,7 @@ def read(kind: type[Read], body: bytes) -> Read:
 
 
 def _place(location: Sequence[int | str], body: Any, *, is_missing: bool) -> list[int | str]:
-    """Return the keys of a location that belong to the body: pydantic also names the types it
-    tried."""
+    """Return a location's keys that belong to the body, without the types that pydantic tried."""
     place: list[int | str] = []
     for key in location:
         is_item = isinstance(body, list) and isinstance(key, int)

@@ -14,7 +14,7 @@ INVALID, LIMITED, SERVER = "invalid_request_error", "rate_limit_error", "server_
 class Refused(Exception):
     """A request that gets no answer, with a reason that is safe to send.
 
-    `reason` is OpenAI's `code`, `param` the path of the part of the body to change.
+    `reason` is OpenAI's `code`, and `param` is the path of the field to change.
     """
 
     def __init__(
@@ -64,8 +64,9 @@ def unavailable(message: str) -> Refused:
 
 
 def of_failure(failure: Failure) -> Refused:
-    """Return the refusal for a failed episode. It gives only the kind, because messages may name
-    files."""
+    """Return the refusal for a failed episode. It gives only the type, because messages may name
+    files.
+    """
     match failure.type:
         case "ContextOverflow":
             message = "the text is too long for an agent of the team; shorten it"

@@ -48,7 +48,7 @@ class Words:
     turn: int
     text: str
     begins: bool
-    """True if they are the first of the response."""
+    """True if this is the beginning of the response."""
     ends: Decision | None = None
     """The whole response, with its last words."""
     differs: bool = False
@@ -64,8 +64,8 @@ class Narrator:
     """Streams the agents' texts as they are generated, one agent after the other.
 
     Agents of one round write at the same time. The first of them is streamed live. The others'
-    texts follow when all have ended. So nothing is mixed up, and the joined stream is the text of
-    the record.
+    texts follow when all have ended. Texts are therefore never mixed, and the joined stream equals
+    the text of the record.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ def details(
 ) -> dict[str, Any]:
     """Return everything that an episode holds besides its answer, for clients that ask for it.
 
-    `warnings` are those that occurred on the way, in addition to those of the request.
+    `warnings` are those that occurred during play, in addition to those of the request.
     """
     agents = [
         _agent_details(turn, decision) for turn in episode.turns for decision in turn.decisions
@@ -154,7 +154,7 @@ def _agent_details(turn: Turn, decision: Decision) -> dict[str, Any]:
 
 
 class Trimmed:
-    """Strips streamed text the same way as the whole text is stripped later."""
+    """Strips streamed text in the same way as the whole text will be stripped."""
 
     def __init__(self) -> None:
         self._kept = ""
@@ -212,7 +212,7 @@ class TeamReply:
 
 
 def _warned(whose: str) -> str:
-    """Return the warning that a client has received another text than the record's."""
+    """Return the warning that a client has received a text that differs from the record."""
     return (
         f"the streamed text of {whose} differs from the record; collab.agents has the recorded text"
     )

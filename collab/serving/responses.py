@@ -28,7 +28,7 @@ _TEXTS = ("input_text", "output_text", "text")
 
 
 class InputItem(Body):
-    """A message, or agents' texts of an earlier answer, which are ignored."""
+    """A message, or the agents' texts of an earlier answer, which are ignored."""
 
     type: Literal["message", "reasoning"] = "message"
     role: Role = "user"

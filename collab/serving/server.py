@@ -36,7 +36,7 @@ def bind(host: str, port: int) -> socket.socket:
             listener = on_failure.enter_context(socket.socket(family))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-            listener.listen(2048)  # whoever comes before the first request is read waits
+            listener.listen(2048)  # early clients wait until the first request is read
             on_failure.pop_all()
             return listener
     except OSError as error:

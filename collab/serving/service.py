@@ -53,7 +53,7 @@ class Lanes:
 
     @property
     def places(self) -> int:
-        """Most requests that run and wait."""
+        """Maximum number of requests that run or wait."""
         return self._most + self._most_waiting
 
     def widen(self, episodes: int) -> None:
@@ -90,7 +90,9 @@ class Lanes:
             self._free.release()
 
     def took(self, seconds: float) -> None:
-        """Record the duration of an episode, for the retry time of refused requests."""
+        """Record the duration of an episode, from which the retry time of refused requests is
+        estimated.
+        """
         self._seconds += (seconds - self._seconds) / 8
 
     def _when(self) -> int:
@@ -192,7 +194,7 @@ class Service:
             self.lanes.widen(self.settings.concurrency or self.teams.lanes())
             try:
                 self._open_records()
-                self.shut = asyncio.Event()  # of the event loop that runs now
+                self.shut = asyncio.Event()  # belongs to the running event loop
                 self._is_ready = True
                 yield
             finally:
@@ -211,14 +213,14 @@ class Service:
         self._is_ready = False
 
     def team(self, name: str) -> ServedTeam:
-        """Return the team of that name.
+        """Return the team with this name.
 
         Raises:
             Refused: there is no such team, or the server is not ready.
         """
         self.check_ready()
         if name not in self.teams:
-            known = ", ".join(self.teams)  # the name is not repeated, and never looked up
+            known = ", ".join(self.teams)  # the unknown name is neither repeated nor looked up
             message = f"no such model; this server has: {known}"
             raise Refused(404, "model_not_found", message, param="model")
         return self.teams[name]
@@ -279,7 +281,7 @@ class Service:
 
 
 def _why(error: RecordError) -> str:
-    """Return the reason of the error, without the file's name."""
+    """Return the reason for the error, without the file's name."""
     cause = error.__cause__
     return cause.strerror or "unknown reason" if isinstance(cause, OSError) else "no space left"
 

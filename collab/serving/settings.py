@@ -26,7 +26,7 @@ class Settings:
     """Keys, each of which gives access to every path but `/health`. If there are none, no key is
     needed."""
     concurrency: int | None = None
-    """Episodes at the same time. Default: as many as `collab run` plays, the recipe's."""
+    """Number of concurrent episodes. Default: the recipe's, as for `collab run`."""
     queue: int = 256
     """Requests that may wait for their turn. More requests are refused with 429."""
     seconds: float = 600.0
@@ -43,8 +43,9 @@ class Settings:
     allow_sampling: bool = False
     """True if a request may choose `temperature` and `top_p`."""
     history: History = "refuse"
-    """Earlier messages of a conversation when no template names `conversation`: refuse them, or
-    `join` them before the user's text."""
+    """Treatment of earlier messages if no template names `conversation`: refuse them, or `join`
+    them before the user's text.
+    """
     field: str | None = None
     """The field of the problem that the user's text fills. Default: the only one that the
     templates use, else `prompt`."""
@@ -56,8 +57,9 @@ class Settings:
     """Folder to which episodes are appended, including the users' texts. Default: nothing is
     recorded."""
     hosts: tuple[str, ...] | None = None
-    """Host names that requests may use, to stop pages that point their own name at this machine.
-    None allows any name."""
+    """Host names that requests may use. This stops web pages that resolve their own name to this
+    machine. None allows any name.
+    """
     origins: tuple[str, ...] = ()
     """Origins from which browsers may send requests. All others are refused."""
 

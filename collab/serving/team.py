@@ -66,7 +66,7 @@ def _fields_read(source: str) -> Iterator[tuple[str, bool]]:
     try:
         tree = Environment().parse(source)
     except TemplateSyntaxError:
-        return  # opening the team raises it with its place
+        return  # opening the team raises it, with its position
     guarded = {name for test in tree.find_all(nodes.Test) for name in _guarded(test, "defined")}
     guarded |= {name for use in tree.find_all(nodes.Filter) for name in _guarded(use, "default")}
     for node in tree.find_all((nodes.Getattr, nodes.Getitem)):

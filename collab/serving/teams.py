@@ -91,7 +91,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
 def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
-    """Map each served name to the name that the user gave for the team or run.
+    """Map each served name to the team or run that the user named.
 
     Raises:
         RecipeError: two names are equal, a name is not plain, or the numbers of names differ.
@@ -122,7 +122,7 @@ def read_teams(
 ) -> dict[str, Recipe]:
     """Return the recipe of each team by its served name, without its task.
 
-    Items of the task only, such as its reward's functions, are neither needed nor asked about.
+    Parts that only the task needs, such as reward functions, are neither loaded nor asked about.
 
     Raises:
         RecipeError: a team is unknown.
@@ -185,7 +185,7 @@ def as_served(recipe: Recipe, settings: Settings) -> Recipe:
 
 
 class Teams(Mapping[str, ServedTeam]):
-    """The served teams by name. Equal models are one in memory, whatever teams they serve."""
+    """The served teams by name. Teams with equal models share one copy in memory."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class Teams(Mapping[str, ServedTeam]):
             pool = ModelPool(progress=self._loading)
             self._stack.push_async_callback(pool.aclose)
             opened = {n: await self._opened(n, r, pool) for n, r in self._recipes.items()}
-            for team in opened.values():  # once it is known what adapters there are
+            for team in opened.values():  # after all adapters are known
                 await team.session.load()
         except BaseException:
             await self._stack.aclose()

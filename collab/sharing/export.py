@@ -58,10 +58,10 @@ def export_adapters(run: Path, out: Path) -> dict[str, str]:
 
 
 def export_merged(run: Path, out: Path) -> dict[str, str]:
-    """Write a whole model for each agent to `out`/AGENT: its base, with its adapter merged.
+    """Write a whole model per agent to `out`/AGENT: its base, merged with its adapter.
 
-    The sum is computed in float32 and stored in the precision of the base. A base that was loaded
-    in 4 bits for training is used with its 4-bit values, since the adapter was trained on them.
+    The sum is computed in float32 and stored in the precision of the base. If training loaded the
+    base in 4 bits, its 4-bit values are used, because the adapter was trained on them.
 
     Raises:
         RecordError: there is no adapter, or `out` is not empty.

@@ -146,7 +146,8 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
     The record itself stays local: neither episodes nor the command line are included.
 
     Raises:
-        RecordError: the folder holds no team or a link out of it, or `out` is not empty.
+        RecordError: the folder holds no team, or a link to a place outside it, or `out` is not
+            empty.
     """
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} contains no {RECIPE}; give the folder of a run or a training")
@@ -170,7 +171,7 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
 
 
 def _check_links(run: Path) -> None:
-    """Refuse links to files outside the folder, which the hub would receive as well."""
+    """Refuse links to files outside the folder, because their contents would be uploaded too."""
     parts = [path for part in PARTS for path in (run / part, *(run / part).rglob("*"))]
     for path in (run / RECIPE, *parts):
         if not path.resolve().is_relative_to(run.resolve()):
@@ -180,7 +181,7 @@ def _check_links(run: Path) -> None:
 
 
 def _places(data: Any, above: str) -> list[tuple[str, str]]:
-    """Return keys of the recipe that hold the whole path of an existing file or folder."""
+    """Return the keys of the recipe whose value is the full path of an existing file or folder."""
     if isinstance(data, dict):
         items = [(f"{above}.{k}" if above else str(k), v) for k, v in data.items()]
     elif isinstance(data, list):
@@ -215,7 +216,7 @@ def push(folder: Path, repository: str, *, private: bool, hub: Any = None) -> st
         hub.upload_folder(
             repo_id=repository, folder_path=folder, commit_message="A team, by collab push"
         )
-    except Exception as error:  # its client raises errors of many kinds
+    except Exception as error:  # the hub's client raises many kinds of errors
         raise RecordError(
             f"{repository} cannot be written: {error}; log in with hf auth login or"
             " HF_TOKEN, or check the network"

@@ -93,7 +93,7 @@ def _measured(results: StudyResults) -> str:
 
 
 def tokens_text(trainer: TrainerResult) -> str:
-    """Return the tokens to the level, and by how many seeds it was reached."""
+    """Return the tokens to the level, and the number of seeds that reached it."""
     known = [tokens for tokens in trainer.tokens_to_level if tokens is not None]
     if not known:
         return "not reached"

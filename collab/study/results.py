@@ -22,8 +22,9 @@ class OverSeeds(Record):
 
     mean: float
     low: float | None
-    """Lower limit. Both limits are None if all values are equal, because a few equal seeds do not
-    show the spread."""
+    """Lower limit. Both limits are None if all values are equal, because equal values say nothing
+    about the spread.
+    """
     high: float | None
     tasks: int
     """The number of values."""
@@ -42,7 +43,7 @@ class Point(Record):
     """One evaluation of a cell."""
 
     tokens: int
-    """Tokens generated in training before the evaluation."""
+    """Number of tokens generated in training before the evaluation."""
     value: float
     """Mean over held-out tasks of the study's measure."""
 
@@ -71,13 +72,13 @@ class TrainerResult(Record):
     curve: tuple[OverSeeds, ...]
     """The value at each of the study's marks."""
     on_the_way: OverSeeds
-    """Mean value over all tokens of the budget: the higher, the sooner it was learned."""
+    """Mean value over the whole token budget. It is higher if the team learned sooner."""
     level: float
     """The value to reach."""
     tokens_to_level: tuple[float | None, ...]
     """One number per seed, or None if the level was not reached."""
     tokens: OverSeeds | None = None
-    """Mean of the tokens to the level, if every seed reached it."""
+    """Mean number of tokens to the level, if every seed reached it."""
     maximum: float
 
 
@@ -85,7 +86,7 @@ class TrainerDifference(Record):
     """A trainer less the first one, paired by suite and seed."""
 
     task: str | None
-    """Suite of the comparison, or None for all suites together, in shares of the largest value."""
+    """Suite of the comparison. None means all suites together, in shares of the largest value."""
     trainer: str
     baseline: str
     pairs: int
@@ -100,7 +101,7 @@ class StudyStarted(Record):
     folder: str
     cells: int
     done: int
-    """Cells that an earlier call has finished."""
+    """Number of cells that an earlier call has finished."""
     jobs: int
 
 
@@ -141,7 +142,7 @@ DoneCells = Mapping[tuple[str, str, int], CellResult]
 """Finished cells, by suite, trainer and seed."""
 
 _ROUNDING = 1e-9
-"""Points by which equal values may differ after they were averaged and subtracted."""
+"""Largest difference that counts as rounding, after averaging and subtracting equal values."""
 
 
 def trainer_results(
@@ -160,7 +161,9 @@ def trainer_results(
 
 
 def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[TrainerDifference]:
-    """Yield each trainer less the first one: suite by suite, and over all of several suites."""
+    """Yield the difference of each trainer from the first one, per suite and, with several suites,
+    over all of them.
+    """
     done = {(c.task, c.trainer, c.seed): c for c in cells if c.status == "done" and c.points}
     tasks = list(dict.fromkeys(task for task, _, _ in done))
     trainers = list(dict.fromkeys(cell.trainer for cell in cells))
@@ -172,7 +175,7 @@ def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[T
 
 
 def value_at(points: Sequence[Point], tokens: float) -> float:
-    """Return the return at so many tokens, on straight lines between evaluations."""
+    """Return the return at this number of tokens, interpolated linearly between evaluations."""
     if tokens <= points[0].tokens:
         return points[0].value
     for before, after in pairwise(points):
@@ -270,8 +273,9 @@ def _change(values: Sequence[float], span: float) -> OverSeeds:
 
 
 def _over_seeds(values: Sequence[float], estimate: Estimate) -> OverSeeds:
-    """Return a mean over seeds, without an interval if all values are equal: it would only show the
-    bounds."""
+    """Return a mean over seeds, without an interval if all values are equal, since it would only
+    show the bounds.
+    """
     equal = all(isclose(value, values[0], abs_tol=_ROUNDING) for value in values)
     unknown = {"low": None, "high": None} if equal else {}
     return OverSeeds(**{**estimate.model_dump(), **unknown})

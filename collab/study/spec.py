@@ -20,7 +20,7 @@ from collab.recipe.packing import Files
 from collab.trust import Consent, Question, joined, remember, settle
 
 RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evaluation.every_tokens")
-"""Settings that make the budgets equal, which are the study's own."""
+"""Settings that the study sets itself, to make the budgets equal."""
 
 
 Measure = Literal["return", "solved"]
@@ -57,21 +57,23 @@ class StudySpec(Spec):
     )
     """Seeds, or their number: `3` means 0, 1 and 2."""
     tokens: int = Field(ge=1)
-    """Tokens that each cell generates in training."""
+    """Number of tokens that each cell generates in training."""
     evaluations: int = Field(default=4, ge=1)
-    """Number of held-out evaluations, at equal steps of tokens, besides the one before training."""
+    """Number of held-out evaluations, evenly spaced in tokens, besides the one before training."""
     measure: Measure = "return"
     """The value to compare: held-out `return`, or the share `solved`."""
     level: float | None = Field(default=None, gt=0.0, le=1.0)
-    """Level whose tokens are reported: a share of the largest return, or the solved share. Default:
-    half-way from the start of training to the best end of any trainer on that suite."""
+    """Level to reach, for which the study reports the tokens: a share of the largest return, or the
+    solved share. Default: half-way between the start of training and the best final result of any
+    trainer on that suite.
+    """
     settings: dict[str, Any] = {}
     """Settings of all cells, by key as in `--set`, e.g. `trainer.group_size: 8`."""
 
     @field_validator("recipe")
     @classmethod
     def _no_option(cls, recipe: str) -> str:
-        if recipe.startswith("-"):  # its process would take it for one
+        if recipe.startswith("-"):  # the cell's process would read it as an option
             raise ValueError(f"'{recipe}' is not a recipe; write a file's path, ./{recipe}")
         return recipe
 
@@ -152,7 +154,7 @@ class Cell:
     """One training run."""
 
     task: str
-    """Suite of the cell, or its recipe if that includes the suite."""
+    """Suite of the cell, or its recipe if the recipe includes the suite."""
     trainer: str
     seed: int
     recipe: str
@@ -171,8 +173,8 @@ class Cell:
         """Read the cell's recipe, and the question to ask first.
 
         Args:
-            written_in: the study's file, whose contents need approval as a recipe's do; without it,
-                the arguments count as the user's own words, as in the cell's process.
+            written_in: the study's file, whose contents need approval like a recipe's; without it,
+                the arguments count as typed by the user, as in the cell's process.
 
         Raises:
             RecipeError: the recipe cannot be read.
@@ -214,8 +216,8 @@ def load_study(path: Path, trust: Consent = False) -> StudySpec:
 
 
 def cells_of(spec: StudySpec) -> list[Cell]:
-    """Return the cells seed by seed, so that an interrupted study has trained all trainers equally
-    far.
+    """Return the cells seed by seed, so an interrupted study has trained all trainers equally
+    often.
 
     Raises:
         RecipeError: two cells would share a folder.
@@ -238,8 +240,9 @@ def cells_of(spec: StudySpec) -> list[Cell]:
 
 
 def _suites(spec: StudySpec) -> list[tuple[str, str | None]]:
-    """Return the name of each suite and the suite. The name is the whole address if names end
-    alike."""
+    """Return the name of each suite and the suite. The name is the whole address if two names end
+    in the same way.
+    """
     if not spec.tasks:
         return [(Path(spec.recipe).stem, None)]
     stems = [Path(suite).stem for suite in spec.tasks]
@@ -257,7 +260,7 @@ def marks_of(spec: StudySpec) -> list[int]:
 def _cell(spec: StudySpec, task: str, suite: str | None, entry: TrainerEntry, seed: int) -> Cell:
     every = ceil(spec.tokens / spec.evaluations)
     default = {"trainer.evaluation.greedy": False}
-    # Last, so that a setting of the whole evaluation leaves its marks where they are.
+    # Last, so that a setting of the whole evaluation cannot move its marks.
     budget = {
         "trainer.tokens": spec.tokens,
         "trainer.steps": None,

@@ -2,7 +2,7 @@
 
 study.json             `collab.study.results.StudyResults`: cells, numbers, intervals
 study.yaml             the study as it was read
-CELL/                  an ordinary training run, with what its process printed in `log.txt`
+CELL/                  an ordinary training run, with its process's output in `log.txt`
 report.html            curves, comparisons and every run
 """
 
@@ -58,7 +58,7 @@ def _ignore(event: StudyEvent) -> None:
 
 
 class Study:
-    """A study in its folder. Each cell that is missing is trained by a process of its own.
+    """A study in its folder. Each missing cell is trained in a separate process.
 
     Raises:
         RecordError: the folder holds something else, or is being written.
@@ -116,7 +116,7 @@ class Study:
         return results
 
     def close(self) -> StudyResults:
-        """Mark cells under way as interrupted, write the results and release the folder, once."""
+        """Mark cells in progress as interrupted, write the results and release the folder, once."""
         if self._results is not None:
             return self._results
         for cell in self._under_way.values():
@@ -174,7 +174,7 @@ class Study:
 
 
 GRACE_SECONDS = 5.0
-"""Seconds for a process to write its state. Training takes one second."""
+"""Seconds for a process to write its state. Training needs one second."""
 
 
 async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
@@ -185,7 +185,7 @@ async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[i
     Raises:
         RecordError: the log cannot be written.
     """
-    # One GPU a cell, or each would start a rank on all of them.
+    # One GPU per cell; otherwise each cell would start a rank on every GPU.
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": gpu}
     with writing(log), log.open("ab") as stream:
@@ -195,7 +195,7 @@ async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[i
             stdout=stream,
             stderr=stream,
             env=environment,
-            start_new_session=True,  # so that Ctrl-C reaches it once, through this process
+            start_new_session=True,  # Ctrl-C reaches it once, through this process
             preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
         )
     try:
@@ -223,7 +223,7 @@ async def _interrupt(process: asyncio.subprocess.Process) -> None:
 
 
 def _end_with(parent: int) -> Callable[[], None]:
-    """Interrupt a process when its parent is killed, so that nothing trains unseen."""
+    """Interrupt a process when its parent is killed, so that no training continues unnoticed."""
     from collab.sandbox.jail.layers import linux
 
     def prepare() -> None:
@@ -278,7 +278,9 @@ def free_memory() -> int | None:
 MAY_GROW = ("description", "seeds", "level")
 """Keys of a study that may change when it is continued. More seeds mean more cells."""
 ENDING_SECONDS = 10.0
-"""Time for a cell's process to end after its study was killed. Training itself takes one second."""
+"""Seconds for a cell's process to end after its study was killed. Training takes one second to
+stop.
+"""
 
 
 class StudyFolder:
@@ -337,7 +339,7 @@ class StudyFolder:
         if self.is_begun(cell):
             return True
         if self.cell(cell).exists():
-            shutil.rmtree(self.cell(cell))  # killed before anything was known of it
+            shutil.rmtree(self.cell(cell))  # killed before it wrote anything
         self.cell(cell).mkdir(parents=True)
         return False
 

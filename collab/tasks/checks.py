@@ -17,13 +17,13 @@ _TEXTS_OF_CODE = ("prompt", "entry_point", "test")
 
 
 def id_of(spec: TaskSpec, row: Row) -> str:
-    """Return a row's id as text, "" where it has none."""
+    """Return a row's id as text, or "" if it has none."""
     identifier = row.get(spec.id_field) if spec.id_field else None
     return "" if identifier is None else str(identifier).strip()
 
 
 def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
-    """Check that rows are complete, and that the fields which the suite names exist.
+    """Check that rows are complete, and that the fields named by the suite exist.
 
     Raises:
         TaskError: a row lacks a field, the suite names a field that no row has, or two rows share
@@ -50,7 +50,7 @@ def _check_has_code(known: Sequence[str], source: str) -> None:
 
 
 def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
-    """Check that the fields which the suite names are fields of its rows."""
+    """Check that the fields named by the suite are fields of its rows."""
     named = [("hidden", name) for name in _own_hidden(spec)]
     if spec.id_field and spec.id_field != _DEFAULT_ID:
         named.append(("id_field", spec.id_field))
@@ -79,7 +79,7 @@ def _own_hidden(spec: TaskSpec) -> Sequence[str]:
 def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None:
     """Check that the row has all fields that agents and tests need.
 
-    A hidden field that a row lacks may be present under a misspelt name, which agents would see.
+    If a row lacks a hidden field, it may have it under a misspelled name, which agents would see.
     """
     texts = _TEXTS_OF_CODE if spec.kind == "code" else ()
     if spec.kind == "code" and HELPER_NAME in row.fields:

@@ -1,7 +1,7 @@
 """Datasets on the hub, or on a mirror named by HF_ENDPOINT.
 
-A branch moves, so a suite is read at a commit, whose id is recorded. The hub's own cache keeps
-downloads by commit. A completely cached dataset is read without the hub.
+A branch moves, so a suite is read at a commit, and the record has the commit's id. The hub's own
+cache keeps downloads by commit. A completely cached dataset is read without the hub.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ from collab.wording import cannot_read
 Row = dict[str, Any]
 
 MOST_UNPACKED, MOST_RATIO = 1 << 26, 30
-"""Most bytes of any unpacked gzipped file, and most per packed byte of a larger one."""
+"""Maximum unpacked size of a gzipped file in bytes; a larger one may have at most this many
+unpacked bytes per packed byte.
+"""
 MOST_ROWS = 1_000_000
 
 
@@ -93,7 +95,9 @@ def placed(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
 
 
 def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
-    """Return rows without lines, each with its number as position, counted from 0."""
+    """Return rows from a source without lines, each with its number, counted from 0, as its
+    position.
+    """
     return [(f"row {number}", row) for number, row in enumerate(rows)]
 
 

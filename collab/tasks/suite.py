@@ -87,7 +87,7 @@ class Suite:
 
     @cached_property
     def ids(self) -> list[str]:
-        """The short id of each row: the last part of its task id where that is unique."""
+        """The short id of each row: the last part of its task id, if that is unique."""
         full = [id_of(self.spec, row) or str(number) for number, row in enumerate(self.rows)]
         short = [name.rpartition("/")[2] for name in full]
         counts = Counter(short)

@@ -137,7 +137,7 @@ CODE = {code!r}
 """
 TEST = "def check(run):\n    return run()\n"
 MOST = 100_000
-"""Most characters of the sandbox's output."""
+"""Maximum number of characters of the sandbox's output."""
 NOTHING = "(nothing was printed)"
 
 

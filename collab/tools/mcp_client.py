@@ -29,14 +29,14 @@ from collab.trust.commands import as_approved
 
 MOST_TOOLS = 128
 MOST = 100_000
-"""Most characters of a result, and of a description."""
+"""Maximum number of characters of a result, and of a description."""
 STDERR = 2000
-"""Most characters of a failed server's output."""
+"""Maximum number of characters shown of a failed server's output."""
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
 class ToolServers:
-    """The MCP servers of a run, each opened once however many agents use it."""
+    """The MCP servers of a run. Each is opened once for all agents."""
 
     def __init__(self) -> None:
         self._servers: dict[str, ToolConnection] = {}
@@ -70,8 +70,9 @@ class ToolServers:
 
 
 class ToolConnection:
-    """A connection to one server. The SDK must close it in the task that opened it, so it has its
-    own."""
+    """A connection to one server. The SDK must close a connection in the task that opened it, so
+    each has its own task.
+    """
 
     def __init__(self, spec: MCPServer) -> None:
         self.spec = spec

@@ -20,7 +20,7 @@ from collab.runtime.events import (
 class StepTimer:
     """Measures the time during which any episode was being sampled, judged or given feedback.
 
-    The seconds of different kinds of work overlap when episodes do different things at once.
+    Different kinds of work overlap when episodes do different things at the same time.
     """
 
     def __init__(self) -> None:

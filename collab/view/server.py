@@ -1,4 +1,4 @@
-"""The server of `collab view`: only this machine, only its names, and it only reads."""
+"""The server of `collab view`: it answers only this machine, by its own names, and only reads."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ SCRIPTS = ("dom", "collab.view:runs")
 
 
 class Pages:
-    """Some folders, the runs in them, and the pages about these. A run is named by its name in the
-    list, never by a path."""
+    """Some folders, the runs in them, and the pages about the runs. A run is named by its name in
+    the list, never by a path.
+    """
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = [root.resolve() for root in roots]
@@ -69,7 +70,7 @@ class Pages:
         return fill("collab.view:runs", STYLES, SCRIPTS, connects=True)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row per run, newest first, in which no text steers what is around it."""
+        """Return a row per run, newest first. Control characters in its texts are escaped."""
         listed = {name: row_of(folder) for name, folder in self._runs().items()}
         rows = []
         for name in sorted(listed, key=lambda name: newest_first(listed[name])):
@@ -97,7 +98,7 @@ class Pages:
         return [known[name] for name in dict.fromkeys(names)]
 
     def stamp(self, names: Sequence[str]) -> dict[str, Any]:
-        """Answer a page that asks for changes, with a stamp of the files and whether a run is in
+        """Answer a page that asks for changes with a stamp of the files, and whether a run is in
         progress.
 
         Raises:
@@ -156,11 +157,11 @@ class Pages:
     def _name(self, root: Path, folder: Path) -> str:
         name = folder.relative_to(root)
         path = (root.name / name if len(self._roots) > 1 else name).as_posix()
-        # A folder's name may hold bytes that are no text, and no page could.
+        # A folder's name may contain bytes that are not text, which a page cannot hold.
         return path.encode(errors="backslashreplace").decode()
 
     def _check(self, name: str, folder: Path) -> None:
-        """Raise NoRun where a link leads to what is not ours to read."""
+        """Raise NoRun if a link leads outside the folders."""
         root = next(root for root in self._roots if folder.is_relative_to(root))
         for path in _read(folder):
             if path.is_symlink() and not _is_within(path, root):
@@ -205,7 +206,7 @@ HEADERS = {
 
 
 def check_installed() -> None:
-    """Raise RecipeError where the packages of the extra `serve` are missing."""
+    """Raise RecipeError if the packages of the extra `serve` are missing."""
     for package in ("starlette", "uvicorn"):
         optional(package, "collab view", "serve", RecipeError)
 

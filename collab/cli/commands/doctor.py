@@ -89,9 +89,9 @@ def _entry(finding: Finding) -> tuple[Piece, ...]:
 
 
 def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
-    """The findings by group, made lazily because some take seconds.
+    """The findings by group, computed lazily because some take seconds.
 
-    Imports torch, and attacks the sandbox.
+    It imports torch and attacks the sandbox.
     """
     tested = tested_ranges()
     names = ((name, name in NEEDED) for name in (*NEEDED, *OPTIONAL))
@@ -144,7 +144,7 @@ def _devices() -> Iterator[Finding]:
 
 
 def _data() -> Iterator[Finding]:
-    """HumanEval, and the models with an alias, which gguf converts."""
+    """Findings about HumanEval, and about the models with an alias, which gguf converts."""
     from collab.models.store import ALIASES, cache_root
 
     for alias, model in ALIASES.items():

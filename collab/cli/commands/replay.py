@@ -72,7 +72,7 @@ def command(
 
 
 def _add_up(episodes: list[Episode], why: str, remedy: str = "") -> int:
-    """Add up the recorded rewards, and print why no more was done; returns the exit status."""
+    """Add up the recorded rewards, print why nothing was run, and return the exit status."""
     wrong = [
         f"{episode.id}, turn {turn.index}: its parts add up to {points:.9g}, not to {total:.9g}"
         for episode in episodes

@@ -96,7 +96,7 @@ def command(
 
 @dataclass(frozen=True)
 class Work:
-    """Artefacts that are scored together."""
+    """Artifacts that are scored together."""
 
     file: str
     artefacts: dict[str, str]
@@ -223,9 +223,9 @@ def _show(page: Page, address: str, results: list[Result]) -> None:
 def split_program(source: str, function: str = HELPER) -> dict[str, str]:
     """Split a program by agent: the helper's top-level `function`, and the rest.
 
-    The join puts the helper first. So statements above it that its definition reads (decorators,
-    defaults, annotations) are copied to it, and `from __future__` lines move there. A program
-    that does not parse, or does not define the function, is the main agent's as a whole.
+    The join puts the helper first. Statements above it that its definition reads (decorators,
+    defaults, annotations) are therefore copied to it, and `from __future__` lines move there. If a
+    program does not parse or does not define the function, all of it belongs to the main agent.
     """
     try:
         body = parse(source).body
@@ -254,7 +254,7 @@ def _is_future(node: ast.stmt) -> bool:
 
 
 def _needed(helpers: list[ast.stmt], above: list[ast.stmt]) -> list[ast.stmt]:
-    """Statements above that bind a name which the definitions read, directly or indirectly."""
+    """Earlier statements that bind a name which the definitions read, directly or indirectly."""
     wanted = {name for node in helpers for name in _names_read_by_definition(node)}
     needed = []
     for node in reversed(above):

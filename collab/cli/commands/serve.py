@@ -66,7 +66,7 @@ def command(
     key: list[str] | None = option(
         "--key",
         "KEY",
-        "Key that clients must send. Process lists show it, but not COLLAB_API_KEYS=KEY,KEY.",
+        "Key that clients must send. Process lists show it; COLLAB_API_KEYS=KEY,KEY stays hidden.",
     ),
     origin: list[str] | None = option(
         "--origin", "URL", "Allow requests from web pages of this origin. Repeatable."
@@ -95,11 +95,12 @@ def command(
 ) -> None:
     """Serve teams through an OpenAI-compatible API.
 
-    The server answers chat completions and Responses, plain and streamed. A
-    client names a team as its model. The user's message is the problem, and the
-    team's joint answer is the content. Each agent's text is sent as reasoning
-    and in the object `collab`. Without a key, only this machine can use the
-    server. On SIGTERM or Ctrl-C, it finishes the answers in progress.
+    The server implements OpenAI's chat completions and Responses APIs, with and
+    without streaming. Clients pass the team's name as the model, and the
+    problem as the user's message. The team's joint answer is the content. Each
+    agent's text is sent as reasoning and in the object `collab`. Without a key,
+    only this machine can use the server. On SIGTERM or Ctrl-C, the server
+    finishes the answers in progress.
 
     Examples:
       collab serve runs/first

@@ -148,7 +148,7 @@ def _show_run(
 def _show_list(
     page: Page, about: dict[str, Any], episodes: list[Episode], declared: Sequence[ScoreColumn]
 ) -> None:
-    """The table of episodes; columns that the reward declares are shown if they hold anything."""
+    """The table of episodes; columns that the reward declares are shown unless they are empty."""
     if about:
         models = ", ".join(sorted(set(about.get("models", {}).values())))
         page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")

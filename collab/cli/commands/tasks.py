@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collab.trust import Consent
 
 _WIDTH = 100
-"""Characters of a problem's text in the list."""
+"""Maximum number of characters of a problem's text in the list."""
 
 
 def command(

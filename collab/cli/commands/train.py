@@ -305,7 +305,7 @@ def _takes_gpus(recipe: Recipe) -> bool:
 
 
 def _devices(recipe: Recipe, agents: Iterable[str]) -> list[str]:
-    """The device of each agent's weights; "" if they are not here."""
+    """The device of each agent's weights; "" if they are not on this machine."""
     from collab.recipe.model import local_weights
 
     weights = [local_weights(recipe.model_of(name)) for name in agents]
@@ -313,7 +313,7 @@ def _devices(recipe: Recipe, agents: Iterable[str]) -> list[str]:
 
 
 def _ranks_of(run: Path | None) -> int | None:
-    """The ranks of a run that is continued; it sums its gradients as before."""
+    """The number of ranks of a resumed run, which sums its gradients as before."""
     from collab.runs.about import read_about
 
     ranks = read_about(run).get("ranks") if run is not None else None
@@ -326,7 +326,7 @@ def place_of(
     """The card to plan for, and the number of ranks; no card for a run on CPUs.
 
     Raises:
-        RecipeError: options that exclude each other, or GPUs that are not here without `--card`.
+        RecipeError: options exclude each other, or GPUs are missing here and `--card` is not given.
         UnknownName: no such card.
     """
     from collab.trainers.training.plan.cards import card, card_of_here

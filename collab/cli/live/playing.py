@@ -51,7 +51,7 @@ def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view:
     """
     played = Played()
     opening: RunStarted | None = None
-    since: float | None = None  # when the models were loaded
+    since: float | None = None  # time at which the models were loaded
 
     async def follow() -> None:
         nonlocal opening, since

@@ -1,4 +1,4 @@
-"""The work under way, counted from events and shown in a few lines."""
+"""The work in progress, counted from events and shown in a few lines."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 KEPT = 2000
-"""Characters kept of a response under way."""
+"""Number of characters kept of a response in progress."""
 SAMPLE_SECONDS, SAMPLE_LINES = 10.0, 6
 """A sample response stays this long, and shows this many lines."""
 LAST_BYTES = 4_000_000
-"""The first sample is looked for in this much of the recorded episodes."""
+"""Number of bytes of the recorded episodes in which to look for the first sample."""
 STEPS = 12
-"""The time left in a training is estimated from this many steps."""
+"""Number of steps from which the remaining time of a training is estimated."""
 
 
 @dataclass
@@ -57,14 +57,14 @@ class Episodes:
     team: str = ""
     planned: int = 0
     recorded: int = 0
-    """Episodes that an earlier call has finished."""
+    """Number of episodes that an earlier call has finished."""
     finished: int = 0
     since: float | None = None
     """Start of the first response. Models were loaded before it."""
     cost: float | None = None
     """US dollars, if an engine knows its price."""
     acting: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
-    """New tokens and the end of the text of each response under way, by episode and agent."""
+    """New tokens and the end of the text of each response in progress, by episode and agent."""
     generated: int = 0
     responses: Counter[str] = field(default_factory=Counter)
     truncated: Counter[str] = field(default_factory=Counter)
@@ -74,7 +74,7 @@ class Episodes:
 
     @property
     def tokens(self) -> int:
-        """New tokens of all responses, including those under way."""
+        """New tokens of all responses, including those in progress."""
         return self.generated + sum(tokens for tokens, _ in list(self.acting.values()))
 
     def see(self, event: Record) -> None:
@@ -142,7 +142,7 @@ class Episodes:
 
 
 class Progress:
-    """Counts episodes, steps and trainings. `lines` shows where they are."""
+    """Counts episodes, steps and trainings. `lines` shows the progress."""
 
     def __init__(self) -> None:
         self.watching = False
@@ -151,7 +151,7 @@ class Progress:
         """Model being downloaded or loaded, with its progress."""
         self.episodes = Episodes()
         self._cells: dict[str, float] = {}
-        """Start of each training of a study that is under way."""
+        """Start time of each training of a study that is in progress."""
         self._episodes: Tail | None = None
         """The file to which a training writes its episodes."""
         self._step: TrainingProgress | None = None
@@ -195,13 +195,13 @@ class Progress:
                 self._show(Episode.model_validate_json(line))
 
     def _show(self, episode: Episode) -> None:
-        """Take the episode as the sample, unless the one before it is too new."""
+        """Take the episode as the sample, unless the previous sample is too recent."""
         is_due = time.monotonic() - self._sample_since >= SAMPLE_SECONDS
         if is_due and episode.turns and episode.failure is None:
             self._sample, self._sample_since = episode, time.monotonic()
 
     def lines(self, width: int, height: int) -> list[Text]:
-        """Return the work under way, for a terminal of this size."""
+        """Return the lines about the work in progress, for a terminal of this size."""
         from rich.text import Text
 
         lines: list[Text] = []
@@ -234,7 +234,9 @@ class Progress:
         return [truncated(agent, share) for agent, share in shares.items()]
 
     def _step_text(self, now: TrainingProgress) -> str:
-        """Return the part of the step, its episodes, the time so far and left, memory and cost."""
+        """Return the current part of the step, its episodes, the elapsed and remaining time, memory
+        and cost.
+        """
         count = f" {now.done} of {counted(now.total, 'episode')}" if now.total else ""
         text = f"step {now.step}: {now.phase}{count}"
         if now.phase in ("evaluation", "filter"):
@@ -254,7 +256,7 @@ class Progress:
 
 
 def _time_left(seconds: float, done: int, left: int) -> list[str]:
-    """Return the time left at the pace so far, or nothing if it is unknown."""
+    """Return the remaining time at the current pace, or nothing if it is unknown."""
     return [f"about {duration(seconds * left / done)} left"] if done and left > 0 else []
 
 

@@ -102,7 +102,7 @@ def _is_gone(folder: Path) -> bool:
 
 
 def how_it_ended(folder: Path) -> str:
-    """Return the status of a run or an evaluation, or `killed`."""
+    """Return the status of a run or an evaluation, or `killed` if its process is gone."""
     if not is_evaluation(folder):
         return status_of(read_about(folder))
     return KILLED if _is_gone(folder) else read_results(folder).status
@@ -116,7 +116,7 @@ def _events_of(episode: Episode) -> Iterator[Record]:
 
 
 def _until_it_ends(folder: Path, pause: Pause) -> Iterator[dict[str, Any]]:
-    """Yield the data of `run.json`, again and again until the run has ended."""
+    """Yield the data of `run.json` repeatedly until the run has ended."""
     while status_of(about := read_about(folder)) == RUNNING:
         yield about
         pause()

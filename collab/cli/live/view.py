@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 IN_FULL = 4
-"""Up to this many episodes are shown in full, more in one line each."""
+"""Up to this many episodes are shown in full. If there are more, each gets one line."""
 
 
 class View:
     """Shows the events of a run, a training, an evaluation or a study."""
 
     progress = False
-    """Ask for events that only say how far the work is."""
+    """True if the view needs events that only report progress."""
 
     def __init__(self) -> None:
         self._stage = ""
@@ -51,8 +51,7 @@ class View:
         raise NotImplementedError
 
     def loading(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002
-        """Print on stderr, once per stage, that a model is fetched. Another thread may call
-        this."""
+        """Report a model's download on stderr, once per stage. Another thread may call this."""
         if stage != self._stage:
             self._stage = stage
             print(f"model: {stage_text(stage, 0, total)}", file=sys.stderr, flush=True)
@@ -64,7 +63,7 @@ class View:
 class JsonView(View):
     """Prints events as JSON lines on stdout. All other output goes to stderr from now on.
 
-    So nothing that a library or a child process prints can fall between the lines.
+    Output of a library or a child process therefore cannot mix with the lines.
     """
 
     def __init__(self) -> None:
@@ -80,7 +79,7 @@ class JsonView(View):
 
 
 class Report(View):
-    """Shows what is finished, in lines that stay."""
+    """Shows finished work, in lines that stay on the screen."""
 
     def __init__(self, page: Page, folder: str = "") -> None:
         super().__init__()
@@ -179,7 +178,7 @@ class Report(View):
 
 
 class LiveReport(Report):
-    """A report on a terminal, with the work under way below it."""
+    """A report on a terminal, with the work in progress below it."""
 
     progress = True
     page: TerminalPage
@@ -222,7 +221,7 @@ def open_view(*, json: bool) -> View:
 
 
 def show_training(page: Page, event: RunFinished, folder: str) -> None:
-    """Show the end of a training: its steps, its time, and held-out results before and after."""
+    """Show the result of a training: its steps, its time, and held-out results before and after."""
     summary = event.summary
     steps = counted(summary["steps"], "step")
     page.line(f"{steps} in {summary['seconds']:.0f} s")

@@ -30,8 +30,8 @@ def show_episode(
     """Show one episode, turn by turn.
 
     Args:
-        decisions: show all that each agent observes and responds, instead of its tool calls only.
-        whole: the episode is shown to its end.
+        decisions: show each agent's observations and responses, instead of its tool calls only.
+        whole: show the episode to its end.
     """
     page.heading(episode.id)
     if decisions:
@@ -111,7 +111,7 @@ def _work_of(turn: Turn, agent: str) -> Block:
 
 
 def _lack(action: Action) -> str:
-    """Return the reason for a response without an artifact."""
+    """Explain why a response has no artifact."""
     text = action.text.strip()
     if action.tool_calls or before_calls(text) != text:
         return "a tool call and no answer"
@@ -125,7 +125,7 @@ def _language(turn: Turn) -> str:
 def show_score(
     page: Page, score: Score, before: float | None = None, *, parts: bool = True
 ) -> None:
-    """Show the verdict, the change from the turn before, and every part of the joint reward."""
+    """Show the verdict, the change from the previous turn, and every part of the joint reward."""
     change = "" if before is None else f" ({score.reward - before:+.2f} from the turn before)"
     page.line(*verdict(score), f", reward {out_of(score.reward, score.maximum)}{change}")
     if score.told:

@@ -28,17 +28,17 @@ GOOD, BAD, WARN, DIM, NAME = "green", "red", "yellow", "dim", "bold"
 """Styles, by their meaning."""
 
 RIGHT = ">"
-"""Begin of the title of a column that is aligned to the right."""
+"""First character in the title of a right-aligned column."""
 
 Piece = str | tuple[str, str]
 """A text, or a text and its style. Plain pages omit styles."""
 
 SIDE_BY_SIDE = 110
-"""A terminal of this many columns shows two blocks next to each other."""
+"""Number of columns from which a terminal shows two blocks next to each other."""
 
 
 Columns = Sequence[str]
-"""Titles of a table's columns. `>title` is aligned to the right and does not wrap."""
+"""Titles of a table's columns. A column `>title` is right-aligned and does not wrap."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def open_page() -> PlainPage | TerminalPage:
         return PlainPage(sys.stdout)
     from rich.console import Console
 
-    # The page cleans its texts itself, so that its colors reach the terminal.
+    # The page cleans its own texts, so its colors reach the terminal.
     beneath = getattr(sys.stdout, "beneath", sys.stdout)
     return TerminalPage(Console(file=beneath, highlight=False, markup=False, emoji=False))
 
@@ -77,7 +77,7 @@ def open_page() -> PlainPage | TerminalPage:
 def show_components(
     kind: Kind, columns: Sequence[str], row: Callable[[Path], Sequence[Piece]], *remarks: str
 ) -> None:
-    """Show a row for each component of a kind. `row` makes it from the component's file."""
+    """Show a row for each component of a kind. `row` makes the row from the component's file."""
     from collab.recipe.library import components
 
     page = open_page()
@@ -99,7 +99,7 @@ def plain(pieces: Sequence[Piece]) -> str:
 
 
 class PlainPage:
-    """Complete and without color, one line per thing."""
+    """A plain page: complete, without color, one line per item."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -124,14 +124,14 @@ class PlainPage:
 
 
 class TerminalPage:
-    """Calm colors, as wide as the terminal."""
+    """A page in calm colors, as wide as the terminal."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         console.push_render_hook(cast("RenderHook", CleanHook()))
 
     def live(self, render: Callable[[], RenderableType], **options: Any) -> Live:
-        """Return a part below the page that `render` draws again and again, not yet started."""
+        """Return a live part below the page, which `render` redraws. The caller starts it."""
         from rich.live import Live
 
         return Live(console=self.console, get_renderable=lambda: Cleaned(render()), **options)

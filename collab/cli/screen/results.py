@@ -33,7 +33,7 @@ def show_table(page: Page, table: ResultTable) -> None:
 
 
 def _numbers_in(titles: Sequence[str]) -> list[str]:
-    """Return columns of titles and, from the second column on, of numbers."""
+    """Return columns with titles. The columns from the second on contain numbers."""
     return [titles[0], *(f">{title}" for title in titles[1:])]
 
 
@@ -66,7 +66,7 @@ def show_summary(page: Page, summary: Mapping[str, Any], models: Mapping[str, st
 
 
 def counts_text(summary: Mapping[str, Any]) -> str:
-    """Return numbers of episodes by outcome, and the mean return."""
+    """Return the number of episodes by outcome, and the mean return."""
     text = counted(summary["episodes"], "episode")
     if summary["solvable"]:
         solved, known = summary["solved"], summary["solvable"]
@@ -92,7 +92,7 @@ def opening_line(event: RunStarted) -> list[Piece]:
 
 
 def step_line(event: StepFinished) -> list[Piece]:
-    """Return a step of training: its number and the metrics that it has."""
+    """Return a line about a training step: its number and its metrics."""
     row = event.metrics
     reward = row.get(names.RETURN)
     cells = {
@@ -126,7 +126,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 def held_out_after(step: int) -> str:
-    """Return the time of a held-out evaluation, by the steps of training before it."""
+    """Say when a held-out evaluation took place, by the number of training steps before it."""
     return f"held out, after step {step}" if step else "held out, before training"
 
 
@@ -196,7 +196,7 @@ def show_study_plan(
 
 
 def show_probe(page: Page, probe: TeamProbe) -> None:
-    """Show numbers of the team, numbers of its agents, and advice."""
+    """Show the numbers of the team and of its agents, and advice."""
     page.line()
     page.table(["before training", ">", "95 % interval"], list(_probe_rows(probe)))
     page.line()
@@ -237,7 +237,7 @@ def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
 
 
 def _row(name: str, value: Estimate | None, most: float | None = None) -> Iterator[list[Piece]]:
-    """Yield a share, or points and their maximum, with the interval, or nothing without a value."""
+    """Yield a share, or points with their maximum, and the interval, or nothing without a value."""
     if value is None:
         return
     if most is None:

@@ -53,11 +53,11 @@ class Guarded:
 
 
 class Safe:
-    """A text stream that escapes all that could steer a terminal."""
+    """A text stream that escapes characters which could control a terminal."""
 
     def __init__(self, beneath: TextIO) -> None:
         self.beneath = beneath
-        """The stream itself, for pages, which clean their texts themselves."""
+        """The underlying stream, for pages that clean their own texts."""
 
     def write(self, text: str) -> int:
         self.beneath.write(clean(text))
@@ -100,5 +100,5 @@ def safe_output() -> Iterator[None]:
 
 
 def json_text(record: BaseModel) -> str:
-    """Return the record as JSON, with escapes for characters that could steer a terminal."""
+    """Return the record as JSON, with escapes for characters that could control a terminal."""
     return STEERING.sub(lambda match: dumps(match.group())[1:-1], record.model_dump_json())

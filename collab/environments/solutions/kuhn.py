@@ -30,8 +30,9 @@ def situations() -> list[Situation]:
 
 
 def equilibrium(alpha: float = 1 / 3) -> dict[Situation, dict[str, float]]:
-    """Return best play for both seats. The first may bet its jack with any probability from 0 to
-    1/3."""
+    """Return the best play of both seats. The first may bet its jack with any probability from 0 to
+    1/3.
+    """
     bets = {"": (alpha, 0.0, 3 * alpha), "c": (1 / 3, 0.0, 1.0)}
     calls = {"b": (0.0, 1 / 3, 1.0), "cb": (0.0, alpha + 1 / 3, 1.0)}
     strategy: dict[Situation, dict[str, float]] = {}
@@ -75,7 +76,7 @@ def _best(strategy: Strategy, seat: int) -> float:
 
     A seat's situations are solved from the last to the first. In each, one move is best.
     """
-    reply = uniform()  # so that no situation is out of reach while it is settled
+    reply = uniform()  # so that every situation can be reached when it is solved
     decided = [s for s in situations() if len(s[1]) % 2 == seat]
     for situation in sorted(decided, key=lambda s: -len(s[1])):
         letters = [move[0] for move in LEGAL[situation[1]]]

@@ -3,7 +3,7 @@
     async for verdict in conform(engine, adapters=("runs/a", "runs/b")):
         assert verdict.outcome != "failed", verdict
 
-What an engine declares as `capabilities` is checked. A check of anything else is skipped.
+The suite checks every capability that the engine declares, and skips the checks of all others.
 """
 
 from collab.models.conformance.suite import Verdict, conform

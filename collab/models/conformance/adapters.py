@@ -9,11 +9,11 @@ from collab.records import Action
 
 MISSING = "no-such-adapter"
 NOISE = 1e-2
-"""Difference of log-probabilities below which both may come from one distribution."""
+"""Difference of log-probabilities below which two responses may come from the same distribution."""
 
 
 async def mixed(bench: Bench) -> str:
-    """Two adapters and the base model answer in one batch as each of them does alone."""
+    """Two adapters and the base model give the same answers in one batch as alone."""
     if not bench.capabilities.adapters:
         raise NotApplicable("it does not serve adapters")
     if len(bench.adapters) < 2:

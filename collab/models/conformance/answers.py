@@ -17,7 +17,7 @@ async def answering(bench: Bench) -> str:
 
 
 async def batching(bench: Bench) -> str:
-    """A batch of prompts and settings of all kinds gives one action each, in order."""
+    """A batch of different prompts and settings gives one action per request, in order."""
     requests = [
         request_of(
             " ".join(["Count"] * (1 + 2 * n)),
@@ -41,7 +41,7 @@ async def batching(bench: Bench) -> str:
 
 
 async def streaming(bench: Bench) -> str:
-    """The pieces that `progress` is called with add up to the answer."""
+    """The pieces passed to `progress` add up to the answer."""
     reports: list[tuple[int, str]] = []
 
     def progress(_request: Request, count: int, text: str) -> None:

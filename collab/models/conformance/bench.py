@@ -38,7 +38,7 @@ class Bench:
             raise NotApplicable("its answers are fixed in advance")
 
     async def ask(self, *requests: Request, progress: Progress | None = None) -> list[Action]:
-        """Return the answers of one batch, requiring that every one is there."""
+        """Return the answers of one batch, and require that there is one per request."""
         actions = await self.try_to_ask(requests, progress)
         for action in actions:
             if action.failure is not None:

@@ -8,7 +8,7 @@ import time
 from collab.models.conformance.bench import Bench, Broken, demand, request_of
 
 ENDLESS = 2_200_000
-"""Words of a prompt that no model's context holds."""
+"""Number of words in a prompt that exceeds every model's context."""
 PATIENCE = 2.0
 """Seconds that an engine may take to stop after it was canceled or closed."""
 

@@ -35,7 +35,7 @@ def _agree(action: Action) -> None:
 
 
 def _read_back(bench: Bench, actions: list[Action]) -> str:
-    """The decoded token ids are the text, where the engine has a tokenizer to decode them."""
+    """The decoded token ids are the text, if the engine has a tokenizer to decode them."""
     tokenizer = getattr(bench.model, "tokenizer", None)
     if tokenizer is None:
         return "ids and log-probabilities agree; no tokenizer to check the text with"

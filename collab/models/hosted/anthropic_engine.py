@@ -239,7 +239,7 @@ class AnthropicEngine(HostedEngine):
     def _connect(self) -> Any:
         from anthropic import AsyncAnthropic
 
-        # Time limits and further attempts are ours.
+        # collab has its own time limits and retries.
         return AsyncAnthropic(
             api_key=self._key,
             base_url=self._url,

@@ -44,8 +44,9 @@ class Spending:
         cache_read: float = 1.0,
         cache_write: float = 1.0,
     ) -> None:
-        """Set prices per million tokens. Prices of cached prompt tokens are relative to the
-        others."""
+        """Set prices per million tokens. Prices of cached prompt tokens are relative to that of
+        other prompt tokens.
+        """
         self.priced = input_price is not None or output_price is not None
         self._input_price = input_price or 0.0
         self._output_price = output_price or 0.0
@@ -77,7 +78,7 @@ class Spending:
         return amount
 
     def settle(self, reserved: float, cost: float) -> None:
-        """Replace what was set aside by what it was in the end."""
+        """Replace the reserved cost by the actual cost."""
         self._reserved -= reserved
         self._spent += cost
 
@@ -93,7 +94,7 @@ async def retrying(
 ) -> Result:
     """Make an attempt and up to `retries` more, waiting twice as long each time, with jitter.
 
-    A service that names its own waiting time is obeyed up to `patience` seconds.
+    If a service names a wait time, it is used, up to `patience` seconds.
 
     Raises:
         ModelError: that of the last attempt, with the number of attempts.
@@ -126,8 +127,10 @@ MOST_TOKENS = 10**9
 """Largest credible token count of one request."""
 
 BYTES_PER_TOKEN = 3
-"""Bytes of UTF-8 that count as one token in the estimated price of an unsent prompt. It is fewer
-than usual, so the estimate is rather too high. In Chinese it is about one character."""
+"""Number of UTF-8 bytes that count as one token in the estimated price of an unsent prompt. Real
+tokens are usually longer, so the estimate tends to be too high. In Chinese it is about one
+character.
+"""
 
 
 @dataclass
@@ -157,7 +160,9 @@ class Reply:
 
 
 CHARACTERS_PER_TOKEN = 4
-"""Characters that count as one token of progress, if the service reports no count on the way."""
+"""Number of characters that count as one token of progress, if the service reports no count during
+the response.
+"""
 
 
 async def take_all(
@@ -276,7 +281,7 @@ class HostedEngine(ABC):
             )
 
     async def _ask(self, request: Request, progress: Progress | None) -> Reply:
-        """Send one request, with further attempts, within the budget."""
+        """Send one request, with retries, within the budget."""
         text = "".join(m.content for m in fenced(request))
         guess = len(text.encode(errors="replace")) // BYTES_PER_TOKEN
         most = request.sampling.max_new_tokens
@@ -394,7 +399,7 @@ class _SafeProgress:
 
 
 def usual_url(variable: str, default: str) -> str:
-    """Return the usual address for models that set none.
+    """Return the default address for models that set none.
 
     Raises:
         RecipeError: the address is invalid.

@@ -58,13 +58,13 @@ class Rejection(Exception):
 
     status: int
     kind: str
-    """The service's own name of the error."""
+    """The service's own name for the error."""
     reason: str
     retry_after: str = ""
 
 
 def error_of(peer: str, rejection: Rejection, key_variable: str) -> ModelError | Transient:
-    """Return the exception to raise. `peer` has rejected, and `key_variable` holds its key."""
+    """Return the exception to raise. `peer` rejected the request; `key_variable` holds its key."""
     status, kind = rejection.status, rejection.kind
     message = " ".join(filter(None, (f"{peer}: {status}", kind))) + f": {rejection.reason}"
     if kind == NO_CREDIT:

@@ -41,7 +41,9 @@ EXTENSIONS: dict[str, Any] = {
     "min_p": 0.0,
     "repetition_penalty": 1.0,
 }
-"""Fields for servers that record tokens, so their defaults cannot change the distribution."""
+"""Fields for servers that record tokens. They are always sent, so a server's defaults cannot change
+the distribution.
+"""
 
 
 class Dialect:
@@ -132,7 +134,9 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _dispensable(body: dict[str, Any]) -> set[str]:
-    """Return the fields that can be omitted: counting, seeds that nobody promised, and defaults."""
+    """Return the fields that can be omitted: token counts, seeds that are not promised, and
+    defaults.
+    """
     plain = {field for field in ("temperature", "top_p") if body.get(field) == 1.0}
     return ({"stream_options", "seed"} | plain) & body.keys()
 
@@ -305,8 +309,8 @@ class OpenAIEngine(HostedEngine):
     def _connect(self) -> Any:
         from httpx import AsyncClient, Limits
 
-        # Time limits are ours, and so is the number of connections. A proxy that the environment
-        # names cannot reach this machine's own addresses.
+        # collab limits time and connections itself. A proxy from the environment cannot reach this
+        # machine's own addresses.
         return AsyncClient(
             base_url=self._url,
             headers={"authorization": f"Bearer {self._key}"} if self._key else {},
@@ -336,7 +340,7 @@ class OpenAIEngine(HostedEngine):
             raise Transient(ModelError(reason)) from None
 
     async def _converse(self, request: Request, reply: Reply, progress: Progress | None) -> None:
-        """Repeat the request without each field that the server refuses, until it answers."""
+        """Send the request, leaving out each field that the server refuses, until it answers."""
         while True:
             body = self._dialect.body(request)
             try:
@@ -361,7 +365,9 @@ class OpenAIEngine(HostedEngine):
             )
 
     async def _served(self) -> str:
-        """List the server's models for a message, or ask the user if it lists none."""
+        """List the server's models for an error message, or ask the user to check them if it lists
+        none.
+        """
         try:
             async with asyncio.timeout(LISTING_SECONDS):
                 names = unkeyed(await list_models(self._client), self._key)

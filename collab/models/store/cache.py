@@ -28,7 +28,7 @@ def cache_root() -> Path:
 def bytes_in(folder: Path) -> int:
     """Count the bytes in a folder, even if temporary files appear and vanish meanwhile."""
     total = 0
-    for parent, _, names in os.walk(folder):  # passes over folders that are gone
+    for parent, _, names in os.walk(folder):  # skips folders that have vanished
         for name in names:
             with suppress(FileNotFoundError):
                 total += (Path(parent) / name).stat().st_size

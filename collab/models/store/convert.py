@@ -2,9 +2,9 @@
 
     python -P convert.py MODEL.gguf FOLDER [--single-digits]
 
-It runs in a process of its own, because conversion takes seconds that nothing can interrupt, and
-ends when its standard input does: with the process that started it. This file imports nothing of
-collab, so that it needs no search path.
+It runs in a separate process, because conversion takes seconds and cannot be interrupted. It ends
+when its standard input closes, that is, with the process that started it. This file imports nothing
+from collab, so it needs no search path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 BLOCK = 1 << 23
-"""Bytes that are dequantized at a time: few, so that memory does not grow with the model."""
+"""Number of bytes to dequantize at a time. It is small, so memory does not grow with the model."""
 
 
 def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
@@ -35,8 +35,7 @@ def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
 
 
 def _read_once(gguf: Path) -> Any:
-    """Share one reader of the file with transformers, since a large vocabulary takes 7 s to
-    read."""
+    """Share one reader of the file with transformers: reading a large vocabulary takes 7 s."""
     import gguf as package
 
     package.GGUFReader = functools.cache(package.GGUFReader)
@@ -51,8 +50,8 @@ def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:
         gguf.parent, gguf_file=gguf.name, trust_remote_code=False
     )
     if single_digits:
-        # transformers keeps only the byte-level half of this pre-tokenizer, and would then
-        # split the blanks before a number otherwise than the model was taught.
+        # transformers keeps only the byte-level half of this pre-tokenizer. It would split the
+        # white space before a number differently than in the model's training.
         tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Digits(individual_digits=True),
@@ -72,7 +71,7 @@ def _model_without_weights(gguf: Path) -> Any:
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     config.architectures = [type(model).__name__]
     if config.pad_token_id not in (None, config.eos_token_id):
-        # <|im_end|> ends an answer, but so does <|endoftext|>, which GGUF knows as the padding.
+        # <|im_end|> ends an answer, and so does <|endoftext|>, which GGUF calls the padding.
         ends = [config.eos_token_id, config.pad_token_id]
         model.generation_config = GenerationConfig.from_dict(
             {**model.generation_config.to_dict(), "eos_token_id": ends, "_from_model_config": False}
@@ -81,7 +80,7 @@ def _model_without_weights(gguf: Path) -> Any:
 
 
 def _write_weights(reader: Any, gguf: Path, model: Any, file: Path) -> None:
-    """Write a safetensors file in the order of its bytes, a block of rows at a time."""
+    """Write a safetensors file from its first byte to its last, a block of rows at a time."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     kind = reader.fields["general.architecture"].contents()
@@ -124,7 +123,7 @@ def _rows(gguf: Path, tensor: Any, config: Any, kind: str) -> Any:
     }.get(tensor.name.split(".")[-2])
     if kind != "llama" or heads is None:
         return rows
-    # llama.cpp interleaves the two halves that a head's rotation pairs.
+    # llama.cpp interleaves the two halves that form pairs in a head's rotation.
     return rows.reshape(heads, -1, 2, *data.shape[1:]).swapaxes(1, 2).reshape(data.shape)
 
 

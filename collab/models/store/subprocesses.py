@@ -1,4 +1,6 @@
-"""Runs a helper program with a watchdog: limited by its own progress, stopped with this process."""
+"""Runs a helper program under a watchdog, which stops it if it makes no progress or if this process
+ends.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def run_watched(
 
     Raises:
         ModelTimeout: the number does not grow for `idle_seconds`.
-        ModelUnavailable: the program fails. The message has its last words.
+        ModelUnavailable: the program fails. The message has its last error.
     """
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(

@@ -1,1 +1,1 @@
-"""vLLM, in separate processes or behind addresses, with adapters kept in step."""
+"""vLLM, in separate processes or on servers, with adapters kept up to date."""

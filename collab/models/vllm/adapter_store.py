@@ -1,8 +1,8 @@
 """Versions of LoRA adapters on disk, each complete, immutable and with its own name.
 
-vLLM caches its computations with an adapter under the adapter's name and path, and does not read a
-path again. A changed adapter is therefore a new version: a new folder, moved into place in one
-step, with a new name and number.
+vLLM caches computations under an adapter's name and path, and reads a path only once. A changed
+adapter is therefore a new version: a new folder, moved into place in one step, with a new name and
+number.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class AdapterStore:
         return self.add(folder.name, lambda target: _copy(folder, target))
 
     def remove(self, version: Version) -> None:
-        """Delete a version that no engine reads any more."""
+        """Delete a version that no engine reads anymore."""
         shutil.rmtree(version.folder, ignore_errors=True)
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class AdapterStore:
             _sweep(self._parent)
             root = self._parent / f"{_of_this_host()}-{os.getpid()}-{self._token}"
             self._lock = _lock_of(root)
-            self._lock.acquire()  # before there is anything that others could sweep
+            self._lock.acquire()  # before there is anything that others could delete
             root.mkdir()
             weakref.finalize(self, _delete, root)
             self._root = root
@@ -132,8 +132,8 @@ def _of_this_host() -> str:
 def _sweep(parent: Path) -> None:
     """Delete the leftovers of killed processes on this machine.
 
-    A process of another container may have this host's name and be invisible here, but it holds its
-    lock.
+    A process in another container may have this host's name and be invisible here, but it still
+    holds its lock.
     """
     for root in parent.glob(f"{_of_this_host()}-*-*"):
         host, owner, _ = root.name.rsplit("-", 2)

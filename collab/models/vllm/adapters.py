@@ -82,7 +82,7 @@ class ServedAdapters:
         if adapter in self._published:
             return self._published[adapter]
         folder = _folder(adapter)
-        async with self._writing:  # the requests of one batch come at the same time
+        async with self._writing:  # requests of one batch arrive at the same time
             if folder not in self._adopted:
                 version = await asyncio.to_thread(self._store.adopt, folder)
                 self._adopted[folder] = VersionInUse(version)
@@ -115,7 +115,7 @@ class ServedAdapters:
         return published, before
 
     def forget(self, unused: VersionInUse) -> None:
-        """Delete a version that no engine holds any more."""
+        """Delete a version that no engine holds anymore."""
         self._store.remove(unused.version)
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ class Capacity:
     """The adapters that an engine must hold in addition to the model."""
 
     adapters: int = 0
-    """Most adapters within one batch."""
+    """Maximum number of adapters in one batch."""
     rank: int = 0
     """Largest rank of an adapter."""
     training: bool = False
@@ -58,7 +58,9 @@ class Capacity:
 
 
 def prefix_key(call: Call, adapter: str) -> str:
-    """Return a key that is equal for requests whose prompts begin alike under the same weights."""
+    """Return a key that is equal for requests with the same beginning of the prompt and the same
+    weights.
+    """
     return f"{call.task}|{call.agent}|{adapter}"
 
 
@@ -69,11 +71,12 @@ class Backend(Protocol):
     """
 
     context: int
-    """Most tokens of a prompt and its response together, known once it is open."""
+    """Maximum number of tokens of a prompt and its response together, known once it is open."""
 
     @property
     def wants_zero_adapter(self) -> bool:
-        """True if requests without an adapter need one of zeros, if there are adapters.
+        """True if requests without an adapter need an adapter of zeros as soon as others have
+        adapters.
 
         On a CPU, vLLM's kernels apply the last adapter to such a request.
         """
@@ -88,7 +91,7 @@ class Backend(Protocol):
         """Load an adapter on every replica."""
 
     async def unload(self, version: Version) -> None:
-        """Unload an adapter that no request uses any more."""
+        """Unload an adapter that no request uses anymore."""
 
     async def report(self) -> SamplerReport:
         """Return the load since the last report."""

@@ -16,9 +16,9 @@ from collab.models.vllm.backend import FINISHED, Capacity, Completion, Generatio
 from collab.recipe.model import VLLMModel
 
 ROWS = 64
-"""Responses of the full context that fit into the cache. vLLM queues further responses."""
+"""Number of responses of full context that fit into the cache. vLLM queues the others."""
 BLOCK = 128
-"""Tokens that vLLM caches together on a CPU."""
+"""Number of tokens that vLLM caches together on a CPU."""
 GB = 10**9
 
 
@@ -65,7 +65,9 @@ def token_bytes(config: Any, width: int) -> int:
 SEEDS = 2**31
 """Upper bound of vLLM's seeds, exclusive."""
 SPARE = 2
-"""Adapters beyond the team's: a new version before the old one goes, and one of zeros."""
+"""Number of adapters besides the team's: a new version before the old one is unloaded, and one of
+zeros.
+"""
 
 
 def engine_options(
@@ -87,7 +89,7 @@ def engine_options(
         "tensor_parallel_size": spec.tensor_parallel,
         "logprobs_mode": "processed_logprobs",
         "generation_config": "vllm",
-        # vLLM's own default is 0: each start, and each server, would draw the same numbers.
+        # vLLM's default is 0, with which every start and every server would draw the same numbers.
         "seed": randbelow(SEEDS),
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
@@ -97,8 +99,8 @@ def engine_options(
         options["kv_cache_memory_bytes"] = int(spec.kv_cache_gb * GB)
     if not torch.cuda.is_available():
         options["kv_cache_memory_bytes"] = cache_bytes(spec, folder, dtype.itemsize)
-        # Of a seeded request whose prompt is read in parts vLLM turns the random generator back,
-        # which a CPU's cannot: the engine would die.
+        # If vLLM reads a prompt in parts, it rewinds the random generator of a seeded request. A
+        # CPU's generator cannot do this, and the engine would crash.
         options["enable_chunked_prefill"] = False
     if capacity.rank:
         options |= {
@@ -129,7 +131,7 @@ def sampling_params(request: GenerationRequest) -> Any:
 
 
 def take(completion: Completion, output: Any, request: GenerationRequest) -> None:
-    """Add the output since the last one."""
+    """Add the output that is new since the last call."""
     (part,) = output.outputs
     completion.token_ids += part.token_ids
     pairs = zip(part.token_ids, part.logprobs, strict=True)

@@ -31,8 +31,7 @@ Result = TypeVar("Result")
 class EngineThread:
     """Runs coroutines for callers in any event loop, one after another or concurrently.
 
-    Connections and waiting requests survive the end of a caller's loop, and a busy caller never
-    delays them.
+    Connections and waiting requests outlive a caller's loop, and a busy caller never delays them.
     """
 
     def __init__(self, name: str) -> None:
@@ -61,9 +60,9 @@ class EngineThread:
             await asyncio.wait([waiting])
         except asyncio.CancelledError:
             if not waiting.cancel() and not waiting.cancelled():
-                waiting.exception()  # of work that nobody waits for any more
+                waiting.exception()  # nobody waits for this work anymore
             raise
-        if waiting.cancelled():  # by `close`, not by whoever waits
+        if waiting.cancelled():  # by `close`, not by the caller
             raise self._closed()
         return waiting.result()
 
@@ -112,7 +111,7 @@ class Language:
     stop_ids: list[int]
     """Tokens that end a response."""
     context: int
-    """Most tokens of prompt and response together."""
+    """Maximum number of tokens of prompt and response together."""
     folder: Path
 
 
@@ -152,8 +151,9 @@ def load_language(folder: Path, name: str) -> Language:
 
 
 COLDEST, HOTTEST = 0.01, 2.0
-"""Temperature bounds: vLLM raises temperatures between 0 and the first, and refuses those above the
-second."""
+"""Temperature bounds. vLLM raises temperatures between 0 and the lower bound to it, and refuses
+those above the upper bound.
+"""
 
 
 class VLLMEngine:
@@ -184,7 +184,7 @@ class VLLMEngine:
         self._failures = 0
         """Number of failed attempts to open the engine."""
         self._trouble: CollabError | None = None
-        """Reason of the last failed attempt."""
+        """Reason for the last failed attempt."""
         self._language: Language | None = None
         self._thread = EngineThread(self.name)
 
@@ -244,7 +244,7 @@ class VLLMEngine:
         self, requests: Sequence[Request], report: Progress | None
     ) -> list[Action]:
         for request in requests:
-            with suppress(CollabError):  # is raised again for the request itself
+            with suppress(CollabError):  # raised again for the request itself
                 self.check(request.sampling, request.adapter)
         language = await self._open()
         async with asyncio.TaskGroup() as group:
@@ -263,7 +263,7 @@ class VLLMEngine:
             chat.check_context(len(prompt_ids), new, context, self.name)
             in_use = await self._version_for(request.adapter)
             with in_use.used() if in_use else nullcontext() as version:
-                await self._open()  # the adapter may want more capacity
+                await self._open()  # the adapter may need more capacity
                 generation = GenerationRequest(
                     prompt_ids,
                     request.sampling,
@@ -362,7 +362,7 @@ def _backend_of(spec: VLLMModel) -> Backend:
 
 
 def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Progress:
-    """Pass reports from the engine's event loop to the caller's."""
+    """Forward reports from the engine's event loop to the caller's."""
 
     def report(request: Request, n_tokens: int, text: str) -> None:
         loop.call_soon_threadsafe(progress, request, n_tokens, text)

@@ -1,4 +1,4 @@
-"""Runs a command that ends with the process it works for, even a killed one.
+"""Runs a command that ends together with the process it works for, even if that one is killed.
 
 `python -m collab.models.vllm.guard PROCESS COMMAND ...`
 """
@@ -23,7 +23,7 @@ def main(process: int, command: list[str]) -> int:
     """Run `command` until it ends or `process`, the parent of this one, does."""
     signal.signal(signal.SIGTERM, _leave)
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the parent says when
+        signal.signal(number, signal.SIG_IGN)  # the parent decides when to end
     with subprocess.Popen(command) as child:
         try:
             while child.poll() is None and os.getppid() == process:

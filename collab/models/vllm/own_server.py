@@ -1,4 +1,4 @@
-"""A vLLM server that this process starts, at an address that only this machine reaches."""
+"""A vLLM server that this process starts, reachable from this machine only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMAND = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
 LOOK_SECONDS = 0.3
 STOP_SECONDS = 20.0
 OF_PYTHON = ("worker_extension_cls", "use_tqdm_on_load", "enable_sleep_mode", "disable_log_stats")
-"""Options of an engine in this process that do not apply to a server."""
+"""Options that apply to an engine in this process, but not to a server."""
 OF_RANKS = ("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_")
 """Variables of torchrun, removed because vLLM would join this training."""
 
@@ -76,11 +76,11 @@ class OwnServer:
                     f" {self._log}"
                 )
             try:
-                # A proxy of the environment's cannot reach this machine's own address.
+                # A proxy from the environment cannot reach this machine's own address.
                 if httpx.get(f"{self.url}/health", timeout=5.0, trust_env=False).is_success:
                     return self.url
             except httpx.HTTPError:
-                pass  # not yet
+                pass  # not ready yet
             time.sleep(LOOK_SECONDS)
         raise ModelTimeout(
             f"vLLM's server did not start within {self._seconds:g} s; its log is {self._log};"
@@ -88,7 +88,7 @@ class OwnServer:
         )
 
     def stop(self) -> None:
-        """End the server and all that it has started."""
+        """End the server and every process that it has started."""
         self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)

@@ -34,8 +34,9 @@ ENVIRONMENT = {
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     "OMP_WAIT_POLICY": "PASSIVE",
 }
-"""Default environment variables: vLLM's log level and usage reports, processes without CUDA state
-from this one, and processors shared with the trainer."""
+"""Default environment variables. They set vLLM's log level and usage reports, start processes
+without CUDA state from this one, and share the processors with the trainer.
+"""
 
 DETERMINISTIC = {"VLLM_BATCH_INVARIANT": "1"}
 """Makes vLLM's kernels compute the same numbers for a response in any batch."""
@@ -48,7 +49,7 @@ def environment_of(spec: VLLMModel) -> dict[str, str]:
 
 
 FOLLOWS = hasattr(os, "pidfd_open")
-"""True if processes can wait for each other's end here, as on Linux."""
+"""True if a process here can wait for the end of another one, as on Linux."""
 
 
 class Died(ModelError):
@@ -142,7 +143,7 @@ class Process:
                 await llm.remove_lora(version.number)
 
     async def report(self) -> SamplerReport:
-        """Return an empty report, because the load of a local engine is not observed."""
+        """Return an empty report, because the load of a local engine is not measured."""
         return SamplerReport()
 
     async def sleep(self) -> None:
@@ -162,8 +163,9 @@ class Process:
         return f"vLLM's engine with {self._spec.name!r}"
 
     def _fits(self, capacity: Capacity) -> bool:
-        """Return True if the engine can serve `capacity`: extra adapters take turns, a larger rank
-        needs a new engine."""
+        """Return True if the engine can serve `capacity`. Additional adapters take turns, but a
+        larger rank needs a new engine.
+        """
         ready = capacity.rank <= self._capacity.rank
         return ready and self._sleeps(capacity) == self._sleeps(self._capacity)
 
@@ -194,7 +196,7 @@ class Process:
                 from vllm.usage.usage_lib import UsageContext
                 from vllm.v1.engine.async_llm import AsyncLLM
             with without_warnings():
-                # The batch sizes of `vllm.LLM`, which are made for throughput.
+                # The batch sizes of `vllm.LLM`, which are chosen for throughput.
                 sizes = UsageContext.LLM_CLASS
                 args = AsyncEngineArgs(**options)
                 llm = AsyncLLM.from_engine_args(args, usage_context=sizes)
@@ -203,7 +205,7 @@ class Process:
         except Exception as error:
             raise ModelUnavailable(
                 f"{self._peer} did not start within {self._spec.ready_seconds:g} s or failed:"
-                f" {error} Where memory is short, set the model's kv_cache_gb or its context, or"
+                f" {error} If memory is short, set the model's kv_cache_gb or its context, or"
                 f" change its memory_share, now {spec.memory_share:g}"
             ) from error
         self._llm, self._folder, self._capacity = llm, folder, capacity
@@ -216,7 +218,7 @@ class Process:
         if llm is not None:
             llm.shutdown()
             del llm
-            gc.collect()  # vLLM's finaliser fails when it runs as late as Python's end
+            gc.collect()  # vLLM's finalizer fails if it runs when Python exits
 
     async def _adapter(self, version: Version | None) -> Any:
         """Return vLLM's name for an adapter, loaded first, because a later failure would end

@@ -134,7 +134,7 @@ class ServerConnection:
         try:
             error = parse_json(body)["error"]
             reason = str(error["message"] if isinstance(error, dict) else error)
-        except (ValueError, LookupError, TypeError):  # a body of another form, given as it is
+        except (ValueError, LookupError, TypeError):  # a body in another format, shown unchanged
             reason = body
         return without_key(reason, self._key)
 
@@ -146,7 +146,7 @@ LEAVE_SECONDS = 5.0
 LAG_LOOK_SECONDS = 1.0
 """Seconds between two attempts to load an adapter that the server cannot see yet."""
 PROBE_HEAT, PROBE_NOISE = 2.0, 1e-3
-"""Temperature of the probe, and the change in log-probabilities that counts as noise."""
+"""Temperature of the probe, and the largest change in log-probabilities that counts as noise."""
 
 LARGEST_TOKEN = 2**31
 ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
@@ -170,7 +170,7 @@ class Server:
         self._loading = asyncio.Lock()
 
     async def meet(self) -> None:
-        """Learn which model the server has, and check that it can be used.
+        """Find out which model the server has, and check that it can be used.
 
         Raises:
             ServerLost: the server is not there.
@@ -217,7 +217,7 @@ class Server:
                 await self._unload(version.name)
 
     async def leave(self) -> None:
-        """Unload all our adapters, since others may use the server later."""
+        """Unload all our adapters, because others may use the server later."""
         async with self._http.bounded(LEAVE_SECONDS):
             for name in sorted(self._loaded):
                 await self._unload(name)
@@ -240,7 +240,9 @@ class Server:
             self._loaded.add(version.name)
 
     async def _ask_to_load(self, body: Mapping[str, str]) -> None:
-        """Repeat while the server does not find the adapter, which a network disk may show late."""
+        """Ask the server to load an adapter, and repeat if it does not find it yet. A network disk
+        may show it late.
+        """
         until = time.monotonic() + self._lag
         while time.monotonic() < until:
             response = await self._http.ask("/v1/load_lora_adapter", body, accept=(404,))

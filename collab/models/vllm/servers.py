@@ -1,4 +1,4 @@
-"""vLLM servers that share the load. A lost server is awaited, and gets its adapters again."""
+"""vLLM servers that share the load. When a lost server returns, its adapters are loaded again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from collab.models.vllm.server import Server, ServerLost
 from collab.recipe.model import VLLMModel
 
 LOAD_LOOK_SECONDS = 2.0
-"""Seconds between two looks at the load of busy servers."""
+"""Seconds between two queries of the load of busy servers."""
 
 WAITING = "vllm:num_requests_waiting"
 PREEMPTED = "vllm:num_preemptions_total"
@@ -34,11 +34,11 @@ class Seen:
 
     in_flight: int = 0
     waiting: float | None = None
-    """Most requests waiting at once, or None if the server does not report them."""
+    """Maximum number of requests waiting at once, or None if the server does not report it."""
     preempted: float | None = None
-    """Preemptions since the server was started, or None if it does not report them."""
+    """Number of preemptions since the server was started, or None if it does not report them."""
     reported: float | None = None
-    """Preemptions at the last report, or when the server was first observed."""
+    """Number of preemptions at the last report, or when the server was first observed."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Loads:
             if seen.waiting is not None:
                 metrics[f"{place}/waiting"] = seen.waiting
             if seen.preempted is not None:
-                # A server that was started anew counts from 0 again.
+                # A restarted server counts from 0 again.
                 since = (
                     seen.reported
                     if seen.reported is not None and seen.reported <= seen.preempted
@@ -94,7 +94,7 @@ class Loads:
         await asyncio.gather(*map(self._look_at, self.servers))
 
     async def _look_at(self, server: Server) -> None:
-        with suppress(ServerLost, CollabError):  # whoever asks it for an answer tells of that
+        with suppress(ServerLost, CollabError):  # the next request to the server reports this
             page = await server.load_page()
             seen = self._seen.setdefault(server.url, Seen())
             waiting, preempted = _sum(page, WAITING), _sum(page, PREEMPTED)
@@ -144,7 +144,7 @@ def _score(url: str, key: str) -> bytes:
 
 KEY = "VLLM_API_KEY"
 LOOK_SECONDS = 0.5
-"""Seconds between two looks at a server that is not there."""
+"""Seconds between two attempts to reach a lost server."""
 ATTEMPTS = 4
 """Attempts at one response or adapter while servers are being lost."""
 KEPT_IDLE = 20
@@ -223,13 +223,13 @@ class Servers:
             try:
                 await server.unload(version)
             except (ServerLost, CollabError):
-                continue  # it has forgotten all of them, or keeps one too many
+                continue  # it has lost all adapters, or keeps one too many
 
     async def report(self) -> SamplerReport:
         return await self._loads.report()
 
     async def sleep(self) -> None:
-        """Do nothing: servers keep their memory, since they run elsewhere, or for others too."""
+        """Do nothing: servers keep their memory, because they run elsewhere or may serve others."""
 
     async def aclose(self) -> None:
         for watcher in self._watchers:
@@ -237,7 +237,7 @@ class Servers:
         await asyncio.gather(*self._watchers, return_exceptions=True)
         await self._loads.aclose()
         live = [server for server in self._servers if server not in self._trouble]
-        # One that has gone meanwhile holds nothing.
+        # A server that is gone holds no adapters.
         await asyncio.gather(*(server.leave() for server in live), return_exceptions=True)
         for client in self._clients:
             await client.aclose()
@@ -249,9 +249,9 @@ class Servers:
 
         trusted = create_ssl_context()
         for url in self._spec.servers:
-            # Time limits are ours; how many requests are under way is the runtime's. Of idle
-            # connections more than a few are closed, since they are looked at again and again. A
-            # proxy that the environment names cannot reach this machine's own addresses.
+            # collab limits the time, and the runtime the number of requests. Only a few idle
+            # connections are kept, because each is checked again and again. A proxy from the
+            # environment cannot reach this machine's own addresses.
             yield AsyncClient(
                 headers={"authorization": f"Bearer {self._key}"} if self._key else {},
                 limits=Limits(max_connections=None, max_keepalive_connections=KEPT_IDLE),
@@ -307,7 +307,7 @@ class Servers:
         while server in self._trouble:
             try:
                 is_back = await self._meet(server)
-            except CollabError as error:  # it came back as one that cannot be used
+            except CollabError as error:  # it is back, but cannot be used
                 self._trouble[server] = str(error)
                 is_back = False
             if not is_back:

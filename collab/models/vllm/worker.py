@@ -8,9 +8,9 @@ from threading import Thread
 
 
 class Follower:
-    """Mixed into a worker: it ends with the process it works for, even a killed one.
+    """Mixin of a worker: it ends with the process it works for, even if that one is killed.
 
-    Otherwise vLLM's engine would stay, with all its memory. Without its workers it ends too.
+    Otherwise vLLM's engine would stay, with all its memory. It ends when its workers end.
     """
 
     def follow(self, process: int) -> None:

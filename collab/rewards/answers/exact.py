@@ -21,7 +21,7 @@ _LATEX: tuple[tuple[str, str], ...] = (
     (r"\\[!,;:]|\\ |\\\(|\\\)|\\left(?![a-z])|\\right(?![a-z])|\\\$|\$|\\%|%", ""),
     (r"\\[td]frac", r"\\frac"),
     (r"\^\{?\\circ\}?", ""),
-    (r"\\(?:text|mbox)\{ [^{}]*\}\Z", ""),  # a unit behind the number
+    (r"\\(?:text|mbox)\{ [^{}]*\}\Z", ""),  # a unit after the number
     (r"\\(?:text|mbox|mathrm|textbf)\{([^{}]*)\}", r"\1"),
     (r"\s+", ""),
     (r"\A[A-Za-z]{1,2}=", ""),  # x = 5

@@ -32,7 +32,7 @@ _PYTHON = re.compile(r"\.\s*[A-Za-z_]|\d[A-Za-z_]|__", re.ASCII)
 
 
 def refused(name: str, answer: str) -> str:
-    """Return why an answer may not be passed to the set `name`, or "" if it may."""
+    """Explain why an answer may not be passed to the set `name`, or return "" if it may."""
     if len(answer) > LONGEST:
         return f"the answer has more than {LONGEST:,} characters"
     plain = _EVALUATED.get(name)
@@ -65,7 +65,7 @@ def _is_algebra(answer: str, functions: frozenset[str]) -> bool:
 
 
 def _is_list(answer: str) -> bool:
-    """Return True for lists of numbers, texts and names, without calls or reads of attributes."""
+    """Return True for lists of numbers, texts and names, without calls or attribute access."""
     return bool(_LIST.match(answer)) and not {"for", "lambda", "await"} & {*_WORDS.findall(answer)}
 
 
@@ -80,7 +80,9 @@ _EVALUATED = {
     "string_insertion": _is_list,
     "n_queens": _is_list,
 }
-"""Sets that evaluate the answer (version 0.1.25), each with a check of what it may be passed."""
+"""Sets that evaluate the answer (version 0.1.25), each with a check for the answers that it may
+get.
+"""
 
 
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
@@ -109,7 +111,7 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
     scorer = _scorer(name)
     try:
         value = float(scorer(answer, entry))
-    except Exception as error:  # whatever a set raises of an answer that it did not expect
+    except Exception as error:  # any exception of a set for an unexpected answer
         return 0.0, f"the answer cannot be read: {type(error).__name__}"
     value = min(1.0, max(0.0, value)) if math.isfinite(value) else 0.0
     return value, f"reasoning_gym gives {value:.2f}"

@@ -28,7 +28,7 @@ LENGTHS: tuple[Values, ...] = ("longer", "shorter")
 """Replacements of other lengths, in two variants. They count only if tests are lost with all of
 them empty."""
 OWN: tuple[Values, ...] = ("first", "previous")
-"""The helper's own values in the wrong place, for booleans, which no third value can replace."""
+"""The helper's own values in the wrong place, for booleans, which have no third value."""
 MAX_HANGS = 2
 """Stop after this many runs have reached the time limit."""
 
@@ -109,8 +109,9 @@ class _Runs:
         return None
 
     async def _contents(self) -> bool:
-        """Return True if the content of the values matters, beyond which of them are equal or
-        cancel."""
+        """Return True if the content of the values matters, and not only which are equal or cancel
+        out.
+        """
         return bool(await self._missing("zeros") and await self._missing("ones"))
 
     async def _lengths(self) -> bool:
@@ -128,8 +129,9 @@ class _Runs:
         return _held(control) >= {*self._steady} and self._lost_in(again) == self._lost_in(first)
 
     async def _missing(self, values: Values) -> int:
-        """Count the tests that fail if the helper returns a useless value and the caller has no
-        other way."""
+        """Count the tests that fail if the helper returns a useless value, because the caller needs
+        it.
+        """
         return len({*self._steady} - _held(await self._run(values)))
 
     async def _lost(self, values: Values, seed: int) -> dict[int, str]:
@@ -138,7 +140,7 @@ class _Runs:
         return self._lost_in(await self._run(values, seed))
 
     def _lost_in(self, verdict: Verdict) -> dict[int, str]:
-        """Return the tests that fail because of a different answer, with these answers."""
+        """Return the tests that fail because of a different answer, with that answer."""
         held, answers = _held(verdict), _answers(verdict)
         return {
             i: answers[i]

@@ -87,7 +87,7 @@ async def examine(
 ) -> dict[str, Any]:
     """Return the score fields about the joint program's tests and the cooperation schemes.
 
-    The tests run even if a gate kept every part from using them.
+    The tests run even if a gate closed before any part used them.
 
     Raises:
         SandboxError: the sandbox itself failed.
@@ -111,8 +111,7 @@ def _of_verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _schemes(context: RewardContext, parts: Mapping[str, PartFunction]) -> tuple[Scheme, ...]:
-    """Return the schemes by which the agents cooperate, for the agents that the part `calls` is
-    about."""
+    """Return the cooperation schemes of the agents that the part `calls` names."""
     about = next((p for p in parts.values() if p.function is cooperation.calls), _ANYBODY)
     if about.lacks(context.roles, context.artefacts):
         return ()

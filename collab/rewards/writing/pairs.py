@@ -92,7 +92,7 @@ def _pattern(category: str) -> re.Pattern[str]:
 
 
 REPEATS = 4
-"""Most occurrences per word in a text, on average. English prose of 256 words has two."""
+"""Maximum mean number of occurrences per word in a text. English prose of 256 words has two."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
@@ -161,7 +161,8 @@ def transitions(
     text: Literal["second", "both"] = "second",
     matching: Matching = "words",
 ) -> Part:
-    """The number of categories of transition words, out of twelve: 0.4 for one, 0.05 for each more.
+    """The number of categories of transition words, out of twelve: 0.4 for the first, 0.05 for each
+    additional one.
 
     Args:
         text: the texts in which they are counted.
@@ -189,7 +190,7 @@ def faithfulness(context: RewardContext, source: str = "prompt") -> Part:
     """The share of the agents' content words that come from the problem's field `source`.
 
     The share is a mean over the agents, and each word counts at most as often as the source has it.
-    It detects invention and a change of subject, but not a wrong statement in the source's own
+    It detects invented content and other subjects, but not a wrong statement in the source's own
     words.
     """
     given = context.field(source)

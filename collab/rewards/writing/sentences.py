@@ -1,7 +1,7 @@
 """Reward parts for single sentences: their form, their subject and their common words.
 
 No rule can decide whether a sentence makes sense. These parts exclude lists of words, repetitions
-and copies, which would earn as much otherwise.
+and copies, which would otherwise earn as much.
 """
 
 from __future__ import annotations
@@ -56,16 +56,17 @@ _SENTENCE = re.compile(r"[\"']?[A-Z][^.!?\n]*[.!?][\"']?")
 FEWEST, MOST_STOPWORDS = 0.2, 0.8
 """Bounds on a sentence's share of stopwords, which is about half in English prose."""
 COPY = 0.7
-"""Above this share the second text counts as a copy. It is the share of content words that both
-have, or of all words of the shorter text that the other has."""
+"""Above this share, the second text counts as a copy. It is the share of content words that both
+have, or the share of the shorter text's words that the other one has.
+"""
 
 
 def sentences(context: RewardContext) -> tuple[float, str]:
-    """The share of the texts that are one sentence each and copy none of those before them.
+    """The share of the texts that are one sentence each and do not copy an earlier text.
 
-    Such a text begins with a capital letter, has one full stop, question or exclamation mark, at
-    its end, and no content word more than twice. A fifth to 80 % of its words are stopwords, and no
-    two adjacent words are the same.
+    Such a text begins with a capital letter and has one full stop, question mark or exclamation
+    mark, at its end. It has no content word more than twice and no two equal adjacent words.
+    Between 20 and 80 % of its words are stopwords.
     """
     faults = _faults(context)
     reasons = [f"{agent}: {fault}" for agent, fault in faults.items() if fault]
@@ -91,7 +92,7 @@ def in_common(context: RewardContext, beyond: str, enough: int = 1) -> tuple[flo
     A text that `sentences` does not accept has nothing in common with another.
 
     Args:
-        beyond: a field whose words all agents know; sharing them takes no agreement.
+        beyond: a field with words that all agents know, so sharing them takes no agreement.
         enough: the number of words for the full value.
     """
     texts = _stems_by_agent(context).values()
@@ -101,8 +102,9 @@ def in_common(context: RewardContext, beyond: str, enough: int = 1) -> tuple[flo
 
 
 def _stems_by_agent(context: RewardContext) -> dict[str, set[str]]:
-    """Map each agent to the stems of its sentence's content words, or none if its text is not a
-    sentence."""
+    """Map each agent to the stems of its sentence's content words, or to none if its text is not a
+    sentence.
+    """
     faults = _faults(context)
     texts = context.contributions.items()
     return {name: set() if faults[name] else _stems(text) for name, text in texts}

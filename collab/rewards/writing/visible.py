@@ -13,7 +13,7 @@ from typing import Literal
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]+")
 _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me"}
 _FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
-"""Characters that Unicode calls letters or symbols but fonts leave blank."""
+"""Characters that Unicode classifies as letters or symbols, but that fonts show as blank."""
 _TWINS = str.maketrans(
     "АВЕЅІЈКМНОРСТХҮаеѕіјорсухԁһӏԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧινορυ",
     "ABESIJKMHOPCTXYaesijopcyxdhlqwABEZHIKMNOPTYXivopu",
@@ -46,8 +46,9 @@ def _shows(char: str) -> bool:
 
 
 def _as_seen(word: str) -> str:
-    """Return the word in Latin letters if it looks Latin, or "" if it mixes these with other
-    letters."""
+    """Return the word in Latin letters if it looks Latin, or "" if it mixes Latin and other
+    letters.
+    """
     if word.isascii():
         return word
     latin = word.translate(_TWINS)

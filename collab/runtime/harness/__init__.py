@@ -1,8 +1,8 @@
 """Harnesses: an agent's behavior during its move.
 
 A harness is an async function `(move, **options)` over a `collab.runtime.harness.move.Move`. It
-asks the agent's model for one response, or for several with observations between them. The last one
-is the agent's answer. Each of the built-in ones is a file here.
+generates one response of the agent's model, or several with observations between them. The last
+response is the agent's answer. Each built-in harness is a file here.
 """
 
 from __future__ import annotations

@@ -6,5 +6,5 @@ from collab.runtime.harness.move import Move
 
 
 async def respond(move: Move) -> None:
-    """Ask the model once."""
+    """Generate one response, which is the answer."""
     await move.generate()

@@ -27,8 +27,8 @@ async def tools(
 
     Args:
         move: the agent's move.
-        calls: the most calls, after which the agent must answer; an unreadable call counts as one.
-            A call that fails twice ends the calls, too.
+        calls: maximum number of calls, after which the agent must answer; an unreadable call counts
+            as one. A call that fails twice also ends the calls.
         seconds: time limit of one call.
         characters: longest result passed to the agent; a longer one is truncated.
     """

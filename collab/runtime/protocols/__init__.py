@@ -1,7 +1,7 @@
 """Protocols: the order of moves within a turn, and what each agent sees of the others.
 
-A protocol is an async function `(turn, **options)` over a `collab.runtime.turn.Turn`. Each of the
-built-in ones is a file here.
+A protocol is an async function `(turn, **options)` over a `collab.runtime.turn.Turn`. Each built-in
+protocol is a file here.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ async def critic_loop(
     Args:
         proposer: default: the team's first agent.
         critic: default: the team's last agent.
-        revisions: most revisions by the proposer.
+        revisions: maximum number of revisions by the proposer.
         accept: the loop ends when the critic's answer begins with this word.
     """
     proposer, critic = proposer or turn.agents[0], critic or turn.agents[-1]

@@ -1,4 +1,4 @@
-"""A standard operating procedure: roles exchange documents over a shared board.
+"""A standard operating procedure: roles exchange documents on a shared board.
 
 After MetaGPT (arXiv 2308.00352): each role writes one kind of document and subscribes to the kinds
 that it needs. A role acts as soon as all of these are on the board. Roles that become ready

@@ -1,4 +1,4 @@
-"""Answer, run the prompt's examples, and repair what fails (Self-Debug, arXiv 2304.05128)."""
+"""Answer, run the prompt's examples, and repair failures (Self-Debug, arXiv 2304.05128)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ async def repair(
     """One agent answers, and another one repairs the answer while the feedback reports errors.
 
     The turn ends when the team's feedback sources report no error, and the last answer counts. The
-    sources see no hidden tests, so hidden tests do not decide when to stop. A repairer that has
+    sources see no hidden tests, so these do not decide when the turn ends. A repairer that has
     acted before, such as the coder itself, gets its template `revise` instead of `repair`.
 
     Args:
         coder: default: the team's first agent.
         repairer: default: the team's last agent; the coder itself in a team of one.
-        rounds: most repairs.
+        rounds: maximum number of repairs.
     """
     coder, repairer = coder or turn.agents[0], repairer or turn.agents[-1]
     await turn.act(coder)
     author = coder
     for _ in range(rounds):
-        turn.choose(author)  # whose program the feedback is on
+        turn.choose(author)  # the feedback is on this agent's program
         items = (await turn.feedback())[repairer]
         if not any(found.severity == "error" for item in items for found in item.findings):
             break

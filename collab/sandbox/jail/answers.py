@@ -43,8 +43,8 @@ def _canonical(tree: Any) -> str:
 def _unordered(tree: Any) -> Any:
     """Return the tree with digests, sorted, for the content of a set or dictionary.
 
-    A digest is equally short at every depth, while a text within a text would be quoted again at
-    each.
+    A digest has the same length at every depth. A text within a text would be quoted again at each
+    level.
     """
     if isinstance(tree, list):
         return list(map(_unordered, tree))

@@ -1,12 +1,12 @@
-"""Turning a test's asserts into counted checks, on the syntax tree.
+"""Rewrites a test's asserts as counted checks, on the syntax tree.
 
-Each `assert` becomes a call of the test runner, which evaluates, counts and goes on:
+Each `assert` becomes a call of the test runner, which evaluates it, counts it and continues:
 
     assert f(x) == y    →    try: __referee__.equal(0, f(x), y)
                              except Exception as e: __referee__.raised(0, e)
 
-Below a `try` with handlers Python's own meaning is kept: what the expression raises goes to the
-handlers, and a false assert raises AssertionError where a handler names it.
+Below a `try` with handlers, asserts keep Python's meaning: exceptions of the expression go to the
+handlers, and a false assert raises AssertionError if a handler names it.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ class Assertion:
     looped: bool
     """True if it is below a loop."""
     telling: bool
-    """True if it can depend on the candidate. Otherwise it gives no marks."""
+    """True if it can depend on the candidate. Otherwise it does not count."""
     optional: bool = False
-    """True if a correct program may skip it: it is false in itself, such as `assert False`, or one
-    assert replaces another that failed."""
+    """True if a correct program may skip it: it is always false, such as `assert False`, or it
+    replaces another assert that failed.
+    """
 
     @property
     def required(self) -> bool:
-        """True if a test that ran to its end must have reached it."""
+        """True if every test run that finishes must have reached it."""
         return not (self.elsewhere or self.branched)
 
     @property

@@ -19,7 +19,7 @@ class Caller:
         """Descriptors that are ready when a request arrives, or the caller has ended."""
         if self.gone():
             sys.exit(0)
-        # The pipe alone would not do: a fork of the caller's may hold its other end open.
+        # The pipe alone is not enough: a fork of the caller may hold its other end open.
         if hasattr(os, "pidfd_open"):
             self.signs.append(os.pidfd_open(pid))
         self._poll = _poll(*self.signs)

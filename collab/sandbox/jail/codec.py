@@ -1,4 +1,4 @@
-"""Values that may be passed between test_runner and worker, as trees that JSON can hold.
+"""Encodes values that test runner and worker exchange as trees that JSON can hold.
 
 Only exact built-in types pass: numbers, texts, containers, dates and names of types. A subclass
 could answer every comparison with True. The decoder builds nothing else, checks the depth, and
@@ -21,14 +21,17 @@ from typing import Any
 
 SMALL = 1 << 63
 LONGEST_RANGE = 1_000_000
-"""Longest range: a range is short to send, but a test may expand it in memory."""
+"""Maximum length of a range. A range is short to send, but a test may expand it in memory."""
 LONGEST_INT = 1 << 17
-"""Largest integer in bits, some 39,000 digits. A test may raise a value to a power, or print it."""
+"""Maximum size of an integer in bits, about 39,000 digits. A test may raise a value to a power, or
+print it.
+"""
 LARGEST_DECIMAL = 10_000
-"""Most digits of a decimal number, before and after its point. Adding two numbers takes so many."""
+"""Maximum number of digits of a decimal number, before and after the point, in an addition."""
 MOST_COLLIDING = 64
-"""Most items of one set or dict that share a hash. Honest values (-1 and -2, powers of 2) rarely
-do."""
+"""Maximum number of items of a set or dict that share a hash. Honest values (-1 and -2, powers of
+2) rarely do.
+"""
 TYPES: dict[str, type] = {
     kind.__name__: kind
     for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)

@@ -1,8 +1,8 @@
 """Finds the asserts of a test that can depend on the candidate.
 
 Names are followed through the whole test, regardless of order and scope. A name depends on the
-candidate if it is ever created or changed from a call of it, or if such a call decides whether it
-is. An assert that depends on none of these, such as `assert True`, says nothing about a program.
+candidate if a call of it ever creates or changes the name's value, or decides whether this happens.
+An assert that depends on none of these, such as `assert True`, says nothing about a program.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 _OPAQUE = {"eval", "exec", "globals", "locals", "vars", "compile"}
-"""Names that may reach the candidate in ways that a syntax tree does not show."""
+"""Names through which a test may reach the candidate without a trace in the syntax tree."""
 _LOOKS = {"callable", "isinstance", "hasattr", "type", "id", "repr", "str", "bool"}
 _LABELS = {"__name__", "__qualname__", "__doc__", "__module__"}
 _PASSED_ON = "<parameters of functions that are passed on>"
@@ -100,7 +100,7 @@ class _Flow(ast.NodeVisitor):
         """Let arguments flow into parameters. A call may also change its arguments."""
         callee = _callee(node)
         if callee in self._candidates:
-            return  # what it is given are copies
+            return  # its arguments are copies
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         names = self._names(node)
         if callee in self._functions:
@@ -151,7 +151,7 @@ class _Flow(ast.NodeVisitor):
             self._hands_on[source].update(targets)
 
     def _names(self, *nodes: ast.AST) -> Names:
-        """Return names that `nodes` mention, without candidates that are only inspected."""
+        """Return the names that `nodes` mention, without candidates that are only inspected."""
         names: set[str] = set()
         idle: set[ast.AST] = set()
         for top in nodes:
@@ -163,7 +163,7 @@ class _Flow(ast.NodeVisitor):
 
 
 def _merely_looked_at(node: ast.AST, candidates: set[str]) -> Iterator[ast.Name]:
-    """Yield mentions of a candidate right below `node` that neither call it nor pass it on."""
+    """Yield mentions of a candidate directly below `node` that neither call it nor pass it on."""
     operands: list[ast.expr] = []
     match node:
         case ast.Assert(test=test) | ast.UnaryOp(op=ast.Not(), operand=test):

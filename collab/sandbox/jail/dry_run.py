@@ -1,8 +1,8 @@
 """Counts how often a test evaluates each of its asserts, whatever the candidate does.
 
-The test runs twice without any program, with a stand-in for the candidate that accepts everything:
-once as nothing (false, zero, empty) and once as something (true, two, of two items). If both runs
-end and agree, the count is the test's own.
+The test runs twice without a program, with a stand-in for the candidate that accepts every
+operation. Once the stand-in is nothing (false, zero, empty), and once something (true, two, of two
+items). If both runs finish with the same count, the count does not depend on the candidate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Counting:
 
 
 class StandIn:
-    """A function and its own answer, as nothing or as something."""
+    """A stand-in for the candidate and for its answers, as nothing or as something."""
 
     def __init__(self, something: bool) -> None:
         self._size = 2 if something else 0

@@ -19,8 +19,9 @@ class Limits:
 
     @property
     def argument_depth(self) -> int:
-        """Depth limit of arguments, which are in a list and may wrap an answer of the largest
-        depth."""
+        """Depth limit of arguments. They are in a list, and may contain an answer of the largest
+        depth.
+        """
         return 2 * self.depth + 1
 
 

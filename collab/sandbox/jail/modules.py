@@ -25,7 +25,7 @@ class Modules(MetaPathFinder, Loader):
         self._packages = above | inits
 
     def install(self) -> None:
-        """Make `import` load them again, whatever was loaded under these names earlier."""
+        """Make `import` load the modules again, even if others were loaded under these names."""
         for name in (*self._codes, *self._packages):
             sys.modules.pop(name, None)
         if self not in sys.meta_path:

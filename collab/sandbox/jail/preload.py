@@ -30,7 +30,7 @@ encodings.utf_7 encodings.utf_8 encodings.utf_8_sig
 
 def preload() -> None:
     """Import the modules."""
-    importlib.import_module("random")  # whose hook has every process draw numbers of its own
+    importlib.import_module("random")  # its hook makes every process draw different numbers
     with _no_hooks_at_fork():
         for name in MODULES.split():
             importlib.import_module(name)
@@ -40,8 +40,8 @@ def preload() -> None:
 def _no_hooks_at_fork() -> Iterator[None]:
     """Keep modules from registering hooks at a fork.
 
-    Such hooks keep locks from other threads. A zygote has none, and each process would pay for them
-    by copying some 150 pages of memory.
+    Such hooks protect locks against other threads. A zygote has no other threads, and the hooks
+    would make each process copy about 150 pages of memory.
     """
     register = os.register_at_fork
     os.register_at_fork = lambda **_: None

@@ -133,7 +133,7 @@ def _memfd(_: Surroundings) -> None:
 
 def _huge_page(_: Surroundings) -> None:
     mapped = _libc.mmap(None, 2 * MIB, mmap.PROT_READ, _PRIVATE_HUGE_PAGES, -1, 0)
-    # Not to have any is no refusal: the mapping's file has been made and numbered by then.
+    # A lack of huge pages is not a refusal: by then, the mapping's file exists and has a number.
     if mapped == _MAP_FAILED and ctypes.get_errno() == errno.EPERM:
         raise PermissionError("no huge pages for this process")
 

@@ -1,11 +1,11 @@
-"""Forking sealed processes.
+"""Forks sealed processes.
 
-The pid namespaces nest: the zygote is the first process of one, each worker is the first of one
-below it. Ending a worker ends every process that it may have made, and the end of the zygote,
-however it comes, is the end of every worker.
+The pid namespaces are nested. The zygote is the first process of one namespace, and each worker is
+the first process of another one below it. When a worker ends, all its child processes end. When the
+zygote ends, for any reason, all workers end.
 
-Layers may be shared: the zygote puts those on itself, so that forking is cheap, and its processes
-live in one place, where nothing can be left for the next one to find.
+Layers may be shared: the zygote applies them to itself, so forking is cheap. Its processes then
+share one environment, in which none can leave anything for the next one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Jail:
             oom_first()
         if self._namespaces:
             with granted("namespaces"):
-                # The network is empty, and making one is dear: all processes are in one.
+                # The network is empty and slow to create, so all processes share one.
                 linux.own_user_namespace(linux.NEWPID | linux.NEWNET, INSIDE_UID)
                 _go_on_as_child()
                 linux.die_with_parent()
@@ -107,7 +107,7 @@ def _kill_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
-        return  # it had not made its group yet, and so has no children
+        return  # it has no group yet, and therefore no children
 
 
 def _go_on_as_child() -> None:

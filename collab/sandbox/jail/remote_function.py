@@ -92,7 +92,7 @@ class RemoteFunction:
             "keywords": self._argument(keywords),
         }
         if self._line.ended is None and not self._line.quiet():
-            # Either the worker is gone, or it speaks out of turn: read on to know which.
+            # Either the worker is gone, or it sent a frame early. Read on to find out.
             early = self._line.receive()
             if early:
                 self._line.end("a frame that was not asked for", "protocol_violation")
@@ -117,7 +117,7 @@ class RemoteFunction:
             ) from error
 
     def _trouble(self, message: str) -> Trouble:
-        # Told at once: a test's bare `except` would swallow the exception.
+        # Report it at once: a bare `except` in the test would swallow the exception.
         self._tell({"trouble": message})
         return Trouble(message)
 
@@ -157,5 +157,5 @@ class RemoteFunction:
 def _reborn(kind: type[Exception], message: str) -> Exception:
     try:
         return kind(message)
-    except TypeError:  # such as UnicodeDecodeError, which needs more than a message
+    except TypeError:  # e.g. UnicodeDecodeError, which needs more arguments
         return CandidateError(f"{kind.__name__}: {message}")

@@ -1,7 +1,7 @@
 """Records a trial in the supervisor while the test runner reports.
 
-The total of a test is its own, never the program's: it is known from the syntax tree, or was
-counted with a stand-in for the program (`dry_run`). Checks that a trial did not reach have failed.
+The total comes from the test, never from the program: from the syntax tree, or from a run with a
+stand-in for the program (`dry_run`). Checks that a trial did not reach count as failed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from .asserts import Assertion
 
 KEPT_CHECKS = 1000
-"""Most checks that a verdict lists, although all are counted."""
+"""Maximum number of checks that a verdict lists. All are counted."""
 
 
 class TrialResult:
@@ -75,7 +75,9 @@ class TrialResult:
         return self.done or self.trouble is not None or self.refused is not None
 
     def test_runner_ended(self) -> None:
-        """Note that the test runner broke off, presumably because of a value from the program."""
+        """Record that the test runner stopped early, presumably because of a value from the
+        program.
+        """
         if not self.over:
             self.flag("test_runner_died")
             self._finish("the test runner ended before the test did")
@@ -112,7 +114,7 @@ class TrialResult:
 
     def _signs(self, flag: str, reason: str | None) -> None:
         if flag == "worker_died" and "time_limit" in self._flags:
-            return  # it was we who ended it
+            return  # the sandbox ended it
         self.flag(flag)
         self.error = self.error or reason
 
@@ -162,7 +164,7 @@ class TrialResult:
         }
 
     def _cut_short(self, number: int) -> bool:
-        """Return True if the event that ended the test may have replaced this assert."""
+        """Return True if the event that ended the test may have taken the place of this assert."""
         assertion = self._assertions[number]
         straight = assertion.required and not assertion.repeats
         due = 1 if (known := self._known(number)) is None else known
@@ -173,7 +175,7 @@ class TrialResult:
 
     @property
     def _ended(self) -> bool:
-        """True if the test ran to its end, so that every loop in it did."""
+        """True if the test, and therefore every loop in it, ran to its end."""
         return self.done and not self._escaped
 
     def _missed(self, number: int) -> bool:
@@ -184,7 +186,9 @@ class TrialResult:
         return assertion.required or (not self._ended and self._known(number) != 0)
 
     def _share(self, number: int) -> tuple[int, int]:
-        """Return how many tests of an assert have held, and how many tests it counts as."""
+        """Return the number of passed tests of an assert, and the number of tests that it counts
+        as.
+        """
         assertion = self._assertions[number]
         evaluated, failed = self._evaluated[number], self._failed[number]
         if not assertion.telling:
@@ -194,14 +198,16 @@ class TrialResult:
             due = self._missed(number) or not (assertion.optional or known == 0)
             return 0, (known or 1) if due else 0
         if not known:
-            # As one test, all of whose evaluations must hold, and none be left out.
+            # One test. All of its evaluations must hold, and none may be missing.
             whole = evaluated >= (self._counted(number) or 0)
             whole = whole and (self._ended or not assertion.repeats)
             return int(not failed and whole), 1
         return min(evaluated - failed, max(0, known - failed)), max(known, failed)
 
     def _known(self, number: int) -> int | None:
-        """Return the number of evaluations of an assert whatever the program does, if known."""
+        """Return the number of evaluations of an assert if it is known and does not depend on the
+        program.
+        """
         assertion = self._assertions[number]
         if not assertion.repeats:
             return 1

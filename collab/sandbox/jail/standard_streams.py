@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 MOST_PRINTED = 1 << 24
-"""Most bytes kept of a run's output. The rest is read and dropped."""
+"""Maximum number of bytes to keep of a run's output. The rest is read and dropped."""
 _READ_BYTES = 1 << 16
 _WRITE_BYTES = select.PIPE_BUF
-"""Bytes that a writable pipe accepts without waiting."""
+"""Number of bytes that a writable pipe accepts without waiting."""
 
 
 @contextmanager
@@ -78,7 +78,9 @@ class _Pipes:
         self._close()
 
     def _give(self) -> None:
-        """Write as much as the pipe surely accepts. Close it when nothing is left, or no reader."""
+        """Write as much as the pipe accepts without waiting. Close it when nothing is left to
+        write, or the reader is gone.
+        """
         try:
             written = os.write(self._feed, self._given[:_WRITE_BYTES]) if self._given else 0
         except OSError:

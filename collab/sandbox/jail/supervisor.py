@@ -46,8 +46,8 @@ def main(caller: int, isolation: str) -> None:
     if isolation == "sealed":
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGTERM, _leave)
-    # From here on no file of Python's may be needed: a jail has none, and when root is given up
-    # the interpreter's own folder may not be readable any more.
+    # From here on, no file of Python may be needed: a jail has none, and without root the
+    # interpreter's own folder may be unreadable.
     preload()
     warm_up()
     settle()
@@ -63,7 +63,7 @@ def main(caller: int, isolation: str) -> None:
 
 
 def _leave(*_: object) -> NoReturn:
-    # Once: to be told a second time must not keep `close` from ending what is below.
+    # Only once: a second signal must not keep `close` from ending the child processes.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(0)
 

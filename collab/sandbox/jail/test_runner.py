@@ -1,8 +1,9 @@
 """The test runner, which runs the trusted test and asks the worker for every answer.
 
-Trusted only means that its verdict is believed. The test may come from anywhere, so it runs sealed,
-like a program. It is a separate process, because a candidate's value may make one comparison run
-forever. Then the supervisor ends it. It reports every check at once, so that earlier checks count.
+The test is trusted only in the sense that its verdict counts. It may come from anywhere, so it runs
+sealed, like a program. It runs in a separate process, because a candidate's value may make a
+comparison run forever. The supervisor then ends the process. Every check is reported at once, so
+earlier checks still count.
 
 Frames to the supervisor: `counts`, or `asserts`, `ready`, `loaded`, `failed`, `asked`, `check`,
 `flag`, `done`; and `refused` or `trouble`.
@@ -151,7 +152,7 @@ def _loaded(
     space: dict[str, Any] = {"__name__": "test", REFEREE: asked}
     exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
     if case.is_class:
-        # The test defines the class to say what its methods are; the candidate takes its place.
+        # The test's class only lists the methods. The candidate takes its place.
         exec(test.code, space)
         space[case.name] = candidate = candidate_of(space)
     else:
@@ -183,7 +184,9 @@ def _open(line: Line, case: Case, tell: Tell) -> None:
 
 
 def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | None, str | None]:
-    """Run the test, and return why it did not run to its end, if so, and the text it returned."""
+    """Run the test, and return the reason if it did not run to its end, and the text that it
+    returned.
+    """
     remote = RemoteFunction(line, case.limits, tell)
 
     def tell_of(check: dict[str, Any]) -> None:

@@ -1,10 +1,11 @@
 """Replaces the values of a helper function, to learn what depends on them.
 
-The helper stays the same function, with its name, signature, globals and frames. Only its returned
-or yielded values pass through one more call. A control passes through the same call, returns a
-copy, and takes as long. So a program can distinguish a treatment from its control only by the value
-itself, not even by the identity of the object. If a program inspects the interpreter (frames, code
-objects, tracing, the garbage collector), the treatment ends and no later answer counts.
+The helper stays the same function, with the same name, signature, globals and frames. Only its
+returned or yielded values pass through one more call. In a control, they pass through the same
+call, which returns a copy and takes as long. A program can therefore distinguish a treatment from
+its control only by the value itself, not even by the identity of the object. If a program inspects
+the interpreter (frames, code objects, tracing, the garbage collector), the treatment ends and no
+later answer counts.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ _READS = frozenset({"f_code", "tb_frame", "gi_frame", "gi_code", "cr_frame", "cr
 _HARMLESS = {collections.namedtuple.__code__, typing._caller.__code__}  # type: ignore[attr-defined]
 """Code that reads a frame only for the name of a module."""
 MOST_REPEATS = 50
-"""Most changes of the first value in one answer, since a loop may wait for another value."""
+"""Maximum number of changes of the first value in one answer, because a loop may wait for another
+value.
+"""
 MOST_VALUES = 50_000
-"""Most values changed in one answer, since a loop may wait for another value."""
+"""Maximum number of values changed in one answer, because a loop may wait for another value."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPE = (_Function, ast.ClassDef, ast.Lambda)
 
@@ -92,7 +95,7 @@ def _ballast() -> list[object]:
     for kind in (list, dict, set, object):
         kept += [kind() for _ in range(100 + next(counts))]
     kept += [n / 7 for n in range(100 + next(counts))]
-    for length in range(1, 21):  # Python keeps tuples of these lengths for the next ones
+    for length in range(1, 21):  # Python reuses the memory of tuples of these lengths
         kept += [tuple([None] * length) for _ in range(100 + next(counts))]
     kept += [[item] for item in kept[:: 1 + next(counts) % 7]]
     return kept
@@ -149,11 +152,11 @@ def _with_constant(code: CodeType, mark: bytes, value: object) -> CodeType:
 class _Values:
     """Transforms every value of the helper.
 
-    A change is a function of the value: equal values of one type are changed alike in the whole
-    run, and one object stays one. So results of the values alone, such as `aux(x) - aux(x)`, stay
-    the same. Only `shifted` replaces each yes or no by the next one. Its losses count only together
-    with a change of the other kind. If changed and true values could coexist, because the treatment
-    ended in the middle of a run, no later answer counts.
+    The change depends only on the value: in a run, equal values of one type change in the same way,
+    and identical objects stay identical. Terms that cancel, such as `aux(x) - aux(x)`, therefore
+    still cancel. Only `shifted` replaces each boolean by the next one. Its losses count only
+    together with a change of the other kind. If changed and true values could coexist, because the
+    treatment ended in the middle of a run, no later answer counts.
     """
 
     def __init__(self, values: str, seed: int, moved: bool = False) -> None:
@@ -165,7 +168,7 @@ class _Values:
         self._first: list[bytes | None] = []
         self._given: dict[int, tuple[Any, bytes | None, Any]] = {}
         self.spoilt = False
-        """True if the treatment has ended, so that the program's answers show nothing."""
+        """True if the treatment has ended, so the program's answers no longer count."""
         self._repeats_left, self._values_left = MOST_REPEATS, MOST_VALUES
         self._last: bool | None = None
 
@@ -207,7 +210,7 @@ class _Values:
             changed = self._rule(value, text, is_first)
         except (ArithmeticError, RecursionError, MemoryError, IndexError):
             changed = value
-        self._given[id(value)] = value, text, changed  # the object lives on, so its id is its own
+        self._given[id(value)] = value, text, changed  # alive, so its id stays unique
         return changed
 
 

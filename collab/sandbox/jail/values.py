@@ -1,4 +1,4 @@
-"""Makes other values of the same kind: values that a helper might have returned.
+"""Makes other values of the same kind, which a helper could have returned.
 
 Only Python's own types are inspected. No set or dict is made of a program's own objects, and none
 is hashed, compared or iterated by its own methods, so a program cannot observe the inspection.
@@ -19,7 +19,7 @@ from typing import Any
 
 DEEPEST = 8
 MOST_ITEMS = 10_000
-"""Most items changed in one container."""
+"""Maximum number of items to change in one container."""
 _SCALARS: tuple[type, ...] = (type(None), bool, int, float, complex, str, bytes)
 _LETTERS = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, functools.partial)
@@ -39,8 +39,9 @@ Each = Callable[[Any, int], Any]
 def other(value: Any, seed: int, *, longer: bool = False) -> Any:
     """Return a value of the same type, a different one per seed.
 
-    Equal numbers of any type and position are changed alike. With `longer`, the content stays, and
-    lists and texts grow. None and a bare yes or no stay, because nothing else resembles them.
+    Equal numbers change in the same way, whatever their type and position. With `longer`, the
+    content stays the same, and lists and texts grow. None and a single boolean stay, because no
+    other value resembles them.
     """
     if value is None or type(value) is bool:
         return value
@@ -56,7 +57,7 @@ def shorter(value: Any, seed: int) -> Any:
 
 
 def filled(value: Any, digit: int, depth: int = DEEPEST) -> Any:
-    """Replace every number, yes or no, letter and key by `digit`, 0 or 1, of the same type."""
+    """Replace every number, boolean, letter and key by `digit`, 0 or 1, of the same type."""
     kind = type(value)
     if _among(kind, (bool, *_NUMBERS)):
         return kind(digit)
@@ -224,7 +225,7 @@ def _hashed(value: Any) -> bool:
 
 
 def _among(kind: type, kinds: Iterable[type]) -> bool:
-    """Return True if it is one of them, without using a program's metaclass."""
+    """Return True if it is one of these, without using a program's metaclass."""
     return any(kind is one for one in kinds)
 
 
@@ -234,7 +235,7 @@ def _number(value: Any, seed: int, place: int) -> Any:
         return value if (seed + place) % 2 else not value
     try:
         whole = math.floor(value.real if type(value) is complex else value)
-    except (OverflowError, ValueError):  # of infinity and of what is no number
+    except (OverflowError, ValueError):  # for infinity and NaN
         whole = 0
     return value + 1 + (whole + seed) % 3
 

@@ -1,7 +1,7 @@
 """Runs the work of a trial before the first fork.
 
-The interpreter specializes a function once it has run some times. Here this is done for the
-processes of all trials, each of which would start over.
+The interpreter specializes a function after several runs. Doing this once, before the fork, saves
+it for the processes of all trials.
 """
 
 from __future__ import annotations

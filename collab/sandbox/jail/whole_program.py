@@ -49,7 +49,7 @@ def _run(code: types.CodeType) -> None:
             exec(code, module.__dict__)
     finally:
         _end()
-        # A file that the program left open writes what it holds now, not in the next run.
+        # This flushes files that the program left open, before the next run.
         module.__dict__.clear()
 
 

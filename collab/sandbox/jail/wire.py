@@ -9,7 +9,7 @@ from typing import Any
 
 HEADER = struct.Struct(">I")
 _READ_BYTES = 1 << 13
-"""Bytes requested at once. Most frames arrive with a single call."""
+"""Number of bytes to request at once. Most frames arrive with a single call."""
 _MOST_READ_BYTES = 1 << 20
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -48,7 +48,7 @@ class Reader:
         self.fd, self._limit = fd, limit
         self._read = bytearray()
         self._due = HEADER.size
-        """Bytes of the next frame, as far as known."""
+        """Size of the next frame in bytes, if known."""
 
     @property
     def empty(self) -> bool:

@@ -1,4 +1,4 @@
-"""The untrusted end: a sealed process that loads one program and answers calls.
+"""The untrusted side: a sealed process that loads one program and answers calls.
 
 Nothing here is trusted once the program runs, since the program can change it all. Only the test
 runner judges its output.

@@ -80,8 +80,8 @@ class Zygote:
 
     def end(self) -> None:
         """Kill the zygote and all its processes. The caller waits for them."""
-        # The kill reaches the first of its two processes; should it come before the second is
-        # bound to that one's end, the closed socket ends the second.
+        # The kill reaches the first of its two processes. If the second is not yet bound to the end
+        # of the first, the closed socket ends it.
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self._socket.close()

@@ -1,7 +1,8 @@
 """ClassEval (Du et al. 2023, arXiv 2308.01861): a class whose methods must be written.
 
-Its tests are cases of `unittest`. Each test method becomes one assert, known before any program
-runs. The class in the test is a stand-in whose objects live in the sandbox.
+Its tests are `unittest` cases. Each test method becomes one assert, so the number of asserts is
+known before any program runs. The class in the test is a stand-in whose objects live in the
+sandbox.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 IMPORTABLE = frozenset(name.partition(".")[0] for name in MODULES.split()) | {"__future__"}
 _OF_FILES = frozenset({"open", "os", "tempfile", "shutil", "pathlib"})
-"""Names in a test about files: only the program can read the files that it writes."""
+"""Names that show that a test is about files. Only the program can read the files that it writes.
+"""
 _QUOTES = "'\"“”"
 
 _PASSES = '''
@@ -112,8 +114,7 @@ def _prompt(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
 
 
 def _rebuilt(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
-    """Rebuild a skeleton from its parts: the descriptions, and the solution's constructor and
-    signatures."""
+    """Rebuild a skeleton from the descriptions and the solution's constructor and signatures."""
     texts = {
         str(method["method_name"]): str(method["method_description"]).partition(":\n")[2]
         for method in field(row, list, "methods_info")
@@ -157,8 +158,8 @@ def _to_write(skeleton: ast.ClassDef) -> Iterator[dict[str, Any]]:
 def _check(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -> str:
     """Return the test in collab's form: the published one, run one method at a time.
 
-    It is in a separate text, so that its own asserts are not counted one by one. Its class lists
-    the names of the methods. Expected values come first, as in every test of a class.
+    The published test is in a separate text, so its own asserts are not counted one by one. Its
+    class lists the names of the methods. Expected values come first, as in every test of a class.
     """
     cases = list(_cases(test, [str(name) for name in field(row, list, "test_classes")]))
     if not cases:

@@ -50,7 +50,7 @@ def check_printed(cases: Iterable[tuple[Any, Any]]) -> str:
     """Return the test of a program's output: the input and the expected output of each case.
 
     As in LiveCodeBench, white space around the text and around each line is ignored, and each line
-    is the same, or has the same numbers.
+    must be equal or have the same numbers.
 
     Raises:
         TaskError: there is no case.
@@ -84,7 +84,7 @@ def _text(value: Any) -> str:
 
 
 MOST_UNPACKED = 1 << 27
-"""Most bytes that the packed cases of one problem may hold."""
+"""Maximum size of a problem's unpacked cases, in bytes."""
 REMEDY = "write the cases as JSON, or as base64 of zlib of JSON"
 
 _PICKLED = b"\x80"
@@ -93,7 +93,8 @@ _EMPTY = frozenset({"PROTO", "FRAME", "MEMOIZE", "BINPUT", "STOP"})
 
 
 def unpacked(text: str) -> str:
-    """Return the JSON in a text: plain, or as base64 of zlib of it, pickled or not.
+    """Return the JSON in a text. It may be plain, or compressed with zlib and encoded in base64,
+    pickled or not.
 
     Raises:
         TaskError: it holds anything else, or more than MOST_UNPACKED bytes.
@@ -173,7 +174,7 @@ def _published(question: str, starter: str, function: str) -> tuple[str, str]:
 
 
 def _function(question: str, starter: str, function: str) -> tuple[str, str]:
-    """Return the question as the docstring of a function, which a team's agents write together."""
+    """Return a function with the question as its docstring, for a team to write together."""
     if not function:
         docs = docstring(f"{question}\n\n{_READS}")
         return f"{_SIGNATURE}\n{docs}", SOLVE
@@ -182,7 +183,7 @@ def _function(question: str, starter: str, function: str) -> tuple[str, str]:
 
 
 def _signature(starter: str, function: str) -> str:
-    """Return the first line of the function that a starter, whose last body is empty, begins."""
+    """Return the first line of the function that the starter code begins."""
     try:
         nodes = list(ast.walk(parse(f"{starter} pass")))
     except SyntaxError as error:

@@ -35,14 +35,14 @@ _LOOPS = {
     "for i, (inp, exp) in enumerate(zip(inputs, results)):\n": "exp",
     "for i, inp in enumerate(inputs):\n": "ref_func(*inp)",
 }
-"""Loops of a test over its inputs, with the name of the right answer in each."""
+"""Loops of a test over its inputs, each with its name for the right answer."""
 
 
 def evalplus(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
     """Convert a row of `evalplus/humanevalplus` or `evalplus/mbppplus`, with EvalPlus's own tests.
 
     Args:
-        shown: asserts of an MBPP row that its prompt shows, as published: 1.
+        shown: number of asserts that the prompt of an MBPP row shows; published scores show 1.
 
     Raises:
         TaskError: a field is missing, or the tests are not in EvalPlus's form.
@@ -55,7 +55,7 @@ def evalplus(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
 
 
 def _runnable(test: str) -> str:
-    """Return the test without numpy, and without inputs whose right answer is extreme."""
+    """Return the test without numpy, and without inputs whose right answer is extremely large."""
     test = f"{STAND_IN}\n\n{test.replace(NUMPY, '')}"
     for loop, right in _LOOPS.items():
         head, separator, tail = test.partition(loop)

@@ -36,7 +36,8 @@ def gsm8k(row: Mapping[str, Any]) -> dict[str, Any]:
 def competition(row: Mapping[str, Any]) -> dict[str, Any]:
     r"""Convert a row of MATH: `problem`, and `solution` with its answer in `\boxed{}`, or `answer`.
 
-    Its `level` is the number in "Level 5". A row without a number, as "Level ?", has no such field.
+    Its `level` is the number in "Level 5". A row without a number, such as "Level ?", gets no
+    `level`.
 
     Raises:
         TaskError: a field is missing, or the solution has no such answer.
@@ -58,8 +59,9 @@ def _level(published: Any) -> dict[str, int]:
 
 
 def _boxed(solution: str) -> str:
-    r"""Return the content of a solution's last box, or the next word without braces, as in `\boxed
-    3`."""
+    r"""Return the content of a solution's last box, or without braces the next word, as in `\boxed
+    3`.
+    """
     *_, box = (None, *_BOX.finditer(solution))
     content = solution[box.end() :] if box else ""
     inner = _braced(content) if content.startswith("{") else _word(content)

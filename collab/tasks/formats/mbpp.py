@@ -22,7 +22,7 @@ def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
     """Convert a row of MBPP, `full` or `sanitized`. A row in HumanEval's form stays the same.
 
     Args:
-        shown: asserts that the prompt shows below the sentence; published scores show one.
+        shown: number of asserts that the prompt shows below the sentence; published scores show 1.
 
     Raises:
         TaskError: a field is missing, or the tests call no function of the solution.
@@ -74,7 +74,7 @@ def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
 
 def check_of(setup: str, tests: Sequence[str]) -> str:
     """Return the asserts as the function `check` of a hidden test, below `setup`."""
-    # A test of several lines may hold a text of several lines, which must not be indented.
+    # A test of several lines may contain a multi-line string, which must not be indented.
     lines = [ast.unparse(parse(test)) if "\n" in test else test for test in tests]
     check = "\n    ".join(["def check(candidate):", *"\n".join(lines).split("\n")])
     return f"{setup}\n\n\n{check}\n" if setup else f"{check}\n"

@@ -26,10 +26,10 @@ def pro(
     first asserts are in its prompt, and the others are its hidden test.
 
     Args:
-        shown: asserts that the prompt shows.
+        shown: number of asserts that the prompt shows.
         known: a source, as `task.source`, of rows of HumanEval or MBPP with the known functions'
-            tests. The test of the row's known function is its hidden `helper_test`, which is empty
-            without one.
+            tests. That function's test becomes the hidden field `helper_test`, which is empty if
+            there is none.
 
     Raises:
         TaskError: a field is missing or does not parse, or `known` cannot be read.
@@ -58,8 +58,9 @@ def pro(
 
 
 def _described(problem: str, name: str) -> tuple[str, str, str]:
-    """Return the code above a function, its `def` line, and its description: a docstring or
-    comments."""
+    """Return the code above a function, its `def` line, and its description (a docstring or
+    comments).
+    """
     lines = problem.replace("\r\n", "\n").strip().split("\n")
     starts = [i for i, line in enumerate(lines) if line.startswith("def ")]
     if not starts:

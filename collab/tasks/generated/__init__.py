@@ -1,7 +1,7 @@
 """Problems generated from a seed. Each generator is a file here.
 
-A generator is a function of a `random.Random` and its options. It yields the rows of a suite one
-after the other, all different, until none is left or without end.
+A generator is a function of a `random.Random` and its options. It yields different rows for a
+suite, one after the other, until none is left, or forever.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BUILT_IN: Mapping[str, Callable[..., Any]] = {
 
 
 def generated_rows(source: SourceSpec) -> list[Any]:
-    """Return the first rows of the source's generator, level by level in order.
+    """Return the first rows of the source's generator, level by level.
 
     Raises:
         RecipeError: there is no such generator, or it does not take these options.
@@ -51,7 +51,7 @@ def generated_rows(source: SourceSpec) -> list[Any]:
 
 
 def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[Any]:
-    """Return rows of one level, of so many `levels` that share the suite."""
+    """Return the rows of one level, one of `levels` levels that share the suite."""
     what = f"generator '{named.use}'"
     generator = bind("generator", named.use, named.options, BUILT_IN, "random")
 
@@ -68,7 +68,9 @@ def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[A
 
 
 def _of_levels(source: SourceSpec, generator: Component) -> list[Any]:
-    """Return rows of several levels, as equal in number as possible. Each row holds its level."""
+    """Return the rows of several levels, in numbers that are as equal as possible. Each row has its
+    level.
+    """
     rows: list[Any] = []
     for number, level in enumerate(source.levels):
         upto = source.rows * (number + 1) // len(source.levels)

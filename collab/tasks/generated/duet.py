@@ -1,7 +1,7 @@
 """Duet: one agent writes the first sentence of a story, another one the last.
 
-Both know the story's subject. Everything else they have in common, such as its time, they must
-agree on without communication.
+Both know the story's subject. Everything else that their sentences share, such as the time, they
+must agree on without communication.
 """
 
 from __future__ import annotations

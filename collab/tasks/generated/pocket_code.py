@@ -1,7 +1,7 @@
 """Pocket code: programs of two functions of one line each: `aux`, and `main`, which calls it.
 
-A problem has two steps, so it is right only if both agents are. Each step can be written by a small
-model that has seen a few worked examples.
+A problem has two steps, so the program is right only if both agents are. A small model can write
+each step after a few worked examples.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Literal
 
 CONSTANTS = range(2, 10)
 SHOWN = 2
-"""Number of tested results that the prompt shows as examples."""
+"""Number of tests that the prompt shows as examples."""
 
 TRIED = {
     "number": (0, 1, 2, 3, 5, 7, 10, -1, -4, 12),
     "list": ([1], [2, 1], [3, 1, 2], [5, 5], [0, -1, 4], [9, 2, 7, 4], [-3, -8], [1, 2, 3, 4, 5]),
     "text": ("a", "Bob", "hello", "xY", "abc", "Go", "tree", "Zebra"),
 }
-"""Arguments with which programs are tested, by the type that the helper takes."""
+"""Arguments for testing programs, by the type that the helper takes."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _pairs(level: int) -> Iterator[tuple[Operation, Operation]]:
 
 
 def _matters(first: Operation, then: Operation) -> bool:
-    """Return True if the result is not the argument, nor that of one step alone, nor constant."""
+    """Return True unless the result is the argument, that of one step alone, or a constant."""
     tried = TRIED[first.takes]
     whole = [_value(then, _value(first, x)) for x in tried]
     alone = [_value(first, x) for x in tried]

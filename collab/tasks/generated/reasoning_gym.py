@@ -11,9 +11,9 @@ from collab.distribution import optional
 from collab.errors import RecipeError, TaskError, UnknownName
 
 CHUNK = 50
-"""Problems of a set to make at once, because some sets make all of theirs in advance."""
+"""Number of problems to make at once, because some sets make all of theirs in advance."""
 MOST_VAIN_CHUNKS = 20
-"""Chunks without a new question after which a set counts as exhausted."""
+"""Number of chunks without a new question after which a set counts as exhausted."""
 _SEEDS = 1 << 31
 _OURS = {"size": "task.source.rows", "seed": "task.source.seed"}
 
@@ -35,7 +35,7 @@ def reasoning_gym(random: Random, *, name: str, **options: Any) -> Iterator[dict
     first, seen, vain = random.randrange(_SEEDS), set[str](), 0
     for chunk in count():
         before = len(seen)
-        # A set draws its problem i by seed + i, so chunks go on where the one before ended.
+        # A set draws problem i with seed + i, so each chunk begins where the previous one ended.
         made = gym.create_dataset(name, seed=first + chunk * CHUNK, size=CHUNK, **options)
         for number in range(CHUNK):
             entry = made[number]

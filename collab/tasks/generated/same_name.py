@@ -1,4 +1,4 @@
-"""Same name: two agents name one thing, and neither sees the other's name.
+"""Same name: two agents name the same thing, and neither sees the other's name.
 
 Many names fit, so the agents need a convention: to name only the quantity, or the quantity and its
 owner in a fixed order. At level 3, the two agents get different descriptions of the thing.

@@ -1,4 +1,4 @@
-"""Problems that are only seeds, for an environment that draws everything else from them."""
+"""Problems that are only seeds, from which an environment draws everything else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from typing import Any
 
 
 def seeds(random: Random) -> Iterator[dict[str, Any]]:
-    """Yield one seed per row, without end."""
+    """Yield one seed per row, forever."""
     for number in count():
         yield {"task_id": str(number), "seed": random.getrandbits(32)}

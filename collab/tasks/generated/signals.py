@@ -1,7 +1,7 @@
 """Signals: a speaker sees a target and sends one signal, and a listener picks among some things.
 
 The signals mean nothing until both give them a meaning (Lewis, Convention, 1969). The speaker does
-not know the listener's choices or their order, and cannot say "the first one".
+not know the listener's choices or their order, so it cannot say "the first one".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 THINGS = ("bread", "chair", "horse", "clock")
 SIGNALS = ("red", "blue", "pink", "gray")
-"""Signals, as many as there are things, so that a convention exists that is always right."""
+"""The signals. There are as many as things, so a convention exists that is always right."""
 
 
 def signals(random: Random, *, level: Literal[1, 2, 3] = 2) -> Iterator[dict[str, Any]]:

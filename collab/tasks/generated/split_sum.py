@@ -1,7 +1,7 @@
 """Split sum: one agent writes the last digit of a sum, another one the digits before it.
 
-Each half is right or wrong by itself, so the credit that each agent deserves is known exactly. Paid
-by halves, the reward is additive. Paid only for the whole, it takes both.
+Each half is right or wrong by itself, so the credit that each agent deserves is known exactly. If
+each half is paid, the reward is additive. If only the whole sum is paid, it takes both agents.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 
 def split_sum(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[str, Any]]:
-    """Yield sums in random order: level 1 of tens and ones, as `40 + 7`, 2 without a carry, 3 with
-    one."""
+    """Yield sums in random order: level 1 of tens and ones, such as `40 + 7`, 2 without a carry, 3
+    with one.
+    """
     sums = [pair for pair in product(range(1, 100), repeat=2) if _level(*pair) == level]
     random.shuffle(sums)
     for number, (one, other) in enumerate(sums):

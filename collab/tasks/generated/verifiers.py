@@ -62,8 +62,7 @@ def _check_taskset(vf: Any, environment: str, taskset: Any) -> None:
 
 
 def _needs(vf: Any, task: Any) -> str:
-    """Name the thing that a task or its rewards need besides a text answer, or return "" for
-    nothing."""
+    """Name what a task or its rewards need besides a text answer, or return "" for nothing."""
     kind = type(task)
     messages = task.data.prompt if isinstance(task.data.prompt, list) else []
     needed = {
@@ -81,7 +80,7 @@ def _needs(vf: Any, task: Any) -> str:
 
 
 def _runs(reward: Any) -> bool:
-    """Return True if a reward needs the machine on which a task was done."""
+    """Return True if a reward needs the machine that did the task."""
     code = getattr(reward, "__func__", reward).__code__
     return "runtime" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 

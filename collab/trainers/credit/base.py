@@ -1,6 +1,6 @@
-"""The base class of credit algorithms, and how a recipe's algorithm is made.
+"""The base class of credit algorithms, and the construction of a recipe's algorithm.
 
-A function is enough if a group's weights depend on the group alone. A class can keep state from
+A function is enough if a group's weights depend on that group alone. A class can keep state from
 step to step, or read all groups of a step.
 """
 
@@ -51,7 +51,7 @@ class TeamModels(Protocol):
         """
 
     def other(self, name: str) -> FrozenModel:
-        """Return another local model by its name, loaded once, and closed with the run."""
+        """Return another local model by its name. It is loaded once and closed with the run."""
 
     async def logprobs(
         self, agent: str, actions: Sequence[Action], *, reference: bool = False
@@ -64,7 +64,7 @@ class TeamModels(Protocol):
 
 
 Rule = Callable[..., Weights]
-"""Computes the weights of a group. Its other parameters are options."""
+"""Computes the weights of a group. The function's other parameters are options."""
 
 
 class Algorithm:
@@ -102,12 +102,12 @@ class Algorithm:
         raise NotImplementedError
 
     def measures(self) -> Mapping[str, float]:
-        """Return metrics of the step, by name. They are read after every `credit`."""
+        """Return the step's metrics, by name. They are read after every `credit`."""
         return {}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """Return divisors of weights for `normalise: group`, by group. They are read after every
-        `credit`.
+        """Return the divisors of weights for `normalise: group`, by group. They are read after
+        every `credit`.
 
         A weight without an entry is divided by the standard deviation of the weights.
         """
@@ -132,7 +132,7 @@ class Algorithm:
 
     @property
     def scores_more(self) -> bool:
-        """True if it scores joint actions that were not played: `prepare` is not empty."""
+        """True if the algorithm scores joint actions that were not played, in `prepare`."""
         return type(self).prepare is not Algorithm.prepare
 
 

@@ -1,5 +1,4 @@
-"""Checks that several rules share: that there is one reward and no opponents, and that weights are
-valid."""
+"""Checks that several rules share: one reward, no opponents, and valid weights."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ def check_one_reward(name: str, recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def check_no_opponents(name: str, recipe: Recipe) -> None:
-    """Raise RecipeError if one agent's gain is another's loss."""
+    """Raise RecipeError if one agent's gain is another agent's loss."""
     environment = recipe.task.environment if recipe.task else None
     if environment is not None and class_of(environment).zero_sum:
         raise RecipeError(
@@ -37,8 +36,8 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
 def check_normalise(spec: TrainerSpec) -> None:
     """Raise RecipeError for `normalise: group` with a rule whose baseline is not the group's.
 
-    Its weights are not centered within a group, so the more similar the group's rewards, the larger
-    the divided weights.
+    Its weights are not centered within a group, so division would make them larger the more similar
+    the group's rewards are.
     """
     if spec.normalise == "group":
         raise RecipeError(
@@ -68,7 +67,7 @@ def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
 
 
 def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:
-    """Refuse invalid weights from a third party's algorithm."""
+    """Refuse invalid weights from a user's algorithm."""
     if len(weights) != len(groups):
         raise TrainingError(
             f"algorithm '{algorithm}' returned weights for {len(weights)} groups, not {len(groups)}"

@@ -76,7 +76,7 @@ class Critics:
         self._models = models
 
     def of(self, name: str, agent: str) -> Critic:
-        """Return the critic of that name, which reads the base model of `agent`."""
+        """Return the critic with this name, which reads the base model of `agent`."""
         if name not in self._made:
             if self._models is None:
                 raise TrainingError("a critic was used before its algorithm was opened")
@@ -88,7 +88,7 @@ class Critics:
         return self._made[name]
 
     def measures(self) -> dict[str, float]:
-        """Return metrics of each critic's last step."""
+        """Return the metrics of each critic's last step."""
         return {
             named(named(CRITIC, name), what): value
             for name, critic in self._made.items()
@@ -105,9 +105,9 @@ class Critics:
 
 
 def own_history(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
-    """Return the prompt tokens of an agent's first response of a turn.
+    """Return the prompt tokens of an agent's first response in a turn.
 
-    None if the agent did not act in that turn.
+    The result is None if the agent did not act in that turn.
     """
     episode, turn = node
     for decision in group.episodes[episode].turns[turn].decisions:
@@ -119,8 +119,8 @@ def own_history(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
 def joint_history(group: Group, node: Node) -> str:
     """Return one text with each agent's observations and responses before a turn.
 
-    Observations of other agents in the same turn are omitted: a value that depended on them would
-    not be a valid baseline for those agents.
+    Observations that show other agents' answers of the same turn are omitted. A value that depended
+    on these would not be a valid baseline for their authors.
     """
     episode, turn = node
     played = group.episodes[episode]
@@ -169,7 +169,7 @@ def advantages(
     delta_t = r_t + gamma V_t+1 - V_t and A_t = delta_t + gamma lambda A_t+1, where `trace` is
     lambda: 0 is the one-step error of IAC and MAAC (arXiv 2601.21972), 1 the return minus V_t. In a
     tree, V_t+1 and A_t+1 are means over the following joint actions. The value after the last turn
-    is the further earnings of a solved state, otherwise 0. A turn without a value, in which the
+    is the remaining reward of a solved state, and otherwise 0. A turn without a value, in which the
     agent did not act, is skipped.
     """
     by_node: dict[Node, float] = {}
@@ -212,7 +212,7 @@ class ActorCritic(Algorithm):
         self._critics.open(models)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError for a normalization for which the weights are not centered."""
+        """Raise RecipeError for a normalization that needs centered weights."""
         check_normalise(spec)
 
     def measures(self) -> dict[str, float]:
@@ -239,9 +239,9 @@ class IAC(ActorCritic):
 
     V_i is a linear head on the base model with its adapters off, at the last token of the agent's
     prompt. It is trained by squared error towards A + V, one update per batch. The baseline needs
-    no other episode, so G may be 1. It is valid for every protocol: nothing in a history depends on
-    the response. It costs a forward pass over the prompts, and no further response or score. The
-    options are those of `ActorCritic`.
+    no other episode, so G may be 1. It is valid for every protocol, because nothing in a history
+    depends on the response. It costs one forward pass over the prompts, and no additional response
+    or score. The options are those of `ActorCritic`.
     """
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
@@ -276,12 +276,12 @@ class MAAC(ActorCritic):
 
     The source is CoLLM-CC, arXiv 2601.21972.
 
-    One head on the base model of the first agent, adapters off, reads one text: for each agent its
-    name and its history, joined by blank lines. It is updated once per batch. Answers that agents
-    see of each other within the turn are omitted, so V is a baseline for all of them. The rule is
-    valid for every protocol in which all agents earn the same, since V is one number. It costs a
-    forward pass over the joint histories, and no further response or score. The options are those
-    of `ActorCritic`.
+    One head on the base model of the first agent, with adapters off, reads one text: each agent's
+    name and history, separated by blank lines. It is updated once per batch. Answers that agents
+    see of each other within the turn are omitted, so V is a valid baseline for all of them. V is a
+    single number, so the rule is valid for every protocol in which all agents earn the same. It
+    costs one forward pass over the joint histories, and no additional response or score. The
+    options are those of `ActorCritic`.
     """
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:

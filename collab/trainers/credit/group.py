@@ -1,4 +1,4 @@
-"""A group of episodes as credit sees it: its rewards, its returns, and the sets to compare.
+"""A group of episodes, as used for credit: its rewards, its returns, and the sets to compare.
 
 Episodes of one task form a tree of joint actions. In `chains`, each of the G episodes is a separate
 branch. In `tree`, every joint action has G children, and an episode is a path to a leaf. In
@@ -20,7 +20,7 @@ from collab.stats import mean
 from collab.trainers.credit.shape import Shape
 
 Node = tuple[int, int]
-"""One joint action: the position of an episode in its group, and a turn of it."""
+"""One joint action: an episode's position in its group, and a turn."""
 
 Key = tuple[int, int, str]
 """One agent's responses in a turn: the episode's position in its group, the turn, the agent."""
@@ -66,7 +66,7 @@ class Group:
     """Share of the group's play that passes through a joint action: 1/G at the first turn, and in
     `greedy` at every turn."""
     absorbed: Mapping[int, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
-    """In `chains`, by turn: the further earnings of episodes that were solved earlier."""
+    """In `chains`, by turn: the remaining rewards of episodes that were solved earlier."""
     ask: Ask | None = None
     """Scores additional joint actions of the group. See `score`."""
     children: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Tree:
-    """The joint actions of a group, and the links between them."""
+    """The joint actions of a group, and how they follow each other."""
 
     nodes: tuple[Node, ...]
     children: Mapping[Node, tuple[Node, ...]]
@@ -250,7 +250,7 @@ def earned_from(
     episodes: Sequence[Episode],
     discount: float,
 ) -> dict[str, float]:
-    """Return the earnings of a solved state from `turn` on, a turn that is not played, by agent.
+    """Return the rewards of a solved state from `turn` on, which is not played, by agent.
 
     Args:
         last: the reward of the episode's last joint action, which is at `node`, by agent.

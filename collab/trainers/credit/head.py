@@ -18,8 +18,8 @@ INITIAL_STD = 0.02
 class Head:
     """Predicts a number from a hidden state: linear, or with one tanh layer of `width`.
 
-    It is in float32 whatever the model's dtype, because bfloat16 does not resolve small differences
-    of value.
+    It uses float32 for any dtype of the model, because bfloat16 cannot resolve small differences in
+    value.
     """
 
     def __init__(self, hidden_size: int, *, rate: float, width: int = 0, seed: int = 0) -> None:
@@ -71,10 +71,10 @@ class Head:
 def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
     """Make a layer whose weights come from `generator` alone.
 
-    A layer made in the usual way draws from torch's global state. A resumed run has already
-    restored that state when its rule makes the layer.
+    Otherwise, the layer would draw from torch's global random state, which a resumed run has
+    already restored when its rule makes the layer.
     """
-    layer = nn.Linear(n_in, n_out, device="meta").to_empty(device="cpu")  # nothing is drawn
+    layer = nn.Linear(n_in, n_out, device="meta").to_empty(device="cpu")  # draws no random numbers
     nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer

@@ -1,4 +1,4 @@
-"""Scores joint actions that were not played, by recombining responses of several episodes."""
+"""Recombines responses of several episodes to new joint actions, and scores these."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Artefacts = tuple[tuple[str, str], ...]
 """The parts of a joint artifact, each with its agent."""
 
 AT_ONCE = 64
-"""Most joint actions that are scored at the same time."""
+"""Maximum number of joint actions to score at the same time."""
 
 
 class JointActions:
@@ -87,7 +87,7 @@ class JointActions:
             try:
                 return await self._ask_score(self._problem, artefacts)
             except RecipeError:
-                raise  # of this recipe no joint action can be scored anew
+                raise  # this recipe cannot score new joint actions at all
             except CollabError as error:
                 self.failures.append(failure_of(error))
                 return None

@@ -1,4 +1,4 @@
-"""MADPO: the better of two responses is made likelier than the worse, against a reference."""
+"""MADPO: makes the better of two responses likelier than the worse, relative to a reference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from collab.trainers.credit.group import Group, Key, Node, Weights
 from collab.trainers.credit.joint_actions import joined
 
 TIE = 1e-9
-"""Largest gap that counts as a tie, which is rounding error."""
+"""Largest gap that counts as a tie, since it may be rounding error."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Preference:
 
 
 def best_pairs(nodes: Sequence[Node], values: Sequence[float], most: int) -> list[Preference]:
-    """Return the pairs of `nodes` whose values differ most, at most so many, without ties.
+    """Return the pairs of `nodes` whose values differ most, up to a number of pairs, without ties.
 
     Among equal gaps, the pair that was sampled first comes first.
     """
@@ -83,7 +83,8 @@ async def comparisons(
 
     Args:
         number: the group's number in its step.
-        most: pairs from each set of compared joint actions, those with the largest gaps of reward.
+        most: maximum number of pairs from each set of compared joint actions; those with the
+            largest gaps in reward are used.
         shifts: the teammates' samples that a response is scored with, as in `cross`.
     """
     pairs: list[tuple[Preference, tuple[str, ...]]] = []
@@ -128,15 +129,15 @@ class MADPO(Algorithm):
     keep.
 
     An agent whose answer depends on no teammate's, and no teammate's on it, has its own pairs. Its
-    responses are compared by their mean reward over the teammates' samples, and m = d_i. In a pair
-    of whole joint answers it would be pushed towards the worse of its two responses whenever its
-    teammates had won the pair. Other agents have pairs of joint answers as they were played, and m
-    is the sum over all agents. The rule is valid for every protocol of one turn. It scores as many
-    joint actions as `cross`, and needs two forward passes over the responses in pairs.
+    responses are compared by their mean reward over the teammates' samples, and m = d_i. With pairs
+    of whole joint answers, the agent would be pushed toward the worse of its two responses whenever
+    its teammates had won the pair. Other agents have pairs of joint answers as they were played,
+    and m is the sum over all agents. The rule is valid for every protocol of one turn. It scores as
+    many joint actions as `cross`, and needs two forward passes over the responses in pairs.
 
     Args:
-        beta: strength of the pull towards the reference.
-        pairs: most pairs per agent and group; those with the largest gaps are used.
+        beta: strength of the pull toward the reference.
+        pairs: maximum number of pairs per agent and group; those with the largest gaps are used.
         shifts: see `cross`.
     """
 
@@ -191,9 +192,9 @@ class MADPO(Algorithm):
     def measures(self) -> Mapping[str, float]:
         """Return metrics for each agent, named `preferences/AGENT/...`.
 
-        `pairs` is the number of its pairs; `crossed` the share about its responses alone; `gap` the
-        mean gap of rewards; `loss` is in nats; `margin` is beta m; `ordered` the share with a
-        margin above 0.
+        `pairs` is the number of its pairs. `crossed` is the share of pairs that compare its
+        responses alone, and `gap` is the mean gap in reward. `loss` is in nats, `margin` is beta m,
+        and `ordered` is the share with a margin above 0.
         """
         return dict(self._measures())
 

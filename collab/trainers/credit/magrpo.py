@@ -31,8 +31,8 @@ def marloo(group: Group) -> Weights:
     """MARLOO: A_t^(g) = R_t^(g) - mean over g' != g of R_t^(g'), the same for every agent.
 
     REINFORCE leave-one-out (Ahmadian et al., arXiv 2402.14740) on joint returns. The baseline does
-    not depend on the response, so the gradient is unbiased. In a turn that all episodes of
-    the group play, it is MAGRPO's times G/(G-1). An episode that is compared with no other gets 0.
+    not depend on the response, so the gradient is unbiased. In a turn that all episodes of the
+    group play, the weight is MAGRPO's times G/(G-1). An episode without others to compare gets 0.
     """
 
     def advantages(returns: Sequence[float]) -> list[float]:
@@ -49,9 +49,9 @@ def marloo(group: Group) -> Weights:
 def maremax(group: Group) -> Weights:
     """MAReMax: A_t^(g) = R_t^(g) - max over g' of R_t^(g'), the same for every agent.
 
-    The baseline of ReMax (Li et al., arXiv 2310.10505), there the greedy response's return, is here
-    the group's largest return: responses below it become less likely, none becomes more likely. It
-    is biased, since the largest return depends on every response of the group.
+    ReMax (Li et al., arXiv 2310.10505) uses the greedy response's return as its baseline. Here it
+    is the group's largest return, so responses below it become less likely, and none becomes more
+    likely. It is biased, because the largest return depends on every response in the group.
     """
     return compare(group, lambda returns: [value - max(returns) for value in returns])
 

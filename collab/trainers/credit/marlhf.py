@@ -88,7 +88,7 @@ class RewardModel:
 
 
 def joint_text(group: Group, answers: Mapping[str, str]) -> str:
-    """Return the task in the agents' form, followed by a joint answer to it."""
+    """Return the task as agents see it, followed by a joint answer."""
     task = joint_history(group, (0, 0))
     return "\n\n".join([task, *(f"{agent}:\n{text}" for agent, text in answers.items())])
 
@@ -99,14 +99,16 @@ class MARLHF(Algorithm):
 
     Christiano et al., arXiv 1706.03741, for a team, as CoMLRL's MARLHF, with new samples each step.
     rho is a head on the base model of the first agent, adapters off. It learns from pairs of a
-    task's samples with different rewards by -log sigmoid(rho(win) - rho(lose)), so only the order
-    of rewards counts. A step's responses are rewarded before rho learns from their pairs, so no
-    baseline depends on the response. The gradient is that of rho, not of the reward. The rule is
-    valid for every protocol. It needs a forward pass over the joint answers, and no further scores.
+    task's samples with different rewards, with the loss -log sigmoid(rho(win) - rho(lose)), so only
+    the order of rewards counts. A step's responses are scored before rho learns from their pairs,
+    so no baseline depends on the response. The gradient is that of rho, not of the reward. The rule
+    is valid for every protocol. It needs one forward pass over the joint answers, and no additional
+    scores.
 
     Args:
-        pairs: most pairs per turn to learn from, those with the largest gaps.
-        warmup: steps with pairs before the first response is paid; until then all weights are 0.
+        pairs: maximum number of pairs per turn to learn from; those with the largest gaps are used.
+        warmup: number of steps with pairs before responses get weights; until then, all weights are
+            0.
         rate: the reward model's learning rate.
         width: width of a hidden layer, 0 for none.
         steps: updates per batch of pairs.

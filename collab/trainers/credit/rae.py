@@ -25,8 +25,9 @@ class Rae(Algorithm):
     Role-conditioned advantage estimation, SPIRAL (Liu et al., arXiv 2506.24119): an average per
     game and role, here also per turn, because returns of later turns are smaller. The baseline is
     read before the response's own return is added, so the gradient is unbiased. The rule is valid
-    for every protocol, and for self-play, where the returns of the seats sum to 0, so their mean is
-    no baseline. A group may have one episode. The rule costs no response, no score and no model.
+    for every protocol, and for self-play. There, the seats' returns sum to 0, so their mean cannot
+    serve as a baseline. A group may have one episode. The rule needs no additional response, score
+    or model.
 
     Args:
         decay: the share of the average kept at each response; 0 uses only the last return.
@@ -44,7 +45,7 @@ class Rae(Algorithm):
         return [self._credit(group) for group in groups]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError for a normalization for which the weights are not centered."""
+        """Raise RecipeError for a normalization that needs centered weights."""
         check_normalise(spec)
 
     def measures(self) -> dict[str, float]:

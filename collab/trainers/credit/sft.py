@@ -21,8 +21,8 @@ class Sft(Algorithm):
     samples this is iterated rejection sampling (expert iteration: STaR, arXiv 2203.14465; RAFT,
     2304.06767), for each agent separately. Its first step on new samples is REINFORCE with a reward
     of 1 for kept episodes. Further `inner_epochs` raise the likelihood of the same episodes, and
-    need no clip. A group without a kept episode teaches nothing. An answer that teammates made up
-    for counts as good. It is meant as a warm start.
+    need no clip. A group without a kept episode teaches nothing. A poor answer that teammates made
+    up for also counts as good. The rule is meant as a warm start.
 
     Args:
         above: keep the episodes whose return is more than this share of the largest return; None
@@ -42,7 +42,7 @@ class Sft(Algorithm):
         self._kept = 0.0
 
     def keeps(self, episode: Episode) -> bool:
-        """Return True if a complete episode is learned from.
+        """Return True if the rule learns from a complete episode.
 
         Raises:
             TrainingError: its reward does not say whether the task is solved, and `above` is None.
@@ -67,7 +67,7 @@ class Sft(Algorithm):
         ]
 
     def measures(self) -> Mapping[str, float]:
-        """Return `sft/kept`: the share of the episodes that are learned from."""
+        """Return `sft/kept`: the share of episodes that the rule learned from."""
         return {metric_names.KEPT: self._kept}
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
@@ -87,8 +87,9 @@ class Sft(Algorithm):
 
 
 def _largest_return(episode: Episode) -> float:
-    """Return the largest return of the turns that count: without those that solving the task
-    ended."""
+    """Return the largest return over the turns that count, without turns skipped because the task
+    was solved.
+    """
     ended = episode.unplayed - episode.absorbed
     last = episode.score.maximum if episode.score else 0.0
     return (episode.largest_return or 0.0) - ended * last

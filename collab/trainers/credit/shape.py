@@ -41,7 +41,7 @@ class Shape:
         return sample + sibling * self.leaves(turn)
 
     def key(self, sample: int, turn: int) -> tuple[int, int]:
-        """Return a key that is equal for episodes that share the joint action at `turn`."""
+        """Return a key that is the same for episodes with the same joint action at `turn`."""
         if self.structure == "tree":
             return turn, sample // self.leaves(turn)
         shared = self.structure == "greedy" and turn < sample // self.group_size

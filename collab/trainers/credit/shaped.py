@@ -1,4 +1,4 @@
-"""Process rewards: each turn is paid for its change to the joint artifact."""
+"""Process rewards: each turn is rewarded for its change to the joint artifact."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ class Shaped(Algorithm):
     the last one. An agent that revises is therefore rewarded for its improvement, not for its
     input. The expected gradient and the optimum stay the same. Shaping matters from the second turn
     on, and is valid for every protocol. Phi(h_t) is the reward that the joint artifact of the
-    previous turn would earn in the remaining turns if it were kept. It costs nothing. Phi may be
-    wrong about later turns, so their shaped rewards count too: they add up to R_t - Phi(h_t).
+    previous turn would earn in the remaining turns if it were kept. It needs no additional play or
+    score. Phi may be wrong about later turns, so their shaped rewards count too: they add up to R_t
+    - Phi(h_t).
 
     Args:
-        rule: the algorithm that gets the shaped rewards, and needs nothing else.
+        rule: the algorithm that gets the shaped rewards; it must need nothing else.
         options: that algorithm's own options.
         weight: factor of Phi.
     """
@@ -83,8 +84,9 @@ class Shaped(Algorithm):
 
 
 def shaped(group: Group, weight: float = 1.0) -> Group:
-    """Return the group with shaped rewards. Returns lose the potential of the history before
-    them."""
+    """Return the group with shaped rewards. The potential of the earlier history is subtracted from
+    each return.
+    """
     after = {node: _potential(group, node, weight) for node in group.rewards}
     before = {child: after[node] for node, nodes in group.children.items() for child in nodes}
     rewards, returns = {}, {}

@@ -1,4 +1,4 @@
-"""Credit for the groups of one step: the compared episodes, and their weights."""
+"""Credit for the groups of one step: the episodes to compare, and their weights."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class Credit:
     failures: Sequence[Failure] = ()
     """Reasons why joint actions that were not played could not be scored."""
     measures: Mapping[str, float] = field(default_factory=dict)
-    """Metrics of the algorithm, and of further joint actions that were scored.
+    """Metrics of the algorithm, and of additional joint actions that were scored.
 
-    `joint_actions/scored` is their number; `/seconds` the wall time of scoring them; `/waited` the
-    part of it that did not overlap with sampling.
+    `joint_actions/scored` is their number, `/seconds` is the wall time for scoring them, and
+    `/waited` is the part of it that did not overlap with sampling.
     """
 
 
@@ -80,7 +80,7 @@ class StepCredit:
         self._groups: dict[Key, asyncio.Task[Group]] = {}
 
     def see(self, problem: Problem, episodes: Sequence[Episode]) -> None:
-        """Start on a task's episodes, without the failed ones."""
+        """Start work on a task's episodes, without the failed ones."""
         key = tuple(episode.id for episode in episodes)
         enough = len(episodes) >= min(2, self._spec.group_size)
         if enough and key not in self._groups:

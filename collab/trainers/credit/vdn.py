@@ -65,9 +65,9 @@ async def read(groups: Sequence[Group], heads: Critics) -> Batch:
 
 
 def own_response(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
-    """Return the tokens of an agent's last prompt of a turn and of its response to it.
+    """Return the tokens of an agent's last prompt in a turn, and of its response to it.
 
-    None if the agent did not act in that turn.
+    The result is None if the agent did not act in that turn.
     """
     episode, turn = node
     tokens = None
@@ -134,13 +134,13 @@ class VDN(Algorithm):
     Value decomposition (Sunehag et al., arXiv 1706.05296) used as credit. If agents answer
     independently, the least-squares fit gives q_i = the mean return of the agent's response over
     its teammates' answers, plus a constant, even if R is not a sum. The only bias of the gradient
-    is then that of the fit. `cross` computes that mean by judging combinations. VDN is for rewards
+    is then that of the fit. `cross` computes that mean by scoring combinations. VDN is for rewards
     that cannot be recomputed, such as those of a game or a person.
 
-    c is R^2, within a task, of predictions for responses that the heads had not yet learned from,
-    over earlier steps. If it is not above 0, the rule is MARLOO. Each q_i is a head on the agent's
-    base model, adapters off, at the last token of its response. The rule is valid for turns in
-    which no trained agent sees another one's answer. It costs a forward pass over the responses.
+    c is the R^2, within a task and over earlier steps, of predictions for responses that the heads
+    had not yet learned from. If it is not above 0, the rule is MARLOO. Each q_i is a head on the
+    agent's base model, adapters off, at the last token of its response. The rule is valid for turns
+    in which no trained agent sees another one's answer. It costs a forward pass over the responses.
     Options: `rate`, `width` and `steps` as in `iac`. `model` is read instead of the bases.
     """
 
@@ -197,7 +197,7 @@ class VDN(Algorithm):
         check_one_reward("vdn", recipe, spec)
 
     def _judge(self, groups: Sequence[Group], batch: Batch, predicted: Sequence[float]) -> None:
-        """Measure how well the returns of a step were predicted before they were learned from."""
+        """Measure how well the heads predicted a step's returns before learning from them."""
         self._fit.begin()
         by_place = dict(zip(batch.places, zip(predicted, batch.targets, strict=True), strict=True))
         for number, group in enumerate(groups):
@@ -235,8 +235,9 @@ def _weights(
 def _mixed(
     group: Group, nodes: Sequence[Node], agent: str, own_parts: Mapping[Node, float], trust: float
 ) -> dict[Node, float]:
-    """Return the weights of one set. A response that is alone in it is compared by its return
-    only."""
+    """Return the weights of one set. If an agent has only one response in it, only returns are
+    compared.
+    """
     returns = leave_one_out(np.array(group.compared(nodes, agent)))[: len(nodes)].tolist()
     by_node = dict(zip(nodes, returns, strict=True))
     if len(own_parts) < 2:

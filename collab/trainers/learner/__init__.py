@@ -1,1 +1,1 @@
-"""Policies and their learning from samples. This uses torch, and knows nothing of runs."""
+"""Policies, and how they learn from samples. It uses torch, and knows nothing about runs."""

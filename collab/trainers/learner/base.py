@@ -1,4 +1,4 @@
-"""A learner: it holds the policies' parameters and updates them from samples."""
+"""The learner, which holds the policies' parameters and updates them from samples."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ class Update:
     order: dict[str, int] = field(default_factory=dict)
     """Position of each learning policy in the order of updates, from 1."""
     compound_ratios: dict[str, float] = field(default_factory=dict)
-    """Mean factor of each policy's weights for the policies updated before it."""
+    """Mean factor on each policy's weights for the policies updated before it."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Reasons why a policy with something to learn from was left unchanged, by its name."""
+    """Reasons why a policy that had samples to learn from was left unchanged, by its name."""
     warnings: list[str] = field(default_factory=list)
     """Slow paths in use, with the reasons."""
     rate: float = 0.0
     """Learning rate of the step."""
     computed_tokens: int = 0
-    """Tokens of all forward passes with gradient, padding included."""
+    """Number of tokens in all forward passes with gradient, including padding."""
 
     def add(self, responses: Sequence[tuple[str, TokenSums]]) -> None:
         """Add the sums of responses to those of their agents."""
@@ -110,7 +110,7 @@ class Learner(Protocol):
         """
 
     async def publish(self) -> bool:
-        """Give samplers the current parameters, or return False if there was nothing to do."""
+        """Send the current parameters to samplers, or return False if there was nothing to do."""
 
     async def sleep(self) -> None:
         """Let separate samplers release memory until `publish`."""
@@ -119,7 +119,9 @@ class Learner(Protocol):
         """Return entries for `run.json`."""
 
     def state(self) -> Mapping[str, Any]:
-        """Return the state of the next step besides parameters: numbers, mappings and tensors."""
+        """Return the state that the next step needs besides parameters: numbers, mappings and
+        tensors.
+        """
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from an earlier `state`."""

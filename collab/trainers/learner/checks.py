@@ -1,4 +1,4 @@
-"""Checks after a policy's passes: it learns what was sampled, and its parameters change."""
+"""Checks after a policy's passes: log-probabilities match the sampler's, and parameters change."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_mismatch(
 
 
 def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
-    """Raise TrainingError if a policy's first step has left it as it was `before`."""
+    """Raise TrainingError if a policy's first step left its parameters as they were `before`."""
     if update.rate > 0 and fingerprint(policy) == before:
         norm = update.gradient_norms[policy.name]
         raise TrainingError(
@@ -51,7 +51,7 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
 
 
 def fingerprint(policy: Policy) -> Fingerprint:
-    """Return a value that changes if a parameter in the acting model does."""
+    """Return a value that changes if a parameter in the acting model changes."""
     return [
         (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
         for p in policy.acting_parameters()

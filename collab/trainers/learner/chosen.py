@@ -1,4 +1,4 @@
-"""The sizes that a learner computes with, chosen once per base when it first learns."""
+"""The sizes with which a learner computes, chosen once per base model at the first step."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class ChosenSizes:
         self._shares: dict[str, bool] = {}
 
     def of(self, policy: Policy) -> DeviceSizes:
-        """Return the sizes of the policy's base, and switch the policy to checkpointing if they ask
-        for it.
+        """Return the sizes of the policy's base, and enable gradient checkpointing if they require
+        it.
 
         A GPU's free memory is measured once, before the first step, because a run must not change
         its micro-batches from step to step.
@@ -45,16 +45,16 @@ class ChosenSizes:
             model, device = unwrapped(policy.engine.module), policy.device
             dimensions = dimensions_of(model.config.get_text_config(), model.dtype)
             left = free_bytes(device) - self._unallocated()
-            free = min(self._ranks.together(lambda: [left]))  # of all ranks, as they learn alike
+            free = min(self._ranks.together(lambda: [left]))  # all ranks need the same sizes
             self._by_base[base] = device_sizes(self._spec, device, dimensions, free)
         if self._by_base[base].gradient_checkpointing and not policy.checkpointing:
             policy.compute_twice()
         return self._by_base[base]
 
     def halve(self, policy: Policy, largest: int) -> None:
-        """Halve the tokens of micro-batches, relative to the largest one so far.
+        """Halve the size of micro-batches, relative to the largest one so far.
 
-        The memory of the failed pass is released here.
+        This also releases the memory of the failed pass.
         """
         base = policy.engine.spec.model_dump_json()
         sizes = self._by_base[base]
@@ -82,14 +82,14 @@ def supports_prefix_tree(model: Any, device: torch.device) -> bool:
     """Return True if responses can share a row with their common beginning.
 
     They cannot if attention is windowed or modifies its scores, or if the model has recurrent
-    states. If the configuration does not tell, a probe decides.
+    states. If the configuration does not show this, a probe decides.
     """
     return attends_to_all(model.config.get_text_config()) and _agrees(model, device)
 
 
 @torch.no_grad()
 def _agrees(model: Any, device: torch.device) -> bool:
-    """Return True if layers give siblings in one row the same states as in rows of their own."""
+    """Return True if layers give siblings in one row the same states as in separate rows."""
     row = _probe(model.config.get_text_config().vocab_size)
     tree = PrefixTree()
     paths = [tree.add(inputs_of(sample)) for sample in row]

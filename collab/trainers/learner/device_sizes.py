@@ -1,6 +1,6 @@
 """Chooses the sizes that a recipe leaves open, for the device that learns.
 
-A CPU keeps small batches in its cache and gains nothing from larger ones. A GPU needs thousands of
+A CPU keeps small batches in its cache, and larger ones are no faster. A GPU needs thousands of
 tokens to be busy, so it gets as many as fit in its free memory.
 """
 
@@ -25,7 +25,7 @@ GRADIENTS = 0.6
 
 
 def learning_bytes(dimensions: Dimensions, tokens: int, chunk: int, *, checkpointing: bool) -> int:
-    """Return peak bytes of learning from a micro-batch of `tokens`.
+    """Return the peak memory, in bytes, of learning from a micro-batch of `tokens`.
 
     The peak is at the end of the forward pass, with the logits of `chunk` tokens, or in the
     backward pass through a layer.
@@ -36,22 +36,26 @@ def learning_bytes(dimensions: Dimensions, tokens: int, chunk: int, *, checkpoin
 
 
 def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> int:
-    """Return the bytes that the layers keep of `tokens`, with `checkpointing` only their inputs."""
+    """Return the bytes that the layers keep for `tokens`. With `checkpointing`, these are only
+    their inputs.
+    """
     read = tokens * dimensions.hidden * dimensions.bytes
     layer = read if checkpointing else _layer_bytes(dimensions, tokens)
-    last = tokens * dimensions.hidden * 4  # of the norm behind the layers
+    last = tokens * dimensions.hidden * 4  # for the norm after the layers
     return layer * dimensions.layers + last
 
 
 def backward_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> int:
-    """Return bytes of one layer's backward pass, with its recomputation if `checkpointing`."""
+    """Return the bytes of one layer's backward pass, including its recomputation if
+    `checkpointing`.
+    """
     layer = _layer_bytes(dimensions, tokens)
     return int(GRADIENTS * layer) + (layer if checkpointing else 0)
 
 
 def _layer_bytes(dimensions: Dimensions, tokens: int) -> int:
-    """Return bytes that one layer keeps of `tokens`."""
-    # In the model's type: inputs of the projections, and what attention keeps. In float32: norms.
+    """Return the bytes that one layer keeps for `tokens`."""
+    # In the model's dtype: inputs of the projections, and attention's tensors. In float32: norms.
     hidden = dimensions.hidden * (7 * dimensions.bytes + 2 * 4)
     return tokens * (hidden + 4 * dimensions.intermediate * dimensions.bytes)
 
@@ -62,8 +66,9 @@ def logit_bytes(dimensions: Dimensions, tokens: int) -> int:
 
 
 CHUNK_TOKENS, GPU_CHUNK_TOKENS = 96, 1024
-"""Tokens whose logits are held at once, on a CPU and on a GPU. Larger products are not faster, and
-on a CPU their logits would not fit in the cache."""
+"""Number of tokens whose logits are held at once, on a CPU and on a GPU. Larger products are not
+faster, and on a CPU their logits would not fit in the cache.
+"""
 
 CPU_TOKENS = 2048
 
@@ -71,14 +76,15 @@ GPU_LEAST, GPU_MOST, GPU_STEP = 1024, 32_768, 1024
 """Bounds and step of the tokens of a micro-batch on a GPU, where larger ones are not faster."""
 
 GPU_ENOUGH = 4096
-"""Tokens that keep a GPU busy. With room for fewer, computing activations twice costs less than it
-gains."""
+"""Number of tokens that keep a GPU busy. If fewer fit, computing activations twice is worth its
+cost.
+"""
 
 USABLE = 0.85
-"""Usable share of the free memory. Kernels work in the rest, and tensors leave gaps."""
+"""Usable share of the free memory. The rest is for kernels, and for gaps between tensors."""
 
 FORWARD_TOKENS = 8192
-"""Tokens of a pass without gradients on a GPU, which keeps no activations."""
+"""Number of tokens in a pass without gradients on a GPU, which keeps no activations."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +99,7 @@ class DeviceSizes:
 def device_sizes(
     spec: TrainerSpec, device: Device, dimensions: Dimensions, free: int
 ) -> DeviceSizes:
-    """Choose the sizes of a recipe on a device with `free` bytes left, which matter on a GPU
-    only."""
+    """Choose a recipe's sizes on a device. Its `free` bytes of memory matter only on a GPU."""
     chunk = chunk_tokens(device)
     if device.type == "cpu":
         twice = spec.gradient_checkpointing is True

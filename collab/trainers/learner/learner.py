@@ -73,7 +73,7 @@ class TorchLearner:
                 with explain_memory(partial(self._sizes.of, policy), policy.name), watched:
                     self._learn_or_skip(policy, learned, update, cancelled)
         if any(policy.device.type == "cpu" for policy in self.policies):
-            trim()  # or what learning has left is still there while the next step is sampled
+            trim()  # otherwise learning's memory stays allocated during sampling
         return update
 
     async def publish(self) -> bool:

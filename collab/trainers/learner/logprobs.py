@@ -58,7 +58,7 @@ class Scored(NamedTuple):
 
     logprobs: Tensor
     outside_support: Tensor
-    """True if top_p or top_k excludes the drawn token: by rounding, at their edge."""
+    """True if top_p or top_k excludes the drawn token, because of rounding at their boundary."""
 
 
 def response_logprobs(
@@ -72,7 +72,8 @@ def response_logprobs(
 
     They are taken under each sample's own temperature, top_k and top_p, as it was drawn. `model` is
     a causal language model of transformers. `chunk` is the number of tokens whose logits are held
-    at once, and `attention` the recipe's `tree_attention`. On a GPU, nothing waits for the results.
+    at once, and `attention` the recipe's `tree_attention`. On a GPU, the call does not wait for the
+    results.
     """
     samples = [sample for row in rows for sample in row]
     targets = [token for sample in samples for token in sample.token_ids]
@@ -106,7 +107,7 @@ def states(
 
 
 def _padded(width: int) -> int:
-    """Return the smallest of the widths that holds so many tokens."""
+    """Return the smallest of the widths that holds this many tokens."""
     step = max(WIDTHS, (1 << width.bit_length()) // (2 * WIDTHS))
     return step * ceil(width / step)
 
@@ -176,7 +177,7 @@ def _scorer_for(model: Any, hidden: Tensor) -> Callable[..., tuple[Tensor, Tenso
 
 
 def _score_twice(model: Any, *chunk: Any) -> tuple[Tensor, Tensor]:
-    """Compute logits again in the backward pass, because the head's own gradients need them."""
+    """Compute logits again in the backward pass, because the gradients of the head need them."""
     scored: tuple[Tensor, Tensor] = checkpoint(_score, model, *chunk, use_reentrant=False)
     return scored
 
@@ -213,8 +214,9 @@ class _Linear(torch.autograd.Function):
 def _score(
     model: Any, hidden: Tensor, targets: Tensor, settings: Tensor, drawn: Sequence[SamplingSettings]
 ) -> tuple[Tensor, Tensor]:
-    """Score a chunk. `settings` are the values of `drawn`, [chunk, 3], but only `drawn` decides
-    what to compute."""
+    """Score a chunk. `settings` are the values of `drawn`, [chunk, 3]. Only `drawn` decides what to
+    compute.
+    """
     temperatures, top_p, top_k = settings.unbind(dim=1)
     logits = logits_of(model, hidden)  # [chunk, vocabulary]
     if any(way.temperature != 1 for way in drawn):
@@ -288,7 +290,7 @@ def batched(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:
-    """Return the logits as the model's own forward pass computes them, in float32 at least."""
+    """Return the logits as the model's own forward pass computes them, in float32 or wider."""
     config = model.config.get_text_config()
     logits: Tensor = model.get_output_embeddings()(hidden)
     if logits.dtype in (torch.bfloat16, torch.float16):

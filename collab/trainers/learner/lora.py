@@ -97,7 +97,7 @@ def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
 
 
 def lora_config(spec: LoraSpec) -> Any:
-    """Return the adapter's PEFT configuration. Errors appear only once it is applied to a model."""
+    """Return the adapter's PEFT configuration. Errors appear only when it is applied to a model."""
     from peft import LoraConfig
 
     return LoraConfig(
@@ -130,7 +130,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         for path in partial.iterdir():
             with path.open("rb") as stream:
                 os.fsync(stream.fileno())
-            open_as_usual(path)  # safetensors leaves its files to their owner alone
+            open_as_usual(path)  # safetensors makes files readable by their owner only
             path.replace(folder / path.name)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

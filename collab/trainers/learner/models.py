@@ -100,7 +100,7 @@ class Frozen:
                 ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
                 for row, into in zip(rows, ids, strict=True):
                     into[: len(row)] = torch.tensor(row)
-                # Padding comes last, and no token sees what comes after it.
+                # Padding comes last, and no token attends to later tokens.
                 states = model.base_model(
                     input_ids=ids.to(loaded.device), use_cache=False
                 ).last_hidden_state  # [batch, time, hidden]

@@ -17,9 +17,9 @@ from collab.recipe import TrainerSpec
 class Optimiser:
     """AdamW (arXiv 1711.05101) on float32 masters of the parameters.
 
-    Parameters of a narrower type are copies of their masters, so that updates smaller than their
-    rounding add up. So do the gradients of several backward passes, each of which is added to the
-    master at once. Parameters in float32 or wider are their own masters.
+    Parameters of a narrower type are copies of their masters, so updates smaller than their
+    rounding add up. The gradients of several backward passes also add up in the master, each right
+    after its pass. Parameters in float32 or wider are their own masters.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], weight_decay: float) -> None:
@@ -54,22 +54,22 @@ class Optimiser:
             for group in self._adamw.param_groups:
                 group["lr"] = rate
             self._adamw.step()
-            torch.autograd.graph.increment_version(self._masters)  # fused AdamW leaves it out
+            torch.autograd.graph.increment_version(self._masters)  # fused AdamW does not do this
         self.forget()
         self._copy_out()
         return norm
 
     @property
     def unallocated_bytes(self) -> int:
-        """Bytes of gradients and moments that the first step will allocate."""
+        """Number of bytes that the first step will allocate for gradients and moments."""
         moments = 0 if self._adamw.state else 2
         size = sum(m.nbytes * (1 + moments) for m in self._masters)
         if self._has_copies:
-            size += max(p.nbytes for p in self._parameters)  # each is handed over when it is made
+            size += max(p.nbytes for p in self._parameters)  # moved as soon as computed
         return size
 
     def forget(self) -> None:
-        """Drop the gradients since the last step."""
+        """Drop the gradients accumulated since the last step."""
         for parameter in (*self._parameters, *self._masters):
             parameter.grad = None
 
@@ -115,8 +115,8 @@ def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
 def rate_at(step: int, total: int, spec: TrainerSpec) -> float:
     """Return the learning rate of `step`, counted from 0, of `total`.
 
-    It rises linearly over `warmup_steps`. Then it is constant, or falls linearly or by a cosine, so
-    that it would be 0 one step after the last.
+    It rises linearly over `warmup_steps`. Then it is constant, or falls linearly or by a cosine. It
+    would reach 0 one step after the last.
     """
     if step < spec.warmup_steps:
         return spec.rate * (step + 1) / (spec.warmup_steps + 1)

@@ -47,12 +47,12 @@ from collab.trainers.learner.ranks import GradientSum, Ranks, cost_of
 from collab.trainers.learner.samples import Sample
 
 KL_PROBES = 1
-"""Responses per step on which KL is measured when `kl_coef` is 0."""
+"""Number of responses per step on which KL is measured when `kl_coef` is 0."""
 
 
 @dataclass
 class MicroBatch:
-    """Rows of one forward and backward pass, and the values they are compared with, by token."""
+    """Rows of one forward and backward pass, and the values to compare with, by token."""
 
     number: int
     """Position among the micro-batches of all ranks."""
@@ -90,7 +90,7 @@ class PassResult:
 class Tally:
     """Sums over each response's tokens in one tensor on the device. `read` waits for it.
 
-    One transfer brings all of them to the host, since reading each number would wait for the
+    One transfer moves all of them to the host, because reading each number would wait for the
     device.
     """
 
@@ -131,7 +131,7 @@ class Tally:
 
 
 def _columns(loss: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> dict[str, Tensor]:
-    """Return the values of each token whose means are metrics of its agent, by metric."""
+    """Return the values of each token, by metric. Their means are metrics of its agent."""
     ratio = loss.correction.ratio
     return {
         names.LOGPROB: logprobs,
@@ -168,8 +168,8 @@ class Passes:
     ) -> tuple[Share, list[PassResult]]:
         """Lay out the micro-batches of a step, and run the passes of its first epoch over them.
 
-        If memory runs out, it starts again with micro-batches of half the tokens. Later epochs use
-        the size that has fitted in the first.
+        If memory runs out, it starts again with micro-batches of half the size. Later epochs use
+        the size that fitted in the first.
         """
         before = self._sizes.of(policy).micro_batch_tokens
         while True:
@@ -198,7 +198,9 @@ class Passes:
         return passes
 
     def _deal(self, policy: Policy, batches: Sequence[list[PackedSequence]]) -> Share:
-        """Deal out micro-batches, and compute the reference's log-probabilities if they count."""
+        """Assign micro-batches to ranks, and compute the reference's log-probabilities if the loss
+        uses them.
+        """
         dealt = self._ranks.deal([cost_of(len(rows), max(map(width, rows))) for rows in batches])
         mine = [MicroBatch(place, batches[place]) for place in dealt[self._ranks.rank]]
         probes = self._probes(policy, batches[0])
@@ -294,7 +296,7 @@ class Passes:
     def _probes(self, policy: Policy, batch: Sequence[PackedSequence]) -> PackedSequence:
         """Choose the responses whose divergence is measured although the loss does not use it."""
         probes = batch[0][:KL_PROBES]
-        # Truncated distributions may leave out each other's tokens: their divergence is infinite.
+        # Truncated distributions may exclude each other's tokens, so their divergence is infinite.
         if self._spec.kl_coef or not policy.has_reference or any(s.truncated for s in probes):
             return []
         return probes

@@ -67,7 +67,8 @@ def enable_checkpointing(base: Any) -> None:
 def disable_dropout(module: nn.Module) -> None:
     """Turn off training noise, which would make the log-probabilities differ from the sampler's.
 
-    Dropout is turned off layer by layer, since gradient checkpointing returns to training mode.
+    Dropout is turned off layer by layer, because gradient checkpointing switches back to training
+    mode.
     """
     module.eval()
     for part in module.modules():
@@ -80,7 +81,7 @@ def disable_dropout(module: nn.Module) -> None:
 SHARED = "shared"
 
 ALL = sys.maxsize
-"""Concurrency that means all episodes at once."""
+"""Value of the concurrency for all episodes at once."""
 
 
 @dataclass(eq=False)
@@ -117,7 +118,7 @@ class Policy:
         plain = self.is_adapter and can_mix(base)
         if self.is_adapter and not plain:
             module.set_adapter(self.name)
-        if self.checkpointing:  # transformers does it in training mode only
+        if self.checkpointing:  # transformers checkpoints in training mode only
             base.train()
         try:
             with one_adapter(base, self.name) if plain else nullcontext():
@@ -130,7 +131,7 @@ class Policy:
     def reference(self) -> Iterator[Any]:
         """Yield the causal language model as it was before training.
 
-        For an adapter that is its initial adapter, or the base without any.
+        For an adapter, this is its initial adapter, or the base model if it had none.
         """
         with torch.no_grad():
             if self.frozen is not None:
@@ -149,7 +150,7 @@ class Policy:
                 yield base
 
     def compute_twice(self) -> None:
-        """Keep no activations from now on, and recompute them in the backward pass."""
+        """From now on, keep no activations, and recompute them in the backward pass."""
         self.checkpointing = True
         enable_checkpointing(unwrapped(self.engine.module))
 
@@ -220,7 +221,7 @@ class Policies:
 
     @property
     def _lanes(self) -> int | None:
-        """All episodes if large batches are sampled faster (on a GPU, or by vLLM), or else None."""
+        """All episodes if large batches are sampled faster, on a GPU or by vLLM, or else None."""
         beside = any(isinstance(model, RolloutEngine) for model in self.models.values())
         return ALL if beside or any(policy.device.type != "cpu" for policy in self) else None
 
@@ -307,7 +308,7 @@ def _adapter(
         )
     start, frozen = starts.pop(), None
     if start is not None:
-        frozen = f"{name}-start"  # no agent's name: those are plain words
+        frozen = f"{name}-start"  # cannot be an agent's name: these are plain words
         add_adapter(engine, frozen, spec.lora, seed=recipe.seed, start=start)
     parameters = add_adapter(engine, name, spec.lora, seed=recipe.seed, start=start)
     return Policy(name, agents, engine, parameters, is_adapter=True, start=frozen)
@@ -325,19 +326,19 @@ def _whole_model(
     return Policy(name, (name,), engine, parameters, is_adapter=False, frozen=frozen)
 
 
-# How weights reach the sampler. A model that is trained in this process samples too, with the same
-# parameters. An engine beside the trainer, such as vLLM, holds weights of its own: it gets the
-# adapters, and gives memory back while the trainer learns.
+# How weights reach the sampler. A model that is trained in this process also samples, with the same
+# parameters. A separate engine, such as vLLM, holds its own weights: it receives the adapters, and
+# releases memory while the trainer learns.
 
 
 async def publish(policies: Policies) -> bool:
-    """Let separate samplers act by the current parameters, if they do not yet.
+    """Send the current parameters to separate samplers if they do not have them yet.
 
     The result is True if anything was done.
     """
     samplers = samplers_of(policies) if policies.moved else {}
     if samplers and torch.cuda.is_available():
-        torch.cuda.empty_cache()  # they may need what learning has left unused
+        torch.cuda.empty_cache()  # samplers may need memory that learning left unused
     for sampler, sampled in samplers.items():
         written = {policy.name: policy.save for policy in sampled}
         await sampler.publish(written, policies.version)

@@ -1,4 +1,4 @@
-"""The processes that learn together, as a learner sees them. By default there is one."""
+"""The processes that learn together, from a learner's point of view. By default there is one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Ranks:
         return [range(len(costs))]
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
-        """Do this rank's part of the work, and return the results of all ranks, rank by rank.
+        """Do this rank's part of the work, and return the results of all ranks, in order of rank.
 
         Raises:
             Any failure of a rank is raised on all ranks, with the rank in the message.

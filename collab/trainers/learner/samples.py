@@ -14,11 +14,11 @@ from collab.stats import mean
 from collab.trainers.credit.step_credit import Credit
 
 NEGLIGIBLE = 1e-9
-"""Largest weight that counts as rounding error. Such responses are not computed."""
+"""Largest weight that counts as rounding error. Responses with such a weight are not computed."""
 
 
 def is_alive(weight: float | Sequence[float]) -> bool:
-    """Return True if a response with this weight is learned from."""
+    """Return True if a policy learns from a response with this weight."""
     numbers = weight if isinstance(weight, Sequence) else (weight,)
     return any(abs(number) > NEGLIGIBLE for number in numbers)
 
@@ -31,8 +31,9 @@ class Sample:
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """Log-probabilities of the sampler, one per entry of `token_ids`, or () if it was no policy of
-    this team."""
+    """The sampler's log-probabilities, one per entry of `token_ids`, or () if no policy of this
+    team sampled it.
+    """
     temperature: float
     weight: float
     """Advantage of its joint action, or the mean if each token has its own."""
@@ -47,7 +48,7 @@ class Sample:
 
     @property
     def truncated(self) -> bool:
-        """True if it was drawn from the likeliest tokens only."""
+        """True if only the likeliest tokens could be drawn."""
         return self.top_p < 1 or self.top_k > 0
 
     @property

@@ -19,8 +19,8 @@ def tensor_on(
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Move a tensor of the CPU to `device`.
 
-    A GPU copies from pinned memory asynchronously. A copy from other memory would wait until all
-    earlier work of the GPU is done.
+    A GPU copies from pinned memory asynchronously. A copy from other memory would wait for all
+    earlier work of the GPU.
     """
     if device.type != "cuda":
         return tensor.to(device)

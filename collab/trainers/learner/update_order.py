@@ -1,12 +1,12 @@
 """The policies that a step updates, their order, and the effect of earlier updates on later ones.
 
-`simultaneous`  every policy learns from the weights that credit computed
-`alternating`   one policy learns, the others stay bitwise unchanged
-`sequential`    HAPPO (arXiv 2109.11251): a random order, new at every step. Policy i_m maximizes
+`simultaneous`  all policies learn, each from the weights that credit computed
+`alternating`   one policy learns, and the others stay bitwise unchanged
+`sequential`    HAPPO (arXiv 2109.11251): a new random order at every step. Policy i_m maximizes
                 its objective with M A instead of A. M is the product, over the policies j updated
                 before it, of pi_j,new(a_j) / pi_j,old(a_j), with a_j the response of j in the same
-                joint action. For one turn this is exactly the gradient of J with the others already
-                on their new policies; for several turns it is HAPPO's surrogate.
+                joint action. For one turn, this is exactly the gradient of J at the policies as
+                updated so far; for several turns, it is HAPPO's surrogate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Joint = tuple[int, int, int]
 
 
 def updated_at(step: int, policies: Sequence[Policy], spec: TrainerSpec, seed: int) -> list[Policy]:
-    """Return the policies that `step`, counted from 0, updates, in order."""
+    """Return the policies that `step` (counted from 0) updates, in order."""
     if spec.update_order == "alternating":
         return [policies[step // spec.alternate_every % len(policies)]]
     order = list(policies)
@@ -53,8 +53,8 @@ class CompoundRatios:
     likelier.
 
     A response has thousands of tokens, and the ratio of its probabilities is a product over all of
-    them. So M is clamped between 1/cap and cap, which biases the gradient where it happens. Without
-    `sequential`, M is 1.
+    them. M is therefore clamped between 1/cap and cap, which biases the gradient whenever it takes
+    effect. Without `sequential`, M is 1.
     """
 
     def __init__(self, spec: TrainerSpec, measure: Measure) -> None:
@@ -64,7 +64,9 @@ class CompoundRatios:
         self._logs: dict[Joint, float] = {}
 
     def weighed(self, samples: Sequence[Sample]) -> list[Sample]:
-        """Return the samples with M A instead of A, unchanged if no policy was updated earlier."""
+        """Return the samples with M A instead of A. They are unchanged if no policy was updated
+        earlier.
+        """
         if not self._logs:
             return list(samples)
         return [_times(sample, self._of(sample)) for sample in samples]
@@ -73,10 +75,10 @@ class CompoundRatios:
     def following(
         self, policy: Policy, samples: Sequence[Sample], later: Sequence[Policy]
     ) -> Iterator[None]:
-        """While `policy` is updated, track its effect on joint actions that `later` policies learn
-        from.
+        """Context manager around an update of `policy`: tracks its effect on joint actions that
+        `later` policies learn from.
 
-        It takes two forward passes over the policy's responses.
+        It makes two forward passes over the policy's responses.
         """
         theirs = {s.joint for other in later for s in learned_by(other, samples, self._spec)}
         shared = [s for s in samples if s.agent in policy.agents and s.joint in theirs]

@@ -1,7 +1,7 @@
-"""Ranks that torchrun has started: passing orders, agreeing on outcomes, adding gradients.
+"""Ranks that torchrun has started: they pass orders, agree on outcomes and add gradients.
 
-Two gloo groups carry messages, each with its own limit, so a rank that waits for rank 0's play does
-not spin on a GPU. NCCL only adds gradients. An exception on one rank is propagated to all.
+Messages go through two gloo groups, each with its own time limit, so a rank that waits for rank 0
+does not spin on a GPU. NCCL only adds gradients. An exception on one rank is propagated to all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KEPT = (StepCancelled, NotFinite, OutOfMemory)
 
 
 class RankLost(TrainingError):
-    """A rank has disappeared or has not arrived. The others cannot be notified."""
+    """A rank has disappeared or has not arrived, and the others cannot be notified."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,9 @@ def _text_of(error: Exception) -> str:
 
 
 def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
-    """Raise the failure of the first failed rank. It names the rank unless all have the same
-    failure."""
+    """Raise the failure of the first failed rank. It names the rank unless all ranks have that
+    failure.
+    """
     failed = [(rank, o.kind, o.text) for rank, o in enumerate(outcomes) if o.kind is not None]
     if not failed:
         return
@@ -82,7 +83,7 @@ def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
 
 
 def known_to_all(error: Exception) -> Exception:
-    """Mark the error as one that every rank raises, so that none needs to report it."""
+    """Mark the error as one that every rank raises, so no rank needs to report it."""
     setattr(error, KNOWN_TO_ALL, True)
     return error
 
@@ -115,7 +116,7 @@ def deal(costs: Sequence[float], world: int) -> list[list[int]]:
 
 
 SCALE = 2**40
-"""Units per 1 in an exact sum: it resolves 9e-13."""
+"""Units per 1 in an exact sum. The resolution is 9e-13."""
 
 Reduce = Callable[[Tensor], None]
 """Replaces a tensor by its sum over all ranks."""
@@ -136,7 +137,7 @@ class FlatSum(GradientSum):
                 values.copy_(parameter.grad.flatten())
                 there.fill_(1)
         self._reduce(flat)
-        marks = torch.cat([there for _, there in self._parts(flat)]).tolist()  # waits once
+        marks = torch.cat([there for _, there in self._parts(flat)]).tolist()  # one wait
         for parameter, (values, _), mark in zip(
             self._parameters, self._parts(flat), marks, strict=True
         ):
@@ -166,7 +167,7 @@ class ExactSum(FlatSum):
     def __init__(self, parameters: Sequence[Tensor], reduce: Reduce, pieces: int) -> None:
         super().__init__(parameters, reduce)
         self._total = torch.cat([self._flat(), torch.zeros(1, dtype=self.dtype)])
-        self._most = 2.0**62 / max(1, pieces)  # so that no sum of them can overflow
+        self._most = 2.0**62 / max(1, pieces)  # so that no sum can overflow
 
     @torch.no_grad()
     def add(self) -> None:
@@ -205,17 +206,18 @@ class ExactSum(FlatSum):
 
 
 JOIN_SECONDS = 3600.0
-"""Seconds that ranks wait for the first one, which may download tasks before it begins."""
+"""Seconds that ranks wait for rank 0, which may first download tasks."""
 
 LOST_SECONDS = 0.5
-"""Seconds that a rank waits for torchrun to end it after losing another one, which torchrun
-names."""
+"""Seconds that a rank waits, after losing another one, for torchrun to end it. torchrun names the
+lost rank.
+"""
 
 GO_ON = "; continue with --resume"
 
 
 class TorchRanks(Ranks):
-    """The `Ranks` of a world that torchrun has started. A single rank is a world, too."""
+    """The `Ranks` of a world that torchrun has started. A single rank is also a world."""
 
     def __init__(self) -> None:
         """Wait for all ranks.
@@ -239,7 +241,7 @@ class TorchRanks(Ranks):
         self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.play_limit))
 
     def compute_on(self, device: str) -> None:
-        """Announce the type of device on which this rank computes, `cpu` or `cuda`.
+        """Announce the type of this rank's device, `cpu` or `cuda`.
 
         Raises:
             TrainingError: other ranks compute on another type.
@@ -279,7 +281,7 @@ class TorchRanks(Ranks):
         return outcome.result  # type: ignore[return-value]
 
     def gradients(self, parameters: Sequence[Tensor], pieces: int) -> GradientSum:
-        """Return the sum of gradients: exact on CPUs, in float32 on GPUs."""
+        """Return an object that sums gradients: exactly on CPUs, in float32 on GPUs."""
         if self._summed is None:
             return ExactSum(parameters, self._reduce, pieces)
         return FlatSum(parameters, self._reduce)
@@ -343,7 +345,7 @@ class TorchRanks(Ranks):
 
 @contextmanager
 def _losing(whom: str, seconds: float, setting: str = "") -> Iterator[None]:
-    """Name the rank in an error of gloo or NCCL, and the limit in `trainer.ranks` that applied."""
+    """Add the rank to an error of gloo or NCCL, and the limit in `trainer.ranks` that applied."""
     began = time.monotonic()
     try:
         yield

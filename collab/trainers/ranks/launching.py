@@ -1,4 +1,4 @@
-"""Starts the processes of a training on several ranks by torchrun, or acts as one of them."""
+"""Starts a training on several ranks with torchrun, or acts as one of the ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 def torchrun_line(ranks: int, arguments: Sequence[str]) -> list[str]:
-    """Return torchrun's arguments that run `collab` with `arguments` on this many local ranks."""
+    """Return the torchrun command that runs `collab` with `arguments` on this many local ranks."""
     return ["--standalone", f"--nproc-per-node={ranks}", "-m", "collab", *arguments]
 
 
@@ -35,8 +35,8 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
 
     cores = (os.cpu_count() or 1) // ranks if on_gpus else 1
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores)))
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # they are all here
-    logging.disable()  # torchrun's own words on what is told below
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine
+    logging.disable()  # collab reports torchrun's errors itself, below
     try:
         run(parse_args(torchrun_line(ranks, arguments)))  # type: ignore[no-untyped-call]
     except (SignalException, KeyboardInterrupt):
@@ -51,7 +51,7 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
 
 
 def _tell(ended: dict[int, int], folder: Path) -> int:
-    """Return the status of rank 0, which has reported its error.
+    """Return the exit status of rank 0, which has reported its error.
 
     Raises:
         TrainingError: another rank ended first.
@@ -127,7 +127,7 @@ def _take_own_gpu() -> None:
 
 
 def _end_with_parent() -> None:
-    """End this rank when torchrun is killed, so that no training continues unseen."""
+    """End this rank when torchrun is killed, so that no training continues unnoticed."""
     if sys.platform == "linux":
         from collab.sandbox.jail.layers import linux
 

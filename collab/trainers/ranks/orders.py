@@ -66,15 +66,15 @@ Order = Begin | Restore | Learn | End
 
 
 CHECK_EVERY = 10
-"""Steps between two comparisons of all ranks' parameters."""
+"""Number of steps between two comparisons of all ranks' parameters."""
 
 
 def begin(
     ranks: Ranks, recipe: Recipe, spec: TrainerSpec, total_steps: int, folder: Path
 ) -> Recipe:
-    """Have the other ranks, if there are any, open what they need.
+    """Let the other ranks, if there are any, open the policies.
 
-    The result is the recipe by which models are opened, with a vLLM server on each rank.
+    Return the recipe for opening the models, with a vLLM server on each rank.
     """
     if not isinstance(ranks, TorchRanks):
         return recipe
@@ -94,7 +94,7 @@ def end(ranks: TorchRanks) -> None:
 def learner_for(
     policies: Policies, spec: TrainerSpec, total_steps: int, seed: int, ranks: Ranks
 ) -> TorchLearner:
-    """Make the learner of rank 0, with which the other ranks learn if there are any."""
+    """Make the learner of rank 0. If there are other ranks, they learn with it."""
     if not isinstance(ranks, TorchRanks):
         return TorchLearner(policies, spec, total_steps, seed, ranks)
     ranks.compute_on(device_of(policies))
@@ -102,7 +102,7 @@ def learner_for(
 
 
 class LeadingLearner(TorchLearner):
-    """Rank 0's learner: all ranks learn and restore, and this one does everything else."""
+    """Rank 0's learner: all ranks learn and restore, and rank 0 does everything else."""
 
     _ranks: TorchRanks
 
@@ -133,7 +133,7 @@ def learn_together(
 ) -> Update:
     """Take a step together with every other rank. A failure on one rank is raised on all.
 
-    A failure between two agreements is reported at the next one.
+    A failure between two checks is reported at the next check.
     """
     try:
         if order.step % CHECK_EVERY == 0:
@@ -170,11 +170,11 @@ def follow() -> None:
     """Take part in a training until its first rank ends it.
 
     Raises:
-        RankLost: another rank is not there.
+        RankLost: another rank is missing.
         CollabError: a rank failed before the training began.
     """
     for number in ending_signals():
-        signal.signal(number, signal.SIG_DFL)  # nothing is left to be done: rank 0 records
+        signal.signal(number, signal.SIG_DFL)  # nothing to save: rank 0 keeps the record
     ranks = TorchRanks()
     begin: Order = ranks.hand_over()
     if not isinstance(begin, Begin):
@@ -185,7 +185,7 @@ def follow() -> None:
     except Exception as error:
         if not (is_known_to_all(error) and ranks.is_whole):
             raise
-        ranks.hand_over()  # the first rank tells of it, and ends
+        ranks.hand_over()  # rank 0 reports the failure, and ends
         return ranks.close()
     order: Order = ranks.hand_over()
     if not isinstance(order, End):

@@ -75,7 +75,7 @@ def _started(
 
 
 def _capacity(model: VLLMModel, recipe: Recipe, spec: TrainerSpec) -> Capacity:
-    """Return capacity for two versions of each agent's adapter: an old and a new one."""
+    """Return the capacity for two versions of each agent's adapter: an old and a new one."""
     agents = [a for name, a in recipe.team.agents.items() if recipe.model_of(name) == model]
     starts = [Path(agent.adapter) for agent in agents if agent.adapter]
     given = [check_servable(folder) for folder in starts if is_adapter(folder)]

@@ -15,7 +15,7 @@ Alarm = Callable[[Sequence[Row]], Iterator[tuple[str, str]]]
 """Yields the name and text of each warning, given the metrics of all steps so far."""
 
 WINDOW = 10
-"""Number of steps that a problem must last before its alarm is raised."""
+"""Number of steps that a problem must last to raise its alarm."""
 NO_INFLUENCE, DECIDES = 0.01, 0.9
 """Thresholds for shares of the reward's variance."""
 
@@ -144,11 +144,12 @@ def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 def credit_warnings(
     alone: Mapping[str, float], influence: Mapping[str, float]
 ) -> Iterator[tuple[str, str]]:
-    """Warn of agents without influence, or if there are none, of an agent that decides by itself.
+    """Warn of agents without influence or, if there are none, of an agent that decides the reward
+    alone.
 
     Args:
-        alone: by agent: the share of the reward's variance that it decides by itself.
-        influence: by agent: the share that it decides by itself or together with others.
+        alone: by agent: the share of the reward's variance that it explains alone.
+        influence: by agent: the share that it explains alone or together with others.
     """
     idle = {agent: share for agent, share in influence.items() if share < NO_INFLUENCE}
     for agent, share in idle.items():
@@ -200,7 +201,7 @@ def _out_of_bounds(item: Watched, rows: Sequence[Row], first: float, now: float)
 
 
 def _gained(rows: Sequence[Row]) -> float | None:
-    """Return the gain of the return if it is more than half of its spread, or else None."""
+    """Return the gain in return if it exceeds half of the return's spread, or else None."""
     first, now = _first(rows, names.RETURN), _recent(rows, names.RETURN)
     spread = _recent(rows, names.RETURN_STD)
     if first is None or now is None or not spread:

@@ -53,7 +53,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
 
 
 def _check_functions(recipe: Recipe) -> None:
-    """Open the user's own functions, so that a mistake in one is reported before any work."""
+    """Load the user's functions, so that mistakes in them are reported before any work."""
     join_for(recipe.team.join)
     for agent in recipe.team.agents.values():
         parser_for(agent.parser)
@@ -165,8 +165,9 @@ def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
-    """Refuse rules that score further joint actions in games of several turns, which keep no
-    state."""
+    """Refuse rules that score additional joint actions in games of several turns, whose state is
+    not kept.
+    """
     if recipe.task is None or recipe.task.environment is None:
         return
     if spec.turn_structure == "greedy" and class_of(recipe.task.environment).zero_sum:

@@ -104,8 +104,7 @@ class Checkpoints:
                 self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        """Remove a checkpoint, renamed first: a folder called step-* is complete at every
-        moment."""
+        """Remove a checkpoint, renaming it first, so a folder called step-* is always complete."""
         if path.exists():
             shutil.rmtree(path.rename(self.folder / f"{PARTIAL}old-{path.name}"))
 

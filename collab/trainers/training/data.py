@@ -1,4 +1,4 @@
-"""The tasks of a training run: order, held-out tasks, levels and phases of the curriculum."""
+"""The tasks of a training run: order, held-out tasks, levels, and phases of the curriculum."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Recorded = Mapping[str, tuple[Episode, ...]]
 
 @lru_cache(maxsize=1)
 def _shuffled(size: int, seed: str) -> Sequence[int]:
-    """Return the positions of an epoch in random order, kept for the epoch's other steps."""
+    """Return an epoch's positions in random order. They are cached for the epoch's other steps."""
     order = list(range(size))
     random.Random(seed).shuffle(order)
     return order
@@ -64,7 +64,7 @@ class TaskOrder:
         return ceil(len(self.training) / self.per_step)
 
     def total_steps(self, spec: TrainerSpec) -> int:
-        """Return the most steps of the training. `spec.tokens` may end the run earlier."""
+        """Return the maximum number of steps. `spec.tokens` may end the run earlier."""
         if spec.steps is None and spec.tokens is not None:
             return spec.tokens  # a step generates one at least
         return spec.steps or spec.epochs * self.steps_per_epoch
@@ -137,7 +137,7 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
     Raises:
         RecordError: the episodes cannot be read, or none remains.
         RecipeError: a trained agent has no response in them.
-        TrainingError: they do not say whether the task is solved.
+        TrainingError: their reward does not define `solved`.
     """
     assert spec.episodes is not None, "the trainer names some"
     rule = algorithm_for(spec.algorithm)
@@ -194,11 +194,11 @@ def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Proble
 def measured(episodes: Sequence[Episode], by: MeasuredBy, key: str) -> float | None:
     """Return the share of solved episodes, or the mean return as a share of the largest.
 
-    Failed episodes do not count. The result is None if no other episode remains. `key` is the
-    setting that asks, for messages.
+    Failed episodes do not count. The result is None if all episodes failed. `key` is the setting
+    that needs the share, for messages.
 
     Raises:
-        TrainingError: the share of solved episodes is needed, and no reward says what is solved.
+        TrainingError: the share of solved episodes is needed, and no reward defines `solved`.
     """
     whole = played_out(episodes)
     if not whole:
@@ -214,7 +214,7 @@ def measured(episodes: Sequence[Episode], by: MeasuredBy, key: str) -> float | N
 
 
 class Levels:
-    """The tasks of a run's steps: all of them, or with a `spec` those of the current level.
+    """The tasks of a run's steps: all tasks, or with a `spec` those of the current level.
 
     The last level is trained on until the run ends.
     """
@@ -251,7 +251,9 @@ class Levels:
         return self._names[self._at] if self._names else None
 
     def batch(self, step: int) -> list[Problem]:
-        """Return the problems of a step, counted from 0: the next step, or the last one played."""
+        """Return the problems of a step, counted from 0. It must be the next step, or the last one
+        played.
+        """
         return self._orders[self._at].batch(step - self._since)
 
     def share(self, groups: Sequence[Sequence[Episode]]) -> float | None:
@@ -276,7 +278,7 @@ class Levels:
             self._at, self._since, self._shares = self._at + 1, step + 1, []
 
     def stays(self, share: float | None) -> bool:
-        """Return True if the level stays the same after a step with this `share`."""
+        """Return True if the level does not change after a step with this `share`."""
         if self._spec is None or share is None or self._at == len(self._orders) - 1:
             return True
         shares = [*self._shares, share][-self._spec.steps :]

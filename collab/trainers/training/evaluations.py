@@ -31,7 +31,7 @@ from collab.trainers.training.rollouts import play_samples
 from collab.trainers.training.step import Report
 
 FALL = 2.0
-"""Standard errors by which the held-out return must fall for a warning."""
+"""Number of standard errors by which the held-out return must fall for a warning."""
 
 
 async def evaluate(
@@ -85,7 +85,7 @@ def at_temperature(recipe: Recipe, temperature: float) -> Recipe:
 
 
 def compare(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -> Gain | None:
-    """Compare the tasks that both evaluations have, or return None if there are none."""
+    """Compare two evaluations on their common tasks, or return None if there are none."""
     tasks = sorted(set(before) & set(after))
     if not tasks:
         return None
@@ -231,7 +231,7 @@ class Evaluations:
                 )
                 span.evaluated("return", mean_return(evaluation.sampled))
         except BaseException:
-            # A part of an evaluation tells nothing: it is played again as a whole.
+            # Part of an evaluation is useless, so all of it is played again.
             folder.cut(sizes)
             raise
         best = self._by_step.get(self.best_step) if self.best_step is not None else None
@@ -252,7 +252,7 @@ class Evaluations:
         return {"best_step": self.best_step, "gains": gains}
 
     def gains(self) -> dict[str, Gain]:
-        """Return the change from the first evaluation to the last: `sampled`, and `greedy`."""
+        """Return the gain from the first evaluation to the last: `sampled`, and `greedy`."""
         if len(self._by_step) < 2:
             return {}
         steps = sorted(self._by_step)

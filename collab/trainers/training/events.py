@@ -36,14 +36,14 @@ class StepFinished(Record):
     step: int
     """Number of the step, counted from 1."""
     steps: int
-    """Most steps of the run."""
+    """Maximum number of steps of the run."""
     metrics: dict[str, float]
     warnings: tuple[str, ...] = ()
-    """Alarms in plain words, each raised once while its trouble lasts."""
+    """Alarms in plain words. Each is raised once while its problem lasts."""
     tokens: int | None = None
-    """Tokens generated in training so far."""
+    """Number of tokens generated in training so far."""
     of_tokens: int | None = None
-    """Tokens that end the run, or None if the number of steps does."""
+    """Number of tokens that ends the run, or None if the number of steps does."""
 
 
 class TaskResult(Record):
@@ -61,7 +61,7 @@ def largest_return(results: Mapping[str, TaskResult]) -> float | None:
 
 
 def values_by_task(results: Mapping[str, TaskResult], metric: str) -> dict[str, float]:
-    """Return the values of a metric, the return or the solved share, of tasks that have one."""
+    """Return the values of a metric (the return or the solved share), by task."""
     values = {t: r.solved if metric == SOLVED else r.joint_return for t, r in results.items()}
     return {task: value for task, value in values.items() if value is not None}
 
@@ -73,12 +73,13 @@ class Evaluation(Record):
     step: int
     """Number of training steps before the evaluation."""
     tokens: int | None = None
-    """Tokens generated in training before the evaluation, or None in records without it."""
+    """Number of tokens generated in training before the evaluation, or None in records without it.
+    """
     sampled: dict[str, TaskResult]
     """Results by task, with the sampling settings of training."""
     greedy: dict[str, TaskResult] = {}
     failed: int = 0
-    """Episodes that could not be finished, which do not count."""
+    """Number of episodes that could not be finished. They do not count."""
     warnings: tuple[str, ...] = ()
     """A fall from the best evaluation so far, in plain words."""
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""A training run's folder: at every moment readable, and a runnable team.
+"""A training run's folder, which is readable and a runnable team at every moment.
 
 `collab.runs.layout` lists its files.
 """
@@ -144,7 +144,7 @@ class TrainingFolder:
         remedy = f"free some space, then continue with {option('resume', path)}"
         self._logs = {name: Log(path / name, remedy) for name in _LOGS}
         self._before_step: dict[str, int] | None = None
-        """Sizes of the logs before the step that was played and not yet learned."""
+        """Sizes of the logs before the step that was played but not yet learned."""
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> TrainingFolder:
@@ -166,8 +166,8 @@ class TrainingFolder:
         """Open a run that continues at `step`, and write its current settings.
 
         If `recipe` differs from `before`, the folder records it: `training.yaml` is the new recipe,
-        and `changes` in `run.json` lists the replaced values. They are added to `about`, except for
-        those that an earlier run listed but did not apply because it was killed.
+        and `changes` in `run.json` lists the replaced values. They are added to `about`, except
+        those that a killed run listed but did not apply.
 
         Raises:
             RecordError: the folder is not a training run, or cannot be written.
@@ -272,7 +272,7 @@ class TrainingFolder:
         return self.sizes()
 
     def cut(self, sizes: Mapping[str, int]) -> None:
-        """Truncate the logs to earlier sizes, since the later steps will be repeated."""
+        """Truncate the logs to earlier sizes, because later steps will be repeated."""
         for name, log in self._logs.items():
             log.cut(sizes.get(name, 0))
 
@@ -307,8 +307,7 @@ def _place_of(policy: Policy) -> str:
 
 
 def _as_trained(policy: Policy) -> dict[str, Any]:
-    """Return the changed fields of an agent that acts by the policy: its adapter, or its whole
-    model."""
+    """Return an agent's fields that its policy changes: its adapter, or its whole model."""
     place = _place_of(policy)
     if policy.is_adapter:
         return {"adapter": place}

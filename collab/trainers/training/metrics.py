@@ -43,7 +43,7 @@ class StepData:
     sampler: SamplerReport = field(default_factory=SamplerReport)
     """Load of separate sampling engines while the step was played."""
     version: int = 0
-    """Number of training steps of the parameters when they learned."""
+    """Number of training steps that the parameters had taken when they learned."""
 
     @property
     def skipped(self) -> dict[str, str]:
@@ -66,12 +66,12 @@ class StepData:
 
 
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
-    """Return the metrics of one step, without those that a step cannot provide.
+    """Return the metrics of one step, except those that do not apply to it.
 
     Means are over complete episodes that were played to their end. Spreads are population standard
     deviations, returns are undiscounted joint returns. Log-probabilities and entropies are in nats
-    per token. The reward of a turn that was not played is the last one if a solved task is an
-    absorbing state.
+    per token. If a solved task is an absorbing state, a turn that was not played has the last
+    reward.
     """
     episodes = [episode for group in data.groups for episode in group]
     ended = played_out(episodes)
@@ -176,7 +176,7 @@ def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator
         cut = mean([a.finish_reason == "length" for a in actions])
         yield named(names.TRUNCATED), cut
         if logprobs:
-            # What was sampled says it without bias, and at no cost.
+            # The sampled tokens give an unbiased estimate at no cost.
             yield named(names.ENTROPY), -mean(logprobs)
     whole = played_out(episodes)
     if any(turn.score.by_agent for e in whole for turn in e.turns if turn.score):
@@ -200,8 +200,9 @@ def _mismatch(update: Update) -> Iterator[tuple[str, float]]:
 
 
 def _staleness(data: StepData, agents: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Yield the mean number of steps by which the sampling policies were behind, if responses
-    record it."""
+    """Yield the mean number of steps that the sampling policies were behind, if responses record
+    it.
+    """
     if data.unlearned:
         return
     episodes = [episode for group in data.groups for episode in group]

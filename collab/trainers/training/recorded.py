@@ -1,4 +1,4 @@
-"""Learning from recorded episodes: by the tokens that were sampled, or by their text."""
+"""Learns from recorded episodes, by their sampled tokens or by their text."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from collab.trainers.training.step import Report, Stepper
 class Listener:
     """An agent that learns recorded responses as if it had given them.
 
-    If its model reads the observation as the same prompt, token by token, the recorded tokens are
-    the response. Otherwise the response is the text after the agent's prefix, in tokens of the
-    agent's own model, up to its end. Only the response is learned.
+    If its model encodes the observation to the same prompt tokens, the recorded tokens are the
+    response. Otherwise the response is the text after the agent's prefix, in tokens of the agent's
+    own model, up to its end. Only the response is learned.
     """
 
     def __init__(self, name: str, spec: AgentSpec, sampling: Sampling, policy: Policy) -> None:
@@ -100,7 +100,8 @@ def _end(loaded: Any) -> int:
 
 
 def chosen(episodes: Sequence[Episode], most: int, visit: int) -> list[Episode]:
-    """Return the episodes of a task to learn from at its `visit`-th turn, counted from 0.
+    """Return a task's episodes to learn from when it is used for the `visit`-th time, counted from
+    0.
 
     These are all of them, or the next `most`.
     """
@@ -111,10 +112,11 @@ def chosen(episodes: Sequence[Episode], most: int, visit: int) -> list[Episode]:
 
 
 class RecordedStepper(Stepper):
-    """Takes steps by the recorded episodes of the tasks, without playing.
+    """Takes steps with recorded episodes of the tasks, without playing.
 
-    A step takes its tasks in order, and up to `group_size` episodes of each: the following ones at
-    the task's next turn. The loss is the mean over tasks of the mean over episodes.
+    A step takes its tasks in order, with up to `group_size` episodes of each. When a task comes up
+    again, the following episodes are used. The loss is the mean over tasks of the mean over
+    episodes.
     """
 
     def __init__(
@@ -170,8 +172,9 @@ class RecordedStepper(Stepper):
                 yield from self._samples_of(episode, problem, scale)
 
     def _samples_of(self, episode: Episode, problem: Problem, scale: float) -> Iterator[Sample]:
-        """Yield every response of an episode that its model generated and a trained agent learns
-        from."""
+        """Yield every response of an episode that a model generated and a trained agent can learn
+        from.
+        """
         histories: dict[str, list[Message]] = {}
         for turn in episode.turns:
             for decision in turn.decisions:

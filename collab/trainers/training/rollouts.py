@@ -1,4 +1,4 @@
-"""Playing the groups of a step: chains of turns, or trees of joint actions."""
+"""Plays the groups of a step: chains of turns, or trees of joint actions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def whole(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 def played_out(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the complete episodes that were played to their end, whose return is the team's.
+    """Return the complete episodes that were played to their end, and so have the team's return.
 
     In a `greedy` tree, other episodes were abandoned for a better one. Older runs also recorded
     `further` episodes, which are omitted.
@@ -108,7 +108,7 @@ async def _play(
 
 
 def _go_on(episodes: Sequence[Episode], shape: Shape) -> list[Episode]:
-    """Return the episodes, all of one turn, that a tree continues from."""
+    """Return the episodes, all at the same turn, from which a tree continues."""
     if shape.structure == "greedy":
         scored = [e for e in episodes if e.failure is None and e.reward is not None]
         episodes = sorted(scored, key=lambda e: (-(e.reward or 0.0), e.sample))[:1]

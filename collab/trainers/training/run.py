@@ -54,11 +54,11 @@ class Ending:
     """The end of a run: whichever of its limits is reached first."""
 
     steps: int
-    """Most steps of the run."""
+    """Maximum number of steps of the run."""
     tokens: int | None
-    """Generated tokens that end the run, if a limit is set."""
+    """Number of generated tokens that ends the run, if a limit is set."""
     by_steps: bool
-    """True if the number of steps was chosen, and is not only an upper bound."""
+    """True if the number of steps was set, and is not just an upper bound."""
 
     @classmethod
     def of(cls, spec: TrainerSpec, steps: int) -> Ending:
@@ -199,7 +199,7 @@ class TrainingRun:
     """Trains the team of `recipe` and records the run in the folder `out`.
 
     With `resume`, the run continues from the newest checkpoint in `out`, or from the start if there
-    is none. Work after that checkpoint is repeated. On a CPU, the results are bitwise the same.
+    is none. Work after that checkpoint is repeated. On a CPU, the results are bitwise identical.
 
     Raises:
         RecipeError, TaskError, RecordError: before any work is done.
@@ -242,8 +242,8 @@ class TrainingRun:
     async def run(self) -> dict[str, Any]:
         """Train to the end, and return the summary stored in `run.json`.
 
-        Opens everything that the run needs before it writes anything. A run that cannot continue
-        stays unchanged.
+        It opens everything that the run needs before it writes anything, so a run that cannot
+        continue stays unchanged.
 
         Raises:
             TrainingError: training cannot continue. The message says why. The folder holds
@@ -345,7 +345,7 @@ class TrainingRun:
 
     @property
     def tokens(self) -> int:
-        """Tokens generated in the finished steps."""
+        """Number of tokens generated in the finished steps."""
         return self._history.tokens
 
     @property

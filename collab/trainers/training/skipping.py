@@ -30,9 +30,9 @@ MOSTLY = 0.5
 
 
 def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> str | None:
-    """Return why a step cannot be learned from, or None if it can.
+    """Return the reason why nothing can be learned from a step, or None.
 
-    Either too many of its episodes failed, by `MOST_FAILED`, or no group has enough left to
+    Either more than `MOST_FAILED` of its episodes failed, or no group has enough episodes left to
     compare.
     """
     episodes = [episode for group in groups for episode in group]
@@ -58,7 +58,7 @@ def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) ->
 
 
 def nothing_learned(credit: Credit) -> Iterator[str]:
-    """Yield the reasons why no response of a step has a weight, if none has."""
+    """If no response of a step has a weight, yield the reasons."""
     if not credit.groups or any(is_alive(w) for given in credit.weights for w in given.values()):
         return
     if not any(credit.weights):
@@ -94,7 +94,7 @@ class History:
         self.step = 0
         """Number of finished steps."""
         self.tokens = 0
-        """Tokens generated in the finished steps."""
+        """Number of tokens generated in the finished steps."""
         self.unlearned = 0
         """Number of steps in which nothing was learned."""
         self._alarms = Alarms(recipe.task.reward if recipe.task else None)
@@ -103,8 +103,9 @@ class History:
         self._of_the_run: Counter[str] = Counter()
 
     def restore(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Restore `step` steps from the rows of `metrics.jsonl`, none of which counts as skipped in
-        a row."""
+        """Restore `step` steps from the rows of `metrics.jsonl`. None of them counts toward skips
+        in a row.
+        """
         steps = [row for row in rows if row["type"] == "step.finished"]
         self.step = step
         self.tokens = sum(int(row.get(names.TOKENS, 0)) for row in steps)

@@ -39,7 +39,7 @@ class Updates:
         self._policies, self._learner = policies, learner
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
         self.torn = False
-        """True if an update was interrupted, so that the parameters belong to no step."""
+        """True if an update was interrupted, so the parameters belong to no step."""
 
     async def take(self, samples: Sequence[Sample], step: int) -> Update:
         """Learn from the responses of `step`, counted from 0.
@@ -59,7 +59,7 @@ class Updates:
             cancelled.set()
             await asyncio.wait([work])
             if not work.cancelled():
-                work.exception()  # it is the cancellation, or comes too late for anybody
+                work.exception()  # it is the cancellation, or too late to matter
             raise
         self.torn = False
         self._policies.version = step + 1
@@ -99,11 +99,11 @@ class Stepper:
 
     @property
     def torn(self) -> bool:
-        """True if an update was interrupted, so that the parameters belong to no step."""
+        """True if an update was interrupted, so the parameters belong to no step."""
         return self._updates.torn
 
     async def open(self) -> None:
-        """Pass the team's models to an algorithm that reads them. Its errors are raised here."""
+        """Pass the team's models to an algorithm that reads them. Its errors appear here."""
         await self.algorithm.open(self._models)
 
     async def check(self) -> None:
@@ -138,7 +138,7 @@ class Stepper:
             timer.seconds["publishing"] = time.perf_counter() - began
         seed = seed_of(self._recipe.seed, "step", step)
         ended = None
-        if not self._spec.max_staleness:  # there, another step's credit may be under way
+        if not self._spec.max_staleness:  # with it, another step's credit may be running
             self._credit = self._begin_credit(session)
             ended = self._credit.see
         groups = await play_groups(session, problems, shape, seed, watch, ended=ended)

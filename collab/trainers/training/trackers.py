@@ -23,9 +23,9 @@ SAMPLES = "samples"
 """Name of the table of responses."""
 COLUMNS = ("step", "episode", "turn", "agent", "response", "return")
 EVERY = 10
-"""Steps between two tables of responses. The first step has a table, too."""
+"""Number of steps between two tables of responses. The first step also has a table."""
 MOST_LETTERS = 4000
-"""Most characters of a response in a table."""
+"""Maximum number of characters of a response in a table."""
 
 Row = tuple[int, str, int, str, str, float]
 """A response, by column."""
@@ -67,7 +67,7 @@ class Tracked:
 class Trackio:
     def __init__(self, module: Any, run: Tracked) -> None:
         self._module = module
-        name = f"{run.name}-{run.key}"  # by which it is found again
+        name = f"{run.name}-{run.key}"  # a resumed run finds it by this name
         module.init(project=PROJECT, name=name, config=dict(run.config), resume="allow")
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
@@ -96,7 +96,7 @@ class WeightsAndBiases(Trackio):
 
 class TensorBoard:
     def __init__(self, module: Any, run: Tracked) -> None:
-        # Steps that a killed run took after its checkpoint are taken again, and shown once.
+        # A resumed run repeats the steps after the checkpoint. Each is shown once.
         again = {"purge_step": run.step + 1} if run.step else {}
         self._writer = module.SummaryWriter(str(run.folder / "tensorboard"), **again)
 
@@ -124,11 +124,11 @@ class MLflow:
             module.log_dict(dict(run.config), "recipe.json")
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
-        # In a store of files `a` and `a/b` cannot both be metrics.
+        # In a file store, `a` and `a/b` cannot both be metrics.
         self._module.log_metrics({k.replace("/", "."): v for k, v in metrics.items()}, step=step)
 
     def show(self, rows: Sequence[Row], step: int) -> None:
-        # In the form that `log_table` has, which itself needs pandas.
+        # The same format as `log_table`, which would need pandas.
         table = {"columns": list(COLUMNS), "data": [list(row) for row in rows]}
         self._module.log_dict(table, f"{SAMPLES}/step-{step}.json")
 
@@ -148,7 +148,7 @@ def check_trackers(names: Sequence[TrackerName]) -> None:
     """Raise RecipeError for a tracker that is not installed."""
     for name in names:
         module = find_spec(name)
-        if module is None or module.origin is None:  # the latter is a folder that runs were left in
+        if module is None or module.origin is None:  # without an origin, it is a folder of runs
             raise RecipeError(
                 f"trainer.report_to names '{name}', which is not installed; run: {install(name)}"
             )
@@ -186,7 +186,7 @@ class Trackers:
 
 
 def chosen(groups: Sequence[Sequence[Episode]], most: int) -> list[Episode]:
-    """Choose the worst and the best episode, and others evenly between them, best first."""
+    """Choose the best and the worst episode, and others evenly between them, from best to worst."""
     ended = [e for group in groups for e in group if e.joint_return is not None]
     ranked = sorted(ended, key=lambda episode: episode.joint_return or 0.0, reverse=True)
     number = min(most, len(ranked))
@@ -194,7 +194,7 @@ def chosen(groups: Sequence[Sequence[Episode]], most: int) -> list[Episode]:
 
 
 def rows_of(episode: Episode, step: int) -> list[Row]:
-    """Return the responses of an episode, cropped, each with the return of all of them."""
+    """Return an episode's responses, cropped, each with the episode's return."""
     return [
         (step, episode.id, turn.index + 1, decision.agent, text, episode.joint_return or 0.0)
         for turn in episode.turns

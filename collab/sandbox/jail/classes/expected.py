@@ -2,10 +2,10 @@
 
     assert shelf.sort(names) == sorted(names)    →    assert sorted(names) == shelf.sort(names)
 
-A method may change its arguments, and the test sees that. So a method that empties a list would
-choose what the test expects of it, if Python computed that last. Only comparisons are reordered: a
-test that assigns the result first, and then computes what it expects from the changed argument,
-still follows the method.
+A method may change its arguments, and the test sees the change. If Python computed the expected
+value last, a method that empties a list could choose that value. Only comparisons are reordered: a
+test that assigns the result first, and then computes the expected value from the changed argument,
+still depends on the method.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The untrusted end of a class: its objects, and the operations on each."""
+"""The untrusted side of a class: its objects, and the operations on them."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ class Objects:
             self._kept[number] = self._kept[None](*arguments, **keywords)
             return None
         made = getattr(self._kept[number], name)(*arguments, **keywords)
-        # What goes through an object's items may stay where it is; the items cross.
+        # The iterator itself cannot cross, but its items can.
         return list(made) if name == "__iter__" else made

@@ -1,8 +1,9 @@
 """The candidate as a test of a class sees it: a class whose objects live in the worker.
 
-Its methods are those of a class that the test defines. So the program cannot choose what is a
-method or a value, and none of its objects ever exists here. Values are copies. A call's changes to
-its arguments, and the test's changes to a value that it got, are applied on both sides.
+Its methods are those of a class that the test defines, so the program cannot choose what is a
+method and what is a value. None of the program's objects ever exists here. Values are copies. If a
+call changes its arguments, or the test changes a value that it got, the change is applied on both
+sides.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .objects import Operation
 
 _NAMES = "new init getattribute getattr setattr delattr del init_subclass class_getitem"
 _OURS = frozenset(f"__{name}__" for name in _NAMES.split())
-"""Special names that a class of the program may have, and that its stand-in defines itself."""
+"""Special names that a program's class may have. The stand-in defines them itself."""
 _ASK, _NUMBER = "__ask__", "__number__"
 _DEEPEST = 100
 
@@ -172,6 +173,6 @@ def _asking(kind: type) -> _Asking:
 
 
 def _refuse_special(name: str) -> None:
-    """Refuse names that Python looks up by itself and a class need not have."""
+    """Refuse special names that Python looks up and that a class may lack."""
     if name.startswith("__") and name.endswith("__"):
         raise AttributeError(name)

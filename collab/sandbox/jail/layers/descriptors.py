@@ -12,8 +12,8 @@ _ABOVE = 64
 def keep_only(output: int, *kept: int) -> None:
     """Keep `kept`, as FIRST and those after it, and send printed text to `output`.
 
-    Standard input is at its end. Each is a pipe of this trial's own, not a device that all share,
-    so that no lock, time or owner set on one is seen by anybody else.
+    Standard input is at its end. Each descriptor is a pipe of this trial, not a shared device, so
+    no other process sees a lock, time or owner that is set on it.
     """
     nothing, writer = os.pipe()
     os.close(writer)

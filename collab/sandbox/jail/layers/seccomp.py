@@ -23,7 +23,7 @@ CLONE_THREAD = 0x00010000
 KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _JUMP, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x05, 0x06
 _FARTHEST = 255
-"""Most instructions that a branch may skip."""
+"""Maximum number of instructions that a branch can skip."""
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16
 
 FIRST_PID, NO_PID = 1, 1 << 30
@@ -39,7 +39,7 @@ _MADVISE = (0, 1, 2, 4, 8, 14, 15, 16, 17, 18)
 """Advice about a process's own memory. Other values move pages of mapped files in and out."""
 
 _MAP_HUGETLB = 0x40000
-"""Flag of mappings that are files, numbered by a counter that outlives the trial."""
+"""Flag of mappings that are files. A counter that outlives the trial numbers these files."""
 
 
 def _instruction(code: int, k: int, jt: int = 0, jf: int = 0) -> bytes:
@@ -145,7 +145,7 @@ class _Program(ctypes.Structure):
 def install() -> None:
     """Install the filter on this process, permanently.
 
-    It may signal itself if it is the first of a pid namespace, and else no process.
+    It may signal itself if it is the first process of a pid namespace, and otherwise no process.
     """
     code = program(FIRST_PID if os.getpid() == FIRST_PID else NO_PID, platform.machine())
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)

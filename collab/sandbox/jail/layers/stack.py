@@ -1,8 +1,8 @@
 """The layers around a worker, in the order in which they are applied.
 
-Each is small, has a name and a stated purpose, and can be applied alone: `probes` attacks them one
-by one. Two layers are applied before a worker is forked: `environment`, by the process that starts
-the interpreter, and `uid`, by the zygote, which needs its privileges only until then.
+Each is small, has a name and a purpose, and can be applied alone: `probes` attacks them one by one.
+Two layers are applied before a worker is forked: `environment`, by the process that starts the
+interpreter, and `uid`, by the zygote, which needs its privileges only until then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..limits import Limits
 from . import landlock, linux, seccomp
 
 JAIL_UID = 65533
-"""User of the host that workers run as if the caller is root."""
+"""User id on the host under which workers run if the caller is root."""
 INSIDE_UID = 1000
 HOST_NAME = "jail"
 INODES = 256
@@ -59,7 +59,7 @@ class Setting:
     limits: Limits
     names: frozenset[str]
     mapped: int
-    """Bytes of address space that the interpreter itself has mapped."""
+    """Number of bytes of address space that the interpreter itself has mapped."""
     writable: bool = True
     """True if there is a private folder to write to. Otherwise, there is no file at all."""
 
@@ -71,7 +71,7 @@ class Layer:
     remedy: str
     apply: Callable[[Setting], None]
     needs: frozenset[str] = frozenset()
-    """Layers without which this one cannot be applied."""
+    """Layers that this one requires."""
     prepare: Callable[[], object] = lambda: None
     """Prepares the state that all processes share, and keeps it for later forks."""
 
@@ -87,7 +87,7 @@ def drop_uid() -> None:
     os.setgroups([])
     os.setresgid(JAIL_UID, JAIL_UID, JAIL_UID)
     os.setresuid(JAIL_UID, JAIL_UID, JAIL_UID)
-    # A change of user makes /proc/self root's; the maps of a user namespace are written there.
+    # After a change of user, /proc/self belongs to root. A user namespace's maps are written there.
     linux.prctl(linux.PR_SET_DUMPABLE, 1)
 
 
@@ -146,7 +146,7 @@ def _limits(setting: Setting) -> None:
         _, hard = resource.getrlimit(kind)
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (most, most))
-    # RLIMIT_CORE does not bind a system whose core dumps go to a program.
+    # RLIMIT_CORE has no effect if core dumps are piped to a program.
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
 
 

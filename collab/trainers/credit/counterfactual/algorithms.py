@@ -23,15 +23,15 @@ FEW = 3
 class Cross(Counterfactual):
     """Credit by the mean over teammates' samples: A_i^(g) = Q_i^g - mean over g' != g of Q_i^g'.
 
-    Q_i^g is the mean over teammates' samples h of R(y_i^g, y_-i^h). The rule is ours.
+    Q_i^g is the mean over teammates' samples h of R(y_i^g, y_-i^h). This rule is collab's own.
 
-    A response's credit is its mean reward with any of the teammates' samples. This removes the
+    A response's credit is its mean reward over all of the teammates' samples. This removes the
     noise of the teammates' samples, which MAGRPO passes on to every agent. The gradient is unbiased
-    if missing scores do not depend on the texts. The credit is the additive part of the reward, as
-    an exact VDN (arXiv 1706.05296) would learn it, but measured by the judge. It applies to the
-    turn of a parallel team, or to siblings in a tree. `forms` describes other responses.
+    if missing scores do not depend on the texts. The credit is the additive part of the reward. An
+    exact VDN (arXiv 1706.05296) would learn the same, but here it is measured. It applies to a turn
+    of a parallel team, or to siblings in a tree. `forms` describes the credit of other responses.
 
-    It needs no further generation, but scores more joint actions: per turn G^n - G with `shifts:
+    It generates no more responses, but scores more joint actions: per turn G^n - G with `shifts:
     all`, and n G (m - 1) with m shifts, or half as many for two agents.
 
     Args:
@@ -52,12 +52,12 @@ class Coma(Counterfactual):
     """Credit by COMA's baseline: A_i^(g) = R(y^g) - mean over g' != g of R(y_i^g', y_-i^g).
 
     Foerster et al., arXiv 1705.08926. The expectation over the agent's own actions is taken over
-    its other samples, and the judge scores them instead of a critic. It is unbiased if no answer of
-    the turn depends on the agent's, so also for the last agent of a sequential team and in later
+    its other samples, which the reward scores instead of a critic. It is unbiased if no answer of
+    the turn depends on the agent's. This includes the last agent of a sequential team, and later
     turns. Other agents get leave-one-out. In most games of docs/credit.md, `cross` has less
     variance.
 
-    It needs no further generation, but scores up to n G (G - 1) joint actions per turn, or half as
+    It generates no more responses, but scores up to n G (G - 1) joint actions per turn, or half as
     many for two agents.
 
     Args:
@@ -74,15 +74,15 @@ class Shapley(Counterfactual):
     """Credit by Shapley values: A_i^(g) = phi_i(y^g) minus the mean of phi_i over the agent's other
     responses in its place.
 
-    phi_i is the Shapley value (1953) of agent i: let the agents join one after the other, in every
-    order. phi_i is the mean of what i adds to v(S) when it joins, S being those before it. v(S) is
-    the expected reward given the responses of S, with each agent that is not in S averaged over its
-    own samples. For two agents the rule is the mean of `coma` and `cross`. What agents earn only
-    together is split evenly among them. It is unbiased where `cross` is, and takes `coma`'s form
-    where crossing would be biased. Removing absent agents instead of averaging over them would bias
-    the rule towards what each agent earns alone.
+    phi_i is the Shapley value (1953) of agent i. The agents join one after the other, in every
+    order. When i joins, it adds an amount to v(S), with S the agents before it; phi_i is the mean
+    of these amounts. v(S) is the expected reward given the responses of S, averaged over the
+    samples of each agent outside S. For two agents, the rule is the mean of `coma` and `cross`.
+    Rewards that agents earn only together are split evenly among them. It is unbiased where `cross`
+    is, and takes `coma`'s form where crossing would be biased. Removing absent agents, instead of
+    averaging over them, would bias the rule toward the reward that each agent earns alone.
 
-    It needs no further generation, but scores G^n - G joint actions per turn.
+    It generates no more responses, but scores G^n - G joint actions per turn.
     """
 
     name = "shapley"
@@ -106,7 +106,8 @@ class Shapley(Counterfactual):
 def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
     """Return the gain of each response over the agent's other responses: [G].
 
-    It is measured with the responses of its sample's `present` teammates. Absent ones are averaged.
+    It is measured with the responses of the `present` teammates of its sample, and averaged over
+    absent ones.
     """
     if not any(present):
         return table.crossed()
@@ -126,11 +127,11 @@ class Removal(Counterfactual):
 
     Wolpert and Tumer 2001. It is unbiased if no answer of the turn depends on the agent's. Other
     agents get leave-one-out. It is mainly a diagnosis: `credit/AGENT/contribution` is its mean and
-    shows whether the agent's answer helped at all. As a training rule it lacks the group's mean as
+    shows whether the agent's answer helped at all. As a training rule, it lacks the group's mean as
     a baseline. On the games of docs/credit.md its variance is 0.6 to 2.4 times that of `marloo`,
     and always above that of `cross`, except where both are leave-one-out.
 
-    It needs no further generation, but scores n G joint actions per turn.
+    It generates no more responses, but scores n G joint actions per turn.
     """
 
     name = "removal"

@@ -1,14 +1,14 @@
 """The forms in which joint actions that were not played can give unbiased credit.
 
-A response may only be credited with a reward that the team's policies could have earned with it,
-and its baseline must not depend on the response. The form follows from which agents saw which
-answers of the turn:
+A response may only get credit for a reward that the team's policies could have earned with it, and
+its baseline must not depend on the response. The form depends on which agents saw which answers of
+the turn:
 
-crossed   The agent's answer depends on no teammate's of this turn, and no teammate's on it; all
-          compared responses have one history. Then any teammates' samples could have been drawn
-          with the response, and its credit is its mean over all of them.
-swapped   No teammate's answer of this turn depends on the agent's. Then the agent's other responses
-          can replace it for a baseline, and the credit is the reward that was played.
+crossed   The agent's answer depends on no teammate's answer in this turn, and none depends on it;
+          all compared responses have the same history. Any of the teammates' samples could then
+          have been drawn with the response, and its credit is its mean reward over all of them.
+swapped   No teammate's answer in this turn depends on the agent's. The agent's other responses can
+          then replace it to give a baseline for the reward that was played.
 alone     In all other cases, and if the answer is not part of the joint artifact: leave-one-out of
           the rewards that were played.
 """
@@ -42,7 +42,7 @@ FORMS: dict[Form, str] = {
 def forms(group: Group, nodes: Sequence[Node]) -> dict[str, Form]:
     """Return the form of each agent at joint actions that are compared with each other.
 
-    It covers trained agents, and frozen ones that contribute to the joint artifact.
+    The result has the trained agents, and frozen ones that contribute to the joint artifact.
     """
     turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
     team = list(joined(turns[0]))

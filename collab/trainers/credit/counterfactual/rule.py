@@ -32,11 +32,12 @@ class Shares:
     decides.
 
     A reward is R = mean + own + teammates' + interaction: the effect of the agent's response alone,
-    of the teammates' responses alone, and of both together. Take half the mean squared difference
-    of two cells of a table. For two cells in one column it estimates var(own) + var(interaction),
-    since only the agent's response differs. For two cells in one row it estimates var(teammates') +
-    var(interaction), and for two that share neither, the sum of all three. The shares
-    follow from these estimates. They are unbiased if the missing cells do not depend on the texts.
+    of the teammates' responses alone, and of both together. The estimates use half the mean squared
+    difference of two cells of a table. For two cells in one column, it estimates var(own) +
+    var(interaction), because only the agent's response differs. For two cells in one row, it
+    estimates var(teammates') + var(interaction). For two cells that share neither, it estimates the
+    sum of all three. The shares follow from these estimates. They are unbiased if the missing cells
+    do not depend on the texts.
     """
 
     _columns: dict[str, list[float]] = field(default_factory=dict)
@@ -56,9 +57,8 @@ class Shares:
     def measures(self) -> Iterator[tuple[str, float]]:
         """Yield the metrics, or none if all rewards of each task were equal.
 
-        `credit/AGENT/own` is the share that the agent's own responses decide by themselves;
-        `/influence` includes all interactions with it; `credit/interaction` is the share that no
-        agent decides alone.
+        `credit/AGENT/own` is the share that the agent's responses explain alone, and `/influence`
+        includes their interactions. `credit/interaction` is the share that no agent explains alone.
         """
         alone: list[float] = []
         for agent, spreads in self._all.items():
@@ -76,7 +76,7 @@ class Shares:
 
 
 def _share(value: float) -> float:
-    """Clip an estimated share, which may be slightly out of range, to 0 to 1."""
+    """Clip an estimated share, which may be slightly out of range, to the range from 0 to 1."""
     return min(max(value, 0.0), 1.0)
 
 
@@ -106,14 +106,14 @@ def _spread(values: Cells) -> float | None:
 
 
 MOST_SCORED = 4096
-"""Most joint actions that may be scored at one turn of one group."""
+"""Maximum number of joint actions to score at one turn of one group."""
 
 
 class Counterfactual(Algorithm):
     """Computes weights from tables of rewards that hold more joint actions than were played.
 
-    A rule turns a table into weights. The earnings of later turns are compared as played, by
-    leave-one-out: later turns are on-policy only as they were played.
+    A rule turns a table into weights. Rewards of later turns are compared as played, by
+    leave-one-out, because later turns are on-policy only as they were played.
     """
 
     name = ""
@@ -175,7 +175,7 @@ class Counterfactual(Algorithm):
         )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
-        """Describe the form of each agent's credit, and the number of joint actions to judge."""
+        """Describe the form of each agent's credit, and the number of joint actions to score."""
         first = planned_forms(recipe, shared=True)
         later = planned_forms(recipe, shared=spec.turn_structure != "chains")
         lines = []
@@ -227,7 +227,7 @@ class Counterfactual(Algorithm):
         team = list(joined(group.episodes[episode].turns[turn]))
         shifts = self._shifts(len(team))
         if shifts == "all" and any(agent_forms[name] != "crossed" for name in team):
-            shifts = "samples"  # teammates that saw each other stay together
+            shifts = "samples"  # teammates that saw each other must stay together
         return await make_table(group, nodes, team, agent, shifts)
 
     def _shifts(self, n_agents: int) -> Shifts:
@@ -244,7 +244,7 @@ class Counterfactual(Algorithm):
 
 
 def scored_at_most(group_size: int, n_agents: int, shifts: Shifts) -> int:
-    """Return the most joint actions that are scored at one turn in addition to the played ones."""
+    """Return the maximum number of joint actions to score at one turn, besides the played ones."""
     if shifts == "all":
         return int(group_size**n_agents) - group_size
     tables = 1 if n_agents == 2 else n_agents

@@ -1,4 +1,6 @@
-"""Tables: the rewards of one agent's responses with its teammates' from other episodes."""
+"""Tables: rewards of an agent's responses, combined with its teammates' responses from other
+episodes.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ Cells = NDArray[np.float64]
 Shifts = int | Literal["samples", "all"]
 """The teammates' samples that a response is scored with.
 
-A number m: the responses of m samples, its own sample included; the teammates' responses of one
-sample stay together. `samples`: the same with all G samples. `all`: every combination of the
-teammates' responses, whatever samples they are from.
+A number m: those of m samples, including its own; the teammates' responses of one sample stay
+together. `samples`: the same with all G samples. `all`: every combination of the teammates'
+responses, from any samples.
 """
 
 
@@ -43,13 +45,13 @@ class Table:
         """Return the weights of `cross`, [G]: the mean of each row, minus the mean of the other
         rows.
 
-        That is G/(G-1) times the row's effect, its mean minus the mean of all cells. If cells are
-        missing, the effects are those of the least-squares fit cells = row + column. They are
-        computed for each set of rows with columns in common, and scaled so that the coefficients of
-        a row's own cells add up to 1. The coefficients of each column add up to 0, so the
-        teammates' luck cancels. The mean is then the gradient if the missing cells do not depend on
-        the texts. Otherwise it is biased. A row without a column in common with another row is
-        compared by leave-one-out of the played rewards.
+        This is G/(G-1) times the row's effect, which is its mean minus the mean of all cells. If
+        cells are missing, the effects come from the least-squares fit cells = row + column. They
+        are computed for each set of rows with columns in common, and scaled so that the
+        coefficients of a row's own cells add up to 1. The coefficients of each column add up to 0,
+        so the teammates' luck cancels out. The estimate is then unbiased if the missing cells do
+        not depend on the texts. A row without a column in common with another row is compared by
+        leave-one-out of the played rewards.
         """
         scored = ~np.isnan(self.cells)
         effects, sizes = row_effects(np.where(scored, self.cells, 0.0), scored)
@@ -112,8 +114,8 @@ async def make_table(
 
     Unless `shifts` is `all`, the teammates' responses of one sample stay together. With m shifts,
     response g is scored with the samples g to g + m - 1 (modulo G) if the agent is the first of
-    `team`, and else with those of g - m + 1 to g. So the tables of two agents hold the same joint
-    actions, and each is scored once.
+    `team`, and else with those of g - m + 1 to g. The tables of two agents therefore hold the same
+    joint actions, and each is scored once.
     """
     size, mates = len(nodes), [name for name in team if name != agent]
     columns = _columns(size, len(mates), shifts)

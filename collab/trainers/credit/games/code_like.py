@@ -1,4 +1,5 @@
-"""Games like writing code: agent `aux` writes a helper or not, `main` a function that may use it.
+"""Games that resemble writing code: agent `aux` may write a helper, and `main` writes a function
+that may use it.
 
 Each kind of answer comes in several texts. The reward is that of the coding tasks, or 1 if all
 tests pass. The probabilities are those of a weak or a strong team.

@@ -31,8 +31,8 @@ def value(game: Game) -> float:
 def gradient(game: Game) -> dict[str, Vector]:
     """Return the gradient of each agent's earnings with respect to its logits.
 
-    An agent's tables of logits are concatenated, as in `Game.offsets`. With a discount below 1, a
-    later turn's part is not discounted a second time, as in training.
+    An agent's tables of logits are concatenated, as in `Game.offsets`. As in training, a later
+    turn's part is not discounted a second time if the discount is below 1.
     """
     gradients = game.zeros()
     values_of = {agent: _values(game, agent) for agent in game.agents}
@@ -153,7 +153,7 @@ async def estimate(
     groups_per_step: int = 1,
     seed: int = 0,
 ) -> Estimate:
-    """Run the rule on so many random groups. `groups` is a multiple of `groups_per_step`."""
+    """Run the rule on random groups. Their number `groups` is a multiple of `groups_per_step`."""
     rng, records, true = np.random.default_rng(seed), Records(game), gradient(game)
     sums, squares = game.zeros(), game.zeros()
     cosines, dead = dict.fromkeys(game.agents, 0.0), dict.fromkeys(game.agents, 0)

@@ -1,4 +1,4 @@
-"""A team whose policies are tables: the reward and probability of every joint action are known."""
+"""A team whose policies are tables: the reward and probability of each joint action are known."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def actions_of(turn: Turn) -> Joint:
 
 @dataclass
 class Records:
-    """Makes the records of a game, and makes equal turns and episodes once."""
+    """Makes the records of a game. Equal turns and episodes are made only once."""
 
     game: Game
     _turns: dict[tuple[int, int, Joint], Turn] = field(default_factory=dict)
@@ -346,7 +346,7 @@ class Branch:
         self._number = 0
 
     def draw(self, chances: Table) -> int:
-        """Draw as a `Draw` does: the same as in the previous outcome up to the point of change."""
+        """Draw like a `Draw`: up to the point of change, the same as in the previous outcome."""
         if self._number == len(self._drawn):
             self._drawn.append(0)
             self._of.append(len(chances))
@@ -376,7 +376,7 @@ def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterato
         state, turns = 0, []
         for turn in range(game.turns):
             key = shape.key(sample, turn)
-            if key in ended:  # the branch was solved, and has one episode
+            if key in ended:  # the branch was solved, so it has one episode
                 break
             if key not in drawn:
                 drawn[key] = records.act(turn, state, draw)
@@ -392,7 +392,7 @@ def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterato
 
 
 def _best_path(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterator[Episode]:
-    """Yield the siblings of each turn. All but the best sibling end there."""
+    """Yield the siblings of each turn. Only the best sibling continues."""
     state, before = 0, list[Turn]()
     for turn in range(game.turns):
         joint = [records.act(turn, state, draw) for _ in range(shape.group_size)]

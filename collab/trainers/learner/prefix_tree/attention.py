@@ -1,8 +1,8 @@
 """Attention over rows that are prefix trees, each token to its ancestors, branch by branch.
 
 A branch is the part that one sequence adds to its tree. Its tokens attend to their whole path. Only
-pairs of tokens that may see each other are computed. A mask over the whole row would compute many
-pairs in vain.
+pairs of tokens that may see each other are computed. A mask over the whole row would waste time on
+many others.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ class TreeAttention:
 
 
 def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _Part:
-    """Make a part, padded with each branch's last token, whose answer is then computed several
-    times."""
+    """Make a part, padded with each branch's last token. That token's answer is then computed
+    several times.
+    """
     starts = tensor_on([start for start, _ in branches], device)[:, None, None]
     queries = tensor_on(_padded(_own(branches)), device)
     keys = tensor_on(_padded([path for _, path in branches]), device)
@@ -118,7 +119,7 @@ def _padded(rows: Sequence[list[int]]) -> list[list[int]]:
 
 
 def _places(flat: Sequence[int], tokens: int) -> list[int]:
-    """Return each token's first position in `flat`, or 0 for padding, which is missing there."""
+    """Return each token's first position in `flat`, or 0 for padding, which `flat` lacks."""
     back = dict(zip(reversed(flat), reversed(range(len(flat))), strict=True))
     return [back.get(index, 0) for index in range(tokens)]
 
@@ -148,8 +149,9 @@ def _split(read: Tensor, n: int) -> Tensor:
 
 @contextmanager
 def tree_attention(model: Any) -> Iterator[None]:
-    """Context manager that lets passes of `model` name `branches`. Run backward passes inside,
-    too."""
+    """Context manager in which passes of `model` can name `branches`. Run backward passes inside it
+    too.
+    """
     config = model.config.get_text_config()
     before = config._attn_implementation
     config._attn_implementation = NAME

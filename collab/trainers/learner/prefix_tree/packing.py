@@ -1,9 +1,9 @@
 """Lays responses out in rows of a forward pass, with common beginnings only once.
 
-A row is a prefix tree of token sequences. A token's position is its depth, and attention sees only
-a token's ancestors, so every state and every gradient is the same as in a separate row. The G
-responses to a prompt cost the prompt once. A later turn, if its prompt continues the tokens of an
-earlier one, costs only the added tokens.
+A row is a prefix tree of token sequences. A token's position is its depth, and it attends only to
+its ancestors, so every state and gradient is the same as in a separate row. For the G responses to
+a prompt, the prompt is computed once. If the prompt of a later turn continues the tokens of an
+earlier one, only the added tokens are computed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Attention over prefix trees in one call of flash attention, without mask and padding.
 
 Queries are the tokens that each branch has added, keys and values those of its path, one branch
-after the other. A branch's queries are the last tokens of its path, so attention is causal when
-both are aligned at their ends.
+after the other. A branch's queries are the last tokens of its path, so attention is causal if both
+are aligned at their ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEAST_CAPABILITY = (8, 0)
 """Smallest compute capability, because flash attention needs Ampere or later."""
 
 REFUSALS = (NotImplementedError, ImportError, RuntimeError, TypeError, ValueError)
-"""Errors that torch raises if it has no such kernel, for a head size or at all."""
+"""Errors that torch raises if it has no such kernel, for this head size or at all."""
 
 
 class Heads(NamedTuple):
@@ -51,7 +51,7 @@ class BranchPlan(NamedTuple):
     """Start of each branch among the queries, followed by their number."""
     key_ends: list[int]
     most_queries: int
-    """Most queries of one branch."""
+    """Maximum number of queries of a branch."""
     most_keys: int
     answers: list[int]
     """Index of each token's own query, or 0 for padding."""
@@ -139,7 +139,7 @@ class VarlenAttention:
         again, so a prompt is not kept once per response.
         """
         if self._twice:
-            return nullcontext()  # nothing is kept
+            return nullcontext()  # no activations are kept
         sources = {
             _whole(gathered): source.detach()
             for gathered, source in zip(by_branch, once, strict=True)
@@ -157,8 +157,9 @@ class VarlenAttention:
 
 
 def _whole(tensor: Tensor) -> tuple[object, ...]:
-    """Return a key that distinguishes a tensor from all other live tensors, and from its own
-    parts."""
+    """Return a key that distinguishes a tensor from all other live tensors, including its own
+    slices.
+    """
     place = tensor.untyped_storage()._cdata, tensor.storage_offset()
     return (*place, *tensor.shape, *tensor.stride())
 
@@ -185,7 +186,7 @@ def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
     """Return the attention kernel for `model` on `device`, or None for attention under masks.
 
     `how` is the recipe's `tree_attention`. With `auto`, the kernel is used if its outputs and
-    gradients match those of masks, which is tried once on a small tree.
+    gradients match those of masks on a small tree, which is tested once.
 
     Raises:
         TrainingError: `how` asks for the kernel, and it is not available.
@@ -250,7 +251,7 @@ def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | No
 
 
 def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: Heads) -> float:
-    """Return the relative difference to masks in outputs and gradients, on a small tree."""
+    """Return the relative difference from masks in outputs and gradients, on a small tree."""
     from collab.trainers.learner.prefix_tree.attention import TreeAttention
 
     tree = PrefixTree()

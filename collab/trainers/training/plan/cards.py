@@ -22,10 +22,10 @@ class Card:
     flops: float | None = None
     """Dense bfloat16 operations per second, or None if unknown."""
     bfloat16: bool = True
-    """True if it multiplies bfloat16 natively, so that the model dtype `auto` selects bfloat16."""
+    """True if it multiplies bfloat16 natively, so the dtype `auto` selects bfloat16."""
 
 
-# By name: memory in GiB, dense bfloat16 TFLOPS, and words in torch's name of the GPU.
+# By name: memory in GiB, dense bfloat16 TFLOPS, and words in torch's name for the GPU.
 _TABLE: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "b200": (180, 2250, ("B200",)),
     "h200": (141, 989, ("H200",)),
@@ -76,7 +76,7 @@ def card_of_device(name: str) -> Card | None:
 
 
 def card_of_here(number: int) -> Card:
-    """Return the GPU of this machine with that number, by its own properties."""
+    """Return this machine's GPU with that number, as it describes itself."""
     import torch
 
     about = torch.cuda.get_device_properties(number)
@@ -89,8 +89,9 @@ def card_of_here(number: int) -> Card:
 ITEM_SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 GPU_NODES = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
-"""Files that GPU drivers create: NVIDIA's, also below Windows, and AMD's. NVIDIA's driver creates
-its node in /dev on first use."""
+"""Files that GPU drivers create: NVIDIA's, including on WSL, and AMD's. NVIDIA's driver creates its
+node in /dev on first use.
+"""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class ModelPlace:
     memory: int
     """Total memory of a GPU, or 0 for a CPU."""
     itemsize: int
-    """Bytes of a number."""
+    """Number of bytes per number."""
     packs: bool
     """True if sampling keeps a second copy of the weights, in the processor's own layout."""
 
@@ -139,7 +140,7 @@ def processor(model: TransformersModel) -> ModelPlace | None:
 
 
 def may_have_gpus() -> bool:
-    """Return False only if there is surely none: on Linux without a GPU driver."""
+    """Return False only if there is certainly none, that is, on Linux without a GPU driver."""
     return platform.system() != "Linux" or any(Path(node).exists() for node in GPU_NODES)
 
 

@@ -1,4 +1,4 @@
-"""Counts the tokens of a step at most, and the memory of a training run, part by part."""
+"""Counts the maximum number of tokens of a step, and the memory of a training run, part by part."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Lengths:
     """One agent's responses at one position in the episodes of a step."""
 
     prompt: int
-    """Most tokens of a prompt."""
+    """Maximum number of tokens of a prompt."""
     new: int
-    """Most tokens of a response."""
+    """Maximum number of tokens of a response."""
     responses: int
     alike: bool
     """True if the samples of a group have the same prompt."""
@@ -43,7 +43,7 @@ class Lengths:
 def lengths_of(
     requests: Sequence[Request], spec: TrainerSpec, agents: Sequence[str]
 ) -> dict[str, list[Lengths]]:
-    """Return the positions at which each agent acts. `requests` are those of complete episodes."""
+    """Return the positions at which each agent acts. `requests` come from complete episodes."""
     responses = spec.tasks_per_step * spec.group_size
     if spec.turn_structure == "tree":
         responses = episodes_a_step(requests, spec)
@@ -82,14 +82,14 @@ class Rows:
     """The layout of responses in micro-batches."""
 
     budget: int
-    """Tokens of a micro-batch, padding included."""
+    """Number of tokens in a micro-batch, including padding."""
     shared: bool
-    """True if a row holds one prompt with as many of a group's responses as fit."""
+    """True if a row holds one prompt, and as many of a group's responses as fit."""
     group_size: int
 
 
 def learned_tokens(rows: Rows, lengths: Sequence[Lengths]) -> int:
-    """Count the tokens to compute for learning from all responses of a step."""
+    """Count the tokens to compute in order to learn from all responses of a step."""
     return sum(_tokens_of_rows(rows, item) for item in lengths)
 
 
@@ -187,16 +187,18 @@ LIBRARIES_BYTES = 420_000_000
 HELD = 0.25
 """Extra memory of a CPU's allocator, as a measured share of the activations.
 
-Freed aligned memory cannot be reused for the same size (glibc's bug 14581). So each chunk of logits
-takes new memory until the next trim, and the share grows with the tokens.
+Freed aligned memory cannot be reused for the same size (glibc's bug 14581). Each chunk of logits
+therefore takes new memory until the next trim, and the share grows with the number of tokens.
 """
 
 RESERVE = 0.05
-"""Reserve as a share of the counted memory, for uncounted parts, because a plan should be an upper
-bound."""
+"""Reserve for uncounted parts, as a share of the counted memory, because a plan should be an upper
+bound.
+"""
 
 PRODUCT_BYTES = 600_000
-"""Bytes of a product compiled by oneDNN for bfloat16, and of torch's description of it."""
+"""Number of bytes of a product that oneDNN compiles for bfloat16, and of torch's description of it.
+"""
 
 SIDE_BY_SIDE = 2
 """Factor on the adapters' memory for stacking them to sample: layers with the same input are
@@ -225,14 +227,14 @@ MEMORY = {
 
 @dataclass(frozen=True)
 class Counted:
-    """Memory in bytes by part, with the quantities it was computed from."""
+    """Memory in bytes by part, and the quantities from which it was computed."""
 
     memory: dict[str, int]
     parameters: int
     trained: list[tuple[int, int]]
     """Number of trained parameters and bytes per parameter, for each policy."""
     update_tokens: int
-    """Tokens to compute for learning from a step."""
+    """Number of tokens to compute in order to learn from a step."""
     chosen: dict[str, DeviceSizes]
     """Sizes that the learner computes with, by agent."""
     sizes: dict[str, Sizes]
@@ -250,8 +252,8 @@ def count_memory(
 ) -> Counted:
     """Count the memory that `recipe` takes on one of `ranks`. `lengths` are by trained agent.
 
-    With `card`, that GPU counts instead of the local device. vLLM sleeps while the trainer learns
-    if the recipe says so, or if it leaves this open and both do not fit at once.
+    With `card`, that GPU replaces the local device. vLLM sleeps while the trainer learns if the
+    recipe says so, or if the recipe leaves this open and both do not fit at the same time.
     """
     awake = _count(recipe, spec, lengths, card, sleeps=sleep_is_set(recipe))
     whole = max(s.device.memory for s in awake.sizes.values())

@@ -58,7 +58,7 @@ class OnCard:
     memory: int
     """Memory of the GPU in bytes."""
     taken: int
-    """Bytes that the run takes."""
+    """Number of bytes that the run takes."""
     ranks: int
     micro_batch_tokens: int
     head_chunk_tokens: int
@@ -125,7 +125,7 @@ def on_card(
 
 
 LEAST_SHOWN = 500_000
-"""Fewest bytes that a plan shows, because less would be 0.000 GB."""
+"""Smallest number of bytes that a plan shows, because less would be 0.000 GB."""
 
 
 @dataclass
@@ -133,21 +133,21 @@ class Plan:
     """Counts of a training, and its memory in bytes by part."""
 
     steps: int
-    """Number of steps, or the fewest that reach the tokens that end the run."""
+    """Number of steps, or the minimum number that reaches the tokens that end the run."""
     episodes_per_step: int
     responses_per_step: int
     tokens_per_step: int
-    """Most prompt and new tokens of all trained responses."""
+    """Maximum number of prompt and new tokens, of all trained responses."""
     training_tasks: int
     held_out_tasks: int
     unused_split: str = ""
     """The suite's split of held-out tasks, if the recipe evaluates on none."""
     tokens: int | None = None
-    """Generated tokens that end the run, if a limit is set."""
+    """Number of generated tokens that ends the run, if a limit is set."""
     update_tokens_per_step: int = 0
-    """Most tokens to compute for learning. Tokens that responses share count once."""
+    """Maximum number of tokens to compute for learning. Tokens that responses share count once."""
     credit: list[str] = field(default_factory=list)
-    """The algorithm's own description of the credit for this team."""
+    """The algorithm's description of the credit for this team."""
     overlap: list[str] = field(default_factory=list)
     """The play that overlaps with learning, and its correction."""
     filter: list[str] = field(default_factory=list)
@@ -160,9 +160,9 @@ class Plan:
     trainable: int = 0
     memory: dict[str, int] = field(default_factory=dict)
     checkpoints: int = 0
-    """Most folders on the disk at the same time: one more while a checkpoint is written."""
+    """Maximum number of checkpoints on the disk, including one that is being written."""
     disk: int = 0
-    """Most bytes of the checkpoints and of the trained team."""
+    """Maximum size of the checkpoints and the trained team, in bytes."""
     ranks: int = 1
     """Number of processes that learn together. Memory is that of one of them."""
     sleeps: bool = False
@@ -227,7 +227,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     """Plan the training of `recipe` in `ranks` processes: here, or on GPUs elsewhere.
 
     The memory is that of one process or its GPU, which holds every local model. Frozen teammates
-    count with their weights only. Sampling and learning alternate, so only the larger of the two
+    count only with their weights. Sampling and learning alternate, so only the larger of the two
     counts.
 
     Raises:
@@ -279,8 +279,9 @@ def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
 
 
 def _steps(spec: TrainerSpec, most: int, requests: Sequence[Request]) -> int:
-    """Return the steps of the run. If tokens end it, these are the fewest that could generate
-    them."""
+    """Return the steps of the run. If a number of tokens ends it, this is the minimum number of
+    steps that could generate them.
+    """
     if spec.tokens is None:
         return most
     a_step = episodes_a_step(requests, spec) * most_new_tokens(requests)

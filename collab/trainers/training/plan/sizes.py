@@ -22,7 +22,7 @@ from collab.trainers.training.plan.cards import Card, ModelPlace, place_of
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_HEADER = 100_000_000
-"""Most bytes of a file's header, the limit of safetensors."""
+"""Maximum size of a file's header in bytes, as in safetensors."""
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 TOLD = {"num_attention_heads", "intermediate_size", "num_hidden_layers"}
@@ -33,18 +33,19 @@ _LINEAR = re.compile(r"self_attn\.[qkvo]_proj|mlp\.(?:gate|up|down)_proj")
 _NORM = re.compile(r"(?:input|post_attention)_layernorm")
 
 NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
-"""Bytes per number: 4 bits, an 8-bit scale per 64 numbers, and a 32-bit one per 64 x 256."""
+"""Number of bytes per number: 4 bits, an 8-bit scale per 64 numbers, and a 32-bit one per 64 x 256.
+"""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of a model's weights by use, not in bytes."""
+    """Number of a model's weights for each use, not in bytes."""
 
     parameters: int
     linear: int
     """Weights of linear layers, without the head."""
     packed: int
-    """Weights of layers that are large enough to be packed, with the head."""
+    """Number of weights in layers that are large enough to be packed, including the head."""
     packed_head: int
     """Weights of the head alone, if packed."""
     adapter: int
@@ -73,7 +74,7 @@ def counted_in_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
         shapes = dict(_shapes_in(folder))
         return _counts(shapes, config, model, lora)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None  # what is wrong is told by transformers
+        return None  # transformers reports the error
 
 
 def _shapes_in(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -161,7 +162,9 @@ def counted_as_built(model: TransformersModel, lora: LoraSpec) -> Counts:
 
 
 def _config(name: str, revision: str | None) -> Any:
-    """Return a model's configuration: from the local folder, or for a hub model by itself."""
+    """Return a model's configuration: from the local folder or, for a hub model, downloaded without
+    weights.
+    """
     from transformers import AutoConfig
 
     store.check_name(name, revision)
@@ -185,19 +188,19 @@ class Sizes:
 
     parameters: int
     weight_bytes: int
-    """Bytes of all weights."""
+    """Size of all weights in bytes."""
     adapter_parameters: int
     """Parameters of one adapter."""
     dimensions: Dimensions
     packed: int
-    """Parameters that sampling holds a second time, in the processor's own layout."""
+    """Number of parameters that sampling holds a second time, in the processor's own layout."""
     shares: bool
     """True if responses can share a row with their common beginning."""
     device: ModelPlace
 
     @property
     def bytes(self) -> int:
-        """Bytes of one number."""
+        """Number of bytes per number."""
         return self.dimensions.bytes
 
 
