@@ -154,7 +154,7 @@ FIRST, OTHERS = "3B", ("0.5B", "1.5B", "7B")
 
 ROWS: dict[str, Row] = {
     "versions": Row(versions, 60),
-    "doctor": Row(doctor, 60),
+    "doctor": Row(doctor, 120),
     "tests": Row(gpu_tests, 120, GPU),
     **{
         f"ceiling/{name}": Row(partial(ceiling, name), 60)
