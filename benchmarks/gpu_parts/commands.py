@@ -1,4 +1,4 @@
-"""Whole commands: the doctor, the tests on a GPU, a training of a random model."""
+"""Whole commands: the doctor, the tests on a GPU, and training of a random model."""
 
 from __future__ import annotations
 
@@ -11,25 +11,10 @@ from typing import Any
 
 import torch
 
-from gpu_parts.shapes import config_of, save_description
+from gpu_parts.peers import GROUP, STEPS, StepLoad, seconds_of
+from gpu_parts.shapes import random_model, save_description
 
 ROOT = Path(__file__).parents[2]
-
-RECIPE = """
-team:
-  name: ones
-  agents:
-    a: {{prompt: "{{{{ task.text }}}}"}}
-    b: {{prompt: "{{{{ task.text }}}}"}}
-task:
-  name: ones
-  kind: text
-  source: {{path: rows.jsonl}}
-  reward: {{parts: {{ones: {{use: "rewards.py:ones"}}}}}}
-model: {{name: {model}, device: {device}}}
-sampling: {{max_new_tokens: 64}}
-trainer: {{extends: magrpo, steps: 3, tasks_per_step: 2, group_size: 8, mismatch_tolerance: 10.0}}
-"""
 
 REWARD = """
 def ones(context):
@@ -53,21 +38,38 @@ def run_tests() -> dict[str, Any]:
     return {"status": done.returncode, "said": lines[-1]}
 
 
-def run_training(shape: str, device: str, ranks: int | None) -> dict[str, Any]:
-    """Three steps of two agents by `collab train`; the seconds and the mismatch of each."""
-    from transformers import AutoModelForCausalLM
-
+def run_training(
+    shape: str, device: str, load: StepLoad, agents: int, ranks: int | None = None
+) -> dict[str, Any]:
+    """Steps of `collab train`, with an adapter for each agent."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save_description(shape, folder / "model")
-        torch.manual_seed(0)
-        with torch.device(device):
-            model = AutoModelForCausalLM.from_config(config_of(shape), dtype=torch.bfloat16)
-        model.save_pretrained(folder / "model")
-        del model
-        (folder / "recipe.yaml").write_text(RECIPE.format(model=folder / "model", device=device))
+        random_model(shape, torch.device(device)).save_pretrained(folder / "model")
+        recipe = {
+            "team": {
+                "name": "ones",
+                "agents": {f"a{n}": {"prompt": "{{ task.text }}"} for n in range(agents)},
+            },
+            "task": {
+                "name": "ones",
+                "kind": "text",
+                "source": {"path": "rows.jsonl"},
+                "reward": {"parts": {"ones": {"use": "rewards.py:ones"}}},
+            },
+            "model": {"name": str(folder / "model"), "device": device},
+            "sampling": {"max_new_tokens": load.new},
+            "trainer": {
+                "extends": "magrpo",
+                "steps": STEPS,
+                "tasks_per_step": load.prompts,
+                "group_size": GROUP,
+                "mismatch_tolerance": 10.0,
+            },
+        }
+        (folder / "recipe.yaml").write_text(json.dumps(recipe))
         (folder / "rewards.py").write_text(REWARD)
-        rows = [json.dumps({"text": f"w{n}"}) for n in range(8)]
+        rows = [json.dumps({"text": text}) for text in load.texts()]
         (folder / "rows.jsonl").write_text("\n".join(rows))
         torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
         command = [sys.executable, *(torchrun if ranks else []), "-m", "collab"]
@@ -83,8 +85,8 @@ def run_training(shape: str, device: str, ranks: int | None) -> dict[str, Any]:
         lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
         steps = [json.loads(line) for line in lines if '"step.finished"' in line]
         about = json.loads((folder / "run" / "run.json").read_text())
-    kept = ("seconds", "mismatch", "memory/gb")
     return {
-        "attention": about["attention"]["a"],
-        "steps": {row["step"]: {k: row[k] for k in kept if k in row} for row in steps},
+        **seconds_of([step["seconds"] for step in steps]),
+        **{key: steps[-1][key] for key in ("mismatch", "memory/gb") if key in steps[-1]},
+        "attention": about["attention"]["a0"],
     }

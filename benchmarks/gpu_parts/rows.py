@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 Measure = Callable[["Machine"], dict[str, Any]]
 
-GPU = "needs a GPU"
+GPU = "GPU"
+PACKAGES = {"trl": "trl", "comlrl": "comlrl==1.4.3", "vllm": "'collab-agents[vllm]'"}
+"""What to install for a row that needs a package."""
 
 CHANGES: dict[str, dict[str, Any]] = {
-    "default": {},
     "small": {"micro_batch_tokens": 2048},
     "mask": {"tree_attention": "mask"},
     "varlen": {"tree_attention": "varlen"},
     "twice": {"gradient_checkpointing": True},
     "top_p": {},
 }
-GPU_ALONE = ("varlen",)
 
 
 class Machine(NamedTuple):
@@ -28,6 +29,10 @@ class Machine(NamedTuple):
     device: str
     tiny: bool
 
+    def shape(self, named: str) -> str:
+        """The model that is measured in a row of `named`."""
+        return "tiny" if self.tiny else named
+
     @property
     def missing(self) -> str | None:
         """Why nothing can be measured here."""
@@ -35,11 +40,6 @@ class Machine(NamedTuple):
 
         here = self.device != "cuda" or torch.cuda.is_available()
         return None if here else "no GPU is here"
-
-    @property
-    def shape(self) -> str:
-        """The model that is measured."""
-        return "tiny" if self.tiny else "3B"
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,15 @@ class Row:
     seconds: float
     """Its limit."""
     needs: str = ""
+    """A package, or `GPU`."""
 
-    def possible(self, machine: Machine) -> bool:
-        """True if the machine can run this row."""
-        return not self.needs or machine.device == "cuda"
+    def lacking(self, machine: Machine) -> str:
+        """Why the machine cannot run this row, or ""."""
+        if self.needs in (GPU, "vllm") and machine.device != "cuda":
+            return "needs a GPU"
+        if self.needs in PACKAGES and find_spec(self.needs) is None:
+            return f"{self.needs} is not installed; pip install {PACKAGES[self.needs]}"
+        return ""
 
 
 def versions(machine: Machine) -> dict[str, Any]:
@@ -61,6 +66,7 @@ def versions(machine: Machine) -> dict[str, Any]:
     import transformers
 
     name = torch.cuda.get_device_name() if machine.device == "cuda" else "CPU"
+    name += ", tiny" if machine.tiny else ""
     return {"device": name, "torch": torch.__version__, "transformers": transformers.__version__}
 
 
@@ -82,7 +88,7 @@ def ceiling(name: str, machine: Machine) -> dict[str, Any]:
     return CEILINGS[name](machine.device, tiny=machine.tiny)
 
 
-def learn(change: str, machine: Machine) -> dict[str, Any]:
+def learn(shape: str, change: str, machine: Machine) -> dict[str, Any]:
     import torch
 
     from gpu_parts.learning import Load, measure
@@ -91,47 +97,78 @@ def learn(change: str, machine: Machine) -> dict[str, Any]:
     load = Load(2, 32, 16) if machine.tiny else Load(8, 512, 256)
     load = load._replace(top_p=0.9 if change == "top_p" else 1.0)
     steps = 1 if machine.tiny else 3
-    with opened(machine.shape, torch.device(machine.device)) as engine:
-        return measure(engine, load, steps, **CHANGES[change])
+    with opened(machine.shape(shape), torch.device(machine.device)) as engine:
+        return measure(engine, load, steps, **CHANGES.get(change, {}))
 
 
-def sample(rows: int, machine: Machine) -> dict[str, Any]:
+def sample(shape: str, rows: int, adapters: int, machine: Machine) -> dict[str, Any]:
     import torch
 
     from gpu_parts.sampling import by_transformers
     from gpu_parts.shapes import opened
 
-    sizes = (4, 32, 16) if machine.tiny else (rows, 512, 256)
-    with opened(machine.shape, torch.device(machine.device)) as engine:
-        return by_transformers(engine, *sizes)
+    sizes = (32, 16) if machine.tiny else (512, 256)
+    with opened(machine.shape(shape), torch.device(machine.device)) as engine:
+        return by_transformers(engine, 32 if machine.tiny else rows, adapters, *sizes)
 
 
 def sample_vllm(machine: Machine) -> dict[str, Any]:
     from gpu_parts.sampling import by_vllm
 
-    return by_vllm(machine.shape, 128, 512, 256)
+    return by_vllm(machine.shape("3B"), 128, 512, 256)
 
 
-def train(ranks: int | None, machine: Machine) -> dict[str, Any]:
-    from gpu_parts.commands import run_training
+def step(shape: str, by: str, agents: int, machine: Machine) -> dict[str, Any]:
+    from gpu_parts import commands, peers
 
-    return run_training(machine.shape, machine.device, ranks)
+    load = peers.StepLoad(2, 16, 8) if machine.tiny else peers.StepLoad(2, 128, 128)
+    shape = machine.shape(shape)
+    if by in ("collab", "torchrun"):
+        ranks = 1 if by == "torchrun" else None
+        return commands.run_training(shape, machine.device, load, agents, ranks)
+    measure = peers.by_trl if by == "trl" else peers.by_comlrl
+    return measure(shape, machine.device, load)
 
+
+def rows_of(shape: str) -> dict[str, Row]:
+    """The rows of every shape."""
+    sampled = {f"sample/{shape}/128x{n}": partial(sample, shape, 128, n) for n in (1, 2, 4)}
+    steps = {
+        f"step/{shape}/{by}-{n}": Row(partial(step, shape, by, n), 180, needs)
+        for n, by, needs in (
+            (2, "collab", ""),
+            (2, "comlrl", "comlrl"),
+            (1, "collab", ""),
+            (1, "trl", "trl"),
+        )
+    }
+    return {
+        f"learn/{shape}": Row(partial(learn, shape, ""), 90),
+        **{name: Row(measure, 90) for name, measure in sampled.items()},
+        **steps,
+    }
+
+
+FIRST, OTHERS = "3B", ("0.5B", "1.5B", "7B")
+"""Shapes; with `--tiny` those after the first would be measured again."""
 
 ROWS: dict[str, Row] = {
     "versions": Row(versions, 60),
-    "doctor": Row(doctor, 60),
+    "doctor": Row(doctor, 120),
     "tests": Row(gpu_tests, 120, GPU),
     **{
         f"ceiling/{name}": Row(partial(ceiling, name), 60)
         for name in ("matmul", "copy", "launch", "top_p", "attention")
     },
+    **rows_of(FIRST),
     **{
-        f"learn/{name}": Row(partial(learn, name), 90, GPU if name in GPU_ALONE else "")
+        f"learn/{FIRST}/{name}": Row(
+            partial(learn, FIRST, name), 90, GPU if name == "varlen" else ""
+        )
         for name in CHANGES
     },
-    **{f"sample/{rows}": Row(partial(sample, rows), 90) for rows in (64, 128, 256)},
-    "sample/vllm": Row(sample_vllm, 150, GPU),
-    "train": Row(partial(train, None), 150),
-    "train/torchrun": Row(partial(train, 1), 150, GPU),
+    **{f"sample/{FIRST}/{rows}x2": Row(partial(sample, FIRST, rows, 2), 90) for rows in (64, 256)},
+    f"sample/{FIRST}/vllm": Row(sample_vllm, 150, "vllm"),
+    f"step/{FIRST}/torchrun-2": Row(partial(step, FIRST, "torchrun", 2), 180, GPU),
+    **{name: row for shape in OTHERS for name, row in rows_of(shape).items()},
 }

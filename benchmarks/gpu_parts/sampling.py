@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import subprocess
 import sys
@@ -30,11 +29,18 @@ print(json.dumps({"tokens_per_second": round(made / (time.perf_counter() - start
 """
 
 
-def by_transformers(engine: Any, rows: int, prompt: int, new: int) -> dict[str, Any]:
+def by_transformers(engine: Any, rows: int, adapters: int, prompt: int, new: int) -> dict[str, Any]:
+    """Eight rows to a prompt, and each prompt under one of the adapters."""
+    import torch
+
     from collab.models import Call, Request
+    from collab.models.local.batching import batch_bytes
+    from collab.models.local.dimensions import dimensions_of
     from collab.recipe import LoraSpec
     from collab.records import Sampling
     from collab.trainers.learner.lora import add_adapter
+
+    names = "abcd"[:adapters]
 
     def requests(n: int) -> list[Request]:
         return [
@@ -42,26 +48,31 @@ def by_transformers(engine: Any, rows: int, prompt: int, new: int) -> dict[str, 
                 call=Call(task="t", sample=row, turn=0, round=0, agent="a"),
                 prompt_ids=tuple(3 + (row // 8 * 7 + k) % 400 for k in range(prompt)),
                 sampling=Sampling(max_new_tokens=new),
-                adapter="ab"[row % 2],
+                adapter=names[row // 8 % adapters],
                 seed=row,
             )
             for row in range(n)
         ]
 
-    for name in "ab":
+    for name in names:
         add_adapter(engine, name, LoraSpec(), seed=0, start=None)
     asyncio.run(engine.generate(requests(2)))
+    device, found = engine.load().device, {"rows": rows, "adapters": adapters}
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        shape = dimensions_of(engine.module.config.get_text_config(), engine.module.dtype)
+        planned = torch.cuda.memory_allocated(device) + batch_bytes(shape, rows, prompt + new)
     started = time.perf_counter()
     actions = asyncio.run(engine.generate(requests(rows)))
     seconds = time.perf_counter() - started
     made = sum(action.usage.new_tokens for action in actions)
-    return {"rows": rows, "tokens_per_second": round(made / seconds, 1)}
+    if device.type == "cuda":
+        found |= {"peak_bytes": torch.cuda.max_memory_allocated(device), "planned_bytes": planned}
+    return {**found, "tokens_per_second": round(made / seconds, 1)}
 
 
 def by_vllm(shape: str, rows: int, prompt: int, new: int) -> dict[str, Any]:
     """In a process of its own, as it keeps the memory that it took."""
-    if importlib.util.find_spec("vllm") is None:
-        return {"left_out": "vLLM is not installed"}
     with tempfile.TemporaryDirectory() as name:
         save_description(shape, Path(name))
         asked = [str(x) for x in (rows, prompt, new, 0.6)]

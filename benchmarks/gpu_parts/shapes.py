@@ -86,12 +86,20 @@ def save_description(shape: str, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
+def random_model(shape: str, device: torch.device, dtype: torch.dtype = torch.bfloat16) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    with torch.device(device):
+        return AutoModelForCausalLM.from_config(config_of(shape), dtype=dtype).eval()
+
+
 @contextmanager
 def opened(shape: str, device: torch.device) -> Iterator[Any]:
     """A `TransformersEngine` that holds the model; its memory is given back at the end."""
     import asyncio
 
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     from collab.models.local.adapters import Adapters
     from collab.models.local.engine import TransformersEngine
@@ -102,11 +110,7 @@ def opened(shape: str, device: torch.device) -> Iterator[Any]:
         save_description(shape, Path(name))
         spec = TransformersModel(name=name, device=str(device))
         engine = TransformersEngine(spec)
-        torch.manual_seed(0)
-        with torch.device(device):
-            module = AutoModelForCausalLM.from_config(
-                config_of(shape), dtype=pick_dtype("auto", device)
-            ).eval()
+        module = random_model(shape, device, pick_dtype("auto", device))
         tokenizer = AutoTokenizer.from_pretrained(name)
         loaded = LoadedModel(module, tokenizer, device, CONTEXT, frozenset(), 2)
         engine._loaded, engine._adapters = loaded, Adapters(loaded, shape)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
+from logging import getLogger
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -151,6 +155,7 @@ def _module(folder: Path, spec: TransformersModel, dtype: torch.dtype, device: t
 def pick_device(name: str) -> torch.device:
     """Resolve `auto` to the first CUDA device, else the CPU."""
     if name == "auto":
+        _warn_of_unused_gpu()
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
@@ -158,8 +163,37 @@ def pick_device(name: str) -> torch.device:
         raise ModelUnavailable(f"unknown device {name!r}; use auto, cpu, cuda or cuda:N") from None
     count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
-        raise ModelUnavailable(f"device {name!r} does not exist: torch sees {count} CUDA devices")
+        why = f"; {problem}" if (problem := unused_gpu()) else ""
+        raise ModelUnavailable(
+            f"device {name!r} does not exist: torch sees {count} CUDA devices{why}"
+        )
     return device
+
+
+def unused_gpu() -> str:
+    """Return why torch cannot use the NVIDIA GPU that seems to be there, and a remedy.
+
+    Returns "" if it uses one, if there is none, or if the user has hidden it.
+    """
+    is_seen = any(Path("/dev").glob("nvidia[0-9]*")) or shutil.which("nvidia-smi")
+    is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    if not is_seen or is_hidden or torch.cuda.is_available():
+        return ""
+    if torch.version.cuda is None:
+        return (
+            f"torch {torch.__version__} is built without CUDA for this machine's NVIDIA GPU;"
+            " install a build with CUDA, see https://pytorch.org/get-started"
+        )
+    return (
+        f"torch {torch.__version__} cannot use this machine's NVIDIA GPU; update the driver, which"
+        f" must support CUDA {torch.version.cuda} (nvidia-smi shows what it supports)"
+    )
+
+
+@cache
+def _warn_of_unused_gpu() -> None:
+    if problem := unused_gpu():
+        getLogger("collab.models").warning("collab uses the CPU: %s", problem)
 
 
 def pick_dtype(name: str, device: torch.device) -> torch.dtype:

@@ -13,7 +13,7 @@ from collab.errors import RecordError
 from collab.records.episode import Episode
 from collab.runs.about import KILLED, RUNNING, check_holds_run, read_about, status_of
 from collab.runs.layout import EPISODES, EVAL, RUN
-from collab.runs.log import each_once, read_whole_lines, whole_lines
+from collab.runs.log import each_line, each_once, read_whole_lines
 from collab.wording import counted, faults
 
 
@@ -87,7 +87,9 @@ def key_of(episode: Episode) -> tuple[str, int, int]:
 
 
 def _parsed(file: Path) -> Iterator[Episode]:
-    for number, line in enumerate(whole_lines(file)[0], start=1):
+    for number, line in enumerate(each_line(file), start=1):
+        if not line.endswith(b"\n"):
+            return
         try:
             yield Episode.model_validate_json(line)
         except ValidationError as error:

@@ -79,17 +79,17 @@ class Log:
         self._stream.close()
 
 
-def whole_lines(path: Path) -> tuple[list[bytes], bool]:
-    """Return the complete lines, and whether a truncated one follows.
+def each_line(path: Path) -> Iterator[bytes]:
+    """Yield the lines one by one. Only a truncated last line does not end with a line feed.
 
     Raises:
         RecordError: the file cannot be read.
     """
     try:
-        *lines, rest = path.read_bytes().split(b"\n")
+        with path.open("rb") as stream:
+            yield from stream
     except OSError as error:
         raise RecordError(cannot_read(path, error)) from error
-    return lines, bool(rest)
 
 
 BLOCK = 1 << 16
@@ -199,13 +199,14 @@ def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T
     Raises:
         RecordError: the file cannot be read.
     """
-    lines, is_torn = whole_lines(path)
-    items, broken = [], []
-    for number, line in enumerate(lines, start=1):
+    items, broken, torn = [], [], ""
+    for number, line in enumerate(each_line(path), start=1):
+        if not line.endswith(b"\n"):
+            torn = f"{path}: skipped the last line, which is truncated"
+            break
         try:
-            items.append(parse(line))
+            items.append(parse(line[:-1]))
         except (ValueError, KeyError, TypeError) as error:
             reason = faults(error)[0] if isinstance(error, ValidationError) else str(error)
             broken.append(f"{path}, line {number}: {refused}: {reason}")
-    torn = f"{path}: skipped the last line, which is truncated" if is_torn else ""
     return Lines(items, broken, torn)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,8 +66,7 @@ def read_file(path: Path) -> list[PlacedRow]:
             " JSON list (.json), optionally gzipped (.gz)"
         )
     try:
-        data = _unpacked(path) if path.suffix == ".gz" else path.read_bytes()
-        text = data.decode("utf-8-sig")
+        text = (_unpacked(path) if path.suffix == ".gz" else path.read_bytes()).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: cannot be read: not UTF-8 text") from error
     except FileNotFoundError as error:
@@ -124,19 +123,22 @@ def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
     return numbered(rows)
 
 
-def _lines(path: Path, text: str) -> list[tuple[str, Any]]:
-    """Return each line's value. Only a line feed ends a line, because JSON strings may hold
+def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    """Yield each line's value. Only a line feed ends a line, because JSON strings may hold
     U+2028."""
-    rows: list[tuple[str, Any]] = []
-    for number, line in enumerate(text.split("\n"), start=1):
+    count, start, number = 0, 0, 0
+    while start <= len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        line, start, number = text[start:end], end + 1, number + 1
         if line.strip():
-            if len(rows) == MOST_ROWS:
+            if count == MOST_ROWS:
                 raise TaskError(f"{path}: more than {MOST_ROWS:,} problems; split the file")
             try:
-                rows.append((f"line {number}", documents.parse(line)))
+                yield f"line {number}", documents.parse(line)
             except ValueError as error:
                 raise TaskError(f"{path}, line {number}: not JSON: {error}") from error
-    return rows
+            count += 1
 
 
 def _package_file(package: str, file: str) -> Path:

@@ -11,9 +11,11 @@ reasoning_gym/maze/3     a set of reasoning-gym is a suite
 
 from __future__ import annotations
 
+import gc
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -54,14 +56,28 @@ def open_suite(spec: TaskSpec) -> Suite:
             an id; the suite names a missing field or range of rows.
     """
     spec = spec.model_copy(update={"source": pinned(spec.source)})
-    rows, unfit = read_rows(spec.source)
-    if not rows:
-        origin = spec.source.path or spec.source.package or spec.source.hub or spec.source.generate
-        raise TaskError(f"the suite '{spec.name}' is empty: {origin} has no row")
-    check_rows(spec, rows)
-    suite = Suite(spec, tuple(row.fields for row in rows), unfit)
+    with _without_collecting():
+        rows, unfit = read_rows(spec.source)
+        if not rows:
+            source = spec.source
+            origin = source.path or source.package or source.hub or source.generate
+            raise TaskError(f"the suite '{spec.name}' is empty: {origin} has no row")
+        check_rows(spec, rows)
+        suite = Suite(spec, tuple(row.fields for row in rows), unfit)
     suite.check_splits()
     return suite
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Pause the search for garbage, which goes through a large suite's rows while they grow."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -107,10 +123,12 @@ class Suite:
         Raises:
             TaskError: nothing in the suite matches.
         """
-        if not selection:
-            return [self.problem(number) for number in range(len(self.rows))]
-        numbers = [n for piece in selection.split(",") for n in self._rows_of(piece.strip())]
-        return [self.problem(number) for number in dict.fromkeys(numbers)]
+        numbers: Iterable[int] = range(len(self.rows))
+        if selection:
+            pieces = selection.split(",")
+            numbers = dict.fromkeys(n for piece in pieces for n in self._rows_of(piece.strip()))
+        with _without_collecting():
+            return [self.problem(number) for number in numbers]
 
     def problem(self, number: int) -> Problem:
         row = self.rows[number]
@@ -122,9 +140,9 @@ class Suite:
     def _rows_of(self, piece: str) -> Sequence[int]:
         if piece in self.spec.splits:
             return self._split(piece)
-        for names in (self._full_ids, self.ids):
-            if piece in names:
-                return [names.index(piece)]
+        for numbers in self._numbers:
+            if piece in numbers:
+                return [numbers[piece]]
         return self._numbered(piece)
 
     def _split(self, name: str) -> list[int]:
@@ -132,8 +150,11 @@ class Suite:
         return [number for piece in pieces for number in self._numbered(piece.strip())]
 
     @cached_property
-    def _full_ids(self) -> list[str]:
-        return [id_of(self.spec, row) for row in self.rows]
+    def _numbers(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Row numbers by task id, and by short id."""
+        numbers = range(len(self.rows) - 1, -1, -1)  # the first of equal ids counts
+        full = {id_of(self.spec, self.rows[number]): number for number in numbers}
+        return full, {self.ids[number]: number for number in numbers}
 
     def _numbered(self, piece: str) -> Sequence[int]:
         matched = _RANGE.match(piece)

@@ -22,43 +22,106 @@ def gpu_first(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("gpu_first")
 
 
+def rows_in(out: Path) -> dict[str, dict[str, Any]]:
+    return {row.pop("row"): row for row in map(json.loads, out.read_text().splitlines())}
+
+
 @pytest.mark.slow
 def test_every_row_is_measured_or_says_why_not(
     gpu_first: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "rows.jsonl"
-    assert gpu_first.main([*TINY, "--out", str(out)]) == 0
-    rows = {row.pop("row"): row for row in map(json.loads, out.read_text().splitlines())}
-    assert set(rows) == set(gpu_first.ROWS)
+    assert gpu_first.main([*TINY, "--minutes", "30", "--out", str(out)]) == 0
+    rows = rows_in(out)
+    assert set(rows) == {name for name in gpu_first.ROWS if ".5B" not in name and "7B" not in name}
     assert "failed" not in json.dumps(rows)
-    assert rows["learn/default"]["tokens"] == 2 * (32 + 8 * 15 + 1) - 2
-    assert rows["learn/small"]["micro_batch_tokens"] == 2048
-    assert rows["learn/varlen"]["left_out"] == "needs a GPU"
-    assert set(rows["train"]["steps"]) == {"1", "2", "3"}
-    assert "learn/default" in capsys.readouterr().out
+    assert rows["learn/3B"]["tokens"] == 2 * (32 + 8 * 15 + 1) - 2
+    assert rows["learn/3B/small"]["micro_batch_tokens"] == 2048
+    assert rows["learn/3B/varlen"]["left_out"] == "needs a GPU"
+    assert rows["sample/3B/128x4"]["adapters"] == 4
+    assert rows["step/3B/collab-2"]["step_seconds"] > 0
+    assert {"step_seconds", "left_out"} & rows["step/3B/trl-1"].keys()
+    assert "learn/3B" in capsys.readouterr().out
 
 
-def test_rows_outlive_one_that_hangs(
-    gpu_first: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "rows.jsonl"
-    seen: list[str] = []
+@pytest.fixture
+def stand_in(gpu_first: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Rows are listed and measured by a program that prints a number, and that hangs once."""
+    measured: list[str] = []
+    hangs = {"ceiling/copy"}
 
-    def measured(command: list[str], seconds: float) -> dict[str, Any]:
-        seen.append(out.read_text())
-        program = "import time; time.sleep(60)" if "ceiling/copy" in command else "print('{}')"
-        hangs = "ceiling/copy" in command
-        row: dict[str, Any] = real([sys.executable, "-c", program], 0.3 if hangs else seconds)
+    def measure(command: list[str], seconds: float) -> dict[str, Any]:
+        name = command[-1]
+        measured.append(name)
+        program, limit = """print('{"device": "CPU", "n": 1}')""", seconds
+        if name in hangs:
+            hangs.remove(name)
+            program, limit = "import time; time.sleep(60)", 0.3
+        row: dict[str, Any] = real([sys.executable, "-c", program], limit)
         return row
 
     real = gpu_first.measured
-    monkeypatch.setattr(gpu_first, "measured", measured)
-    gpu_first.main([*TINY, "--out", str(out), "--only", "ceiling"])
-    rows = {row["row"]: row for row in map(json.loads, out.read_text().splitlines())}
-    assert len(rows) == 5
+    monkeypatch.setattr(gpu_first, "measured", measure)
+    return measured
+
+
+CEILINGS = [f"ceiling/{name}" for name in ("matmul", "copy", "launch", "top_p", "attention")]
+
+
+def test_a_second_start_goes_on_with_what_is_missing_and_what_failed(
+    gpu_first: Any, tmp_path: Path, stand_in: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "rows.jsonl"
+    start = [*TINY, "--out", str(out), "--only"]
+    gpu_first.main([*start, *CEILINGS[:4]])
+    rows = rows_in(out)
     assert rows["ceiling/copy"]["failed"] == "not done in 0.3 s"
-    assert [row for row in rows.values() if "failed" in row] == [rows["ceiling/copy"]]
-    assert [text.count("\n") for text in seen] == [0, 1, 2, 3, 4], "each is written at once"
+    assert [name for name in rows if "failed" in rows[name]] == ["ceiling/copy"]
+    with out.open("a") as stream:
+        stream.write('{"row": "ceiling/attention", "on": "CPU", "seco\n')  # killed as it wrote
+    stand_in.clear()
+    before = out.read_text()
+    gpu_first.main([*start, "ceiling"])
+    assert stand_in == ["versions", "ceiling/attention", "ceiling/copy"]
+    assert out.read_text().startswith(before)
+    stand_in.clear()
+    gpu_first.main([*start, "ceiling"])
+    assert stand_in == ["versions"]
+    capsys.readouterr()
+    assert gpu_first.main(["--table", str(out)]) == 0
+    assert stand_in == ["versions"]
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in told] == ["CPU", *CEILINGS]
+    assert "failed" not in "".join(told)
+
+
+def test_another_machine_has_rows_of_its_own(
+    gpu_first: Any, tmp_path: Path, stand_in: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "rows.jsonl"
+    line = {"row": "ceiling/matmul", "on": "H100", "seconds": 3.0, "n": 2}
+    out.write_text(json.dumps(line) + "\n")
+    gpu_first.main([*TINY, "--out", str(out), "--only", "ceiling/matmul"])
+    assert stand_in == ["versions", "ceiling/matmul"]
+    capsys.readouterr()
+    gpu_first.main(["--table", str(out)])
+    first, ours, second, _ = capsys.readouterr().out.splitlines()
+    assert (first, second) == ("H100", "CPU")
+    assert "n 2" in ours
+
+
+def test_rows_that_lack_a_package_say_how_to_get_it(
+    gpu_first: Any, tmp_path: Path, stand_in: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = importlib.import_module("gpu_parts.rows")
+    monkeypatch.setattr(rows, "find_spec", lambda name: None)
+    out = tmp_path / "rows.jsonl"
+    gpu_first.main([*TINY, "--out", str(out), "--only", "step/3B/trl", "step/3B/comlrl"])
+    assert stand_in == ["versions"]
+    assert [row["left_out"] for row in rows_in(out).values()] == [
+        "comlrl is not installed; pip install comlrl==1.4.3",
+        "trl is not installed; pip install trl",
+    ]
 
 
 def test_a_late_process_ends_with_those_that_it_started(gpu_first: Any, tmp_path: Path) -> None:
@@ -80,7 +143,6 @@ def test_numbers_are_found_before_the_last_words_of_vllm(
     shutdown = "print('{\"tokens_per_second\": 1.0}'); print('INFO: shutting down')"
     monkeypatch.setattr(sampling, "VLLM", shutdown)
     monkeypatch.setattr(sampling, "save_description", lambda *_: None)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
     assert sampling.by_vllm("tiny", 2, 3, 4) == {"rows": 2, "tokens_per_second": 1.0}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from collab.errors import RecordError
-from collab.runs.log import BLOCK, Log, read_lines, whole_lines
+from collab.runs.log import BLOCK, Log, Tail, each_line, read_lines
 
 Open = Callable[..., Log]
 
@@ -27,7 +27,7 @@ def test_what_is_appended_is_read_back(open_log: Open) -> None:
     log = open_log()
     for line in ("one", "", "drei \u00e4"):
         log.append(line)
-    assert whole_lines(log.path) == ([b"one", b"", "drei \u00e4".encode()], False)
+    assert list(each_line(log.path)) == [b"one\n", b"\n", "drei \u00e4\n".encode()]
 
 
 @pytest.mark.parametrize("left", ["", "whole\n", "whole\n\n"])
@@ -101,9 +101,21 @@ def test_a_killed_writer_leaves_whole_lines_to_go_on_from(tmp_path: Path, open_l
     writer.kill()
     writer.wait()
     open_log().append("next")
-    *lines, last = whole_lines(path)[0]
-    assert last == b"next"
-    assert set(lines) == {b"x" * 100_000}
+    *lines, last = each_line(path)
+    assert last == b"next\n"
+    assert set(lines) == {b"x" * 100_000 + b"\n"}
+
+
+def test_many_gigabytes_are_read_from_their_end_alone(tmp_path: Path, open_log: Open) -> None:
+    path = tmp_path / "log"
+    with path.open("wb") as stream:
+        stream.truncate(100 * 10**9)  # a hole, which takes no room
+        stream.seek(0, 2)
+        stream.write(b'\n{"n": 1}\n{"cut": ')
+    began = time.process_time()
+    open_log().append('{"n": 2}')
+    assert Tail(path, last=18).lines() == [b'{"n": 1}', b'{"n": 2}']
+    assert time.process_time() - began < 1
 
 
 def test_lines_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path) -> None:
@@ -120,4 +132,4 @@ def test_lines_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path) -> N
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="nothere does not exist; check the path"):
-        whole_lines(tmp_path / "nothere")
+        list(each_line(tmp_path / "nothere"))

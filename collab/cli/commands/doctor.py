@@ -138,9 +138,11 @@ def _devices() -> Iterator[Finding]:
         device = torch.cuda.get_device_properties(index)
         detail = f"{device.name}, {device.total_memory / 2**30:.0f} GiB"
         yield Finding(f"cuda:{index}", True, detail)
-    if torch.version.cuda and not torch.cuda.is_available():
-        remedy = "check the driver with nvidia-smi"
-        yield Finding("cuda", False, "no device can be used", remedy)
+    from collab.models.weights import unused_gpu
+
+    if problem := unused_gpu():
+        detail, remedy = problem.split("; ", 1)
+        yield Finding("cuda", False, detail, remedy)
 
 
 def _data() -> Iterator[Finding]:

@@ -339,8 +339,11 @@ def place_of(
     if not here and on_gpu:
         import torch
 
+        from collab.models.weights import unused_gpu
+
         if not torch.cuda.is_available():
-            raise RecipeError(f"model.device is {on_gpu!r}, but this machine has no GPU; {REMEDY}")
+            why = unused_gpu() or f"this machine has no GPU; {REMEDY}"
+            raise RecipeError(f"model.device is {on_gpu!r}, but {why}")
     wanted = ranks_wanted(recipe, gpus, ranks, resume)
     taken = wanted.ranks if wanted else 1
     # Each rank has to fit, so plan for the card with the least memory.

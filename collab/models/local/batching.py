@@ -45,6 +45,9 @@ USABLE = 0.8
 HELD_BYTES = 4
 """Bytes per number of the keys and values, which are held in float32."""
 
+ROOM = 64
+"""Largest number of spare tokens per row in the buffers of keys and values."""
+
 DRAW_BYTES = 24
 """Bytes per vocabulary entry and row while the next token is drawn."""
 
@@ -67,5 +70,5 @@ def fitting_tokens(dimensions: Dimensions, free: int, width: int) -> int:
 def batch_bytes(dimensions: Dimensions, rows: int, width: int) -> int:
     """Return bytes of the cache of rows of so many tokens, and of drawing from the vocabulary."""
     layers = dimensions.layers + 1  # one is copied when its buffer grows
-    cache = rows * width * layers * dimensions.key_values * HELD_BYTES
+    cache = rows * (width + ROOM) * layers * dimensions.key_values * HELD_BYTES
     return cache + rows * dimensions.vocabulary * DRAW_BYTES

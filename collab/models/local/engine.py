@@ -3,7 +3,8 @@
 All torch work happens on one thread of the engine, so the event loop stays responsive and calls
 queue up. The model's chat template turns messages into tokens. All requests of a call go into one
 left-padded batch, whatever their agent, sampling settings or adapter. It is split only if it
-exceeds `batch_tokens`. Finished rows leave the batch once half of them have ended.
+exceeds `batch_tokens` or runs out of memory. Finished rows leave the batch once an eighth of them
+have ended.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class TransformersEngine:
         self.spec = spec
         self.name = spec.name
         self._progress = progress
+        self._batch_tokens = spec.batch_tokens
         self._lock = Lock()
         self._loaded: LoadedModel | None = None
         self._adapters: Adapters | None = None
@@ -174,12 +176,15 @@ class TransformersEngine:
             loaded,
             adapters,
             model=self.name,
-            batch_tokens=self.spec.batch_tokens,
+            batch_tokens=self._batch_tokens,
             fast=self.spec.fast,
             cancelled=cancelled,
             report=report,
         )
-        generation.answer(requests, answered, started)
+        try:
+            generation.answer(requests, answered, started)
+        finally:
+            self._batch_tokens = generation.batch_tokens
 
     async def aclose(self) -> None:
         """Release the memory. Calls that have not begun raise ModelUnavailable."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,9 @@ from collab.models.local.sampling import Settings, draw, settings_of
 from collab.models.out_of_memory import is_out_of_memory
 from collab.models.weights import LoadedModel
 from collab.records import Action, FinishReason, ToolCall, Usage, failure_of
+from collab.wording import counted
+
+LOG = logging.getLogger("collab.models")
 
 REPORT_SECONDS = 0.1
 
@@ -137,7 +141,7 @@ class Decoder:
         self._report = report
         self._ended = ended
         self._reported = time.monotonic()
-        self._step = 0
+        self._step = len(self.rows[0].tokens)
 
     def choose(self, logits: Tensor) -> Tensor:
         """Choose the next token of each row, [rows], from [rows, vocabulary].
@@ -214,6 +218,7 @@ class Generation:
     """Answers the requests of one call.
 
     `model` names the model in actions and messages. `fast` enables `collab.models.local.fast`.
+    `batch_tokens` is None for as many as fit. It is lowered when a batch runs out of memory.
     """
 
     def __init__(
@@ -230,7 +235,7 @@ class Generation:
         self._loaded = loaded
         self._adapters = adapters
         self._model = model
-        self._batch_tokens = batch_tokens
+        self.batch_tokens = batch_tokens
         self._ready = _accelerated() if fast else plain
         self._cancelled = cancelled
         self._report = report
@@ -250,17 +255,20 @@ class Generation:
         def ended(row: Row) -> None:
             answered(row.index, self._action(row, started))
 
-        sizes = [(len(row.prompt), row.request.sampling.max_new_tokens) for row in rows]
-        for batch in pack(sizes, self._budget(sizes)):
-            self._run([rows[i] for i in batch], ended)
+        batches = self._batches(rows)
+        while batches:
+            batch = batches.pop(0)
+            if not self._run(batch, ended):
+                left = [row for row in batch if row.finish_reason is None]
+                batches = [part for rows in (left, *batches) for part in self._batches(rows)]
 
-    def _budget(self, sizes: Sequence[tuple[int, int]]) -> int:
-        """Return the tokens of a batch, kept for messages."""
-        if self._batch_tokens is None:
+    def _batches(self, rows: Sequence[Row]) -> list[list[Row]]:
+        sizes = [_size(row) for row in rows]
+        budget = self.batch_tokens
+        if budget is None:
             narrowest = min(map(sum, sizes), default=1)
-            loaded = self._loaded
-            self._batch_tokens = batch_tokens(loaded.module, loaded.device, narrowest)
-        return self._batch_tokens
+            budget = batch_tokens(self._loaded.module, self._loaded.device, narrowest)
+        return [[rows[i] for i in batch] for batch in pack(sizes, budget)]
 
     def _row(self, index: int, request: Request) -> Row:
         """Tokenize a request.
@@ -274,8 +282,14 @@ class Generation:
         check_context(len(prompt), new, self._loaded.context, self._model)
         return Row(index=index, request=request, prompt=prompt, adapter=adapter)
 
-    def _run(self, rows: list[Row], ended: Ended) -> None:
-        """Generate until every one of `rows` has ended."""
+    def _run(self, rows: list[Row], ended: Ended) -> bool:
+        """Generate until every one of `rows` has ended, or return False if memory runs out.
+
+        Rows that have tokens have equally many.
+
+        Raises:
+            ModelError: a single row does not fit into memory, or logits are not numbers.
+        """
         rows = sorted(rows, key=_prompt_of)  # side by side, those of a prompt attend fastest
         loaded = self._loaded
         settings = settings_of(
@@ -305,11 +319,23 @@ class Generation:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            raise ModelError(
-                f"model {self._model!r} ran out of memory on {loaded.device} in a batch of "
-                f"{len(rows)} rows of up to {max(len(r.prompt) + len(r.tokens) for r in rows)} "
-                f"tokens; lower batch_tokens, now {self._batch_tokens}"
-            ) from error
+            happened = (
+                f"model {self._model!r} ran out of memory on {loaded.device} in a batch of"
+                f" {counted(len(rows), 'row')} of up to"
+                f" {max(len(r.prompt) + len(r.tokens) for r in rows):,} tokens"
+            )
+            if len(rows) == 1:
+                raise ModelError(
+                    f"{happened}; lower sampling.max_new_tokens, shorten the prompt, or use a"
+                    " smaller model"
+                ) from error
+            prompts, new = zip(*map(_size, rows), strict=True)
+            self.batch_tokens = len(rows) * (max(prompts) + max(new)) // 2
+            LOG.warning(
+                "%s; collab continues with model.batch_tokens=%d", happened, self.batch_tokens
+            )
+            return False
+        return True
 
     def _decode(self, decoder: Decoder) -> None:
         """Draw one token per row at a time, until all have ended."""
@@ -321,6 +347,8 @@ class Generation:
             if len(first) < len(rows):
                 cache.select(places)
                 logits = logits[places]
+            for drawn in zip(*(row.tokens for row in rows), strict=True):  # before memory ran out
+                logits = cache.extend(torch.tensor(drawn, device=logits.device))
             while True:
                 tokens = decoder.choose(logits)
                 if decoder.should_shrink:
@@ -365,6 +393,10 @@ class Generation:
             seconds=time.monotonic() - started,
             failure=failure_of(error),
         )
+
+
+def _size(row: Row) -> tuple[int, int]:
+    return len(row.prompt), row.request.sampling.max_new_tokens
 
 
 def _distinct(rows: Sequence[Row]) -> tuple[list[int], list[int]]:

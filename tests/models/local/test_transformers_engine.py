@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from collab.models.local.engine import TransformersEngine
 from collab.models.local.fast import prepacked_weights
 from collab.models.local.fast.accelerated import fused_projections
 from collab.models.local.fast.prepacked_weights import can_pack
+from collab.models.local.kv_cache import KVCache
 from collab.recipe.model import TransformersModel
 from collab.records import Action, Message, Sampling
 
@@ -288,13 +290,62 @@ def test_a_model_that_gives_no_numbers_says_so(tiny_engine: TransformersEngine) 
         ask(tiny_engine, [request_of()])
 
 
-def test_too_little_memory_says_so(tiny_engine: TransformersEngine) -> None:
+class Scarce:
+    """Memory for so many rows, which runs out after so many tokens; it knows all that ran."""
+
+    def __init__(self, engine: TransformersEngine, rows: int, after: int = 0) -> None:
+        self.ran: list[int] = []
+        self.caches: list[int] = []
+        self._rows, self._left = rows, after
+        engine.module.lm_head.register_forward_pre_hook(self._read)
+
+    def _read(self, _: Any, inputs: tuple[torch.Tensor]) -> None:
+        self._left -= 1
+        if len(inputs[0]) > self._rows and self._left < 0:
+            self.caches.append(sum(isinstance(x, KVCache) for x in gc.get_objects()))
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        self.ran.append(len(inputs[0]))
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_answers_are_the_same_in_the_smaller_batches_that_fit(
+    tiny_engine: TransformersEngine, after: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    requests = [*mixed_requests(), *(request_of(n) for n in range(20, 24))]
+    exact = ask(tiny_engine, requests)
+    scarce = Scarce(tiny_engine, 3, after)
+    shown: dict[int, str] = {}
+
+    def progress(request: Request, _: int, text: str) -> None:
+        shown[request.seed] = shown.get(request.seed, "") + text
+
+    gc.disable()
+    try:
+        found = ask(tiny_engine, requests, progress)
+    finally:
+        gc.enable()
+    assert set(scarce.caches) == {1}, "a batch is freed before the next one begins"
+    assert [a.token_ids for a in found] == [a.token_ids for a in exact]
+    assert [a.finish_reason for a in found] == [a.finish_reason for a in exact]
+    assert [shown[request.seed] for request in requests] == [a.text for a in exact]
+    for ours, theirs in zip(found, exact, strict=True):
+        assert ours.logprobs == pytest.approx(theirs.logprobs, abs=1e-4)
+    assert max(scarce.ran[after:]) <= 3
+    first, *_, last = caplog.messages
+    assert "ran out of memory on cpu in a batch of 20 rows of up to" in first
+    tokens = int(last.split("collab continues with model.batch_tokens=")[1])
+    caplog.clear()
+    assert [a.token_ids for a in ask(tiny_engine, requests)] == [a.token_ids for a in exact]
+    assert not caplog.messages, f"the engine goes on with {tokens} tokens"
+
+
+def test_a_response_that_does_not_fit_alone_says_so(tiny_engine: TransformersEngine) -> None:
     def too_much(*_: Any) -> None:
         torch.empty(1 << 60, dtype=torch.uint8)
 
     tiny_engine.module.lm_head.register_forward_pre_hook(too_much)
-    with pytest.raises(ModelError, match="ran out of memory on cpu in a batch of 1 rows"):
-        ask(tiny_engine, [request_of()])
+    with pytest.raises(ModelError, match=r"in a batch of 1 row of up to \d+ tokens; lower samp"):
+        ask(tiny_engine, [request_of(), request_of(1)])
 
 
 @pytest.mark.parametrize(("named", "held"), [(None, "sdpa"), ("eager", "eager")])

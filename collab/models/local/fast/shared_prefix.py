@@ -13,10 +13,8 @@ from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.cache_utils import DynamicLayer
 
+from collab.models.local.batching import ROOM
 from collab.models.local.kv_cache import KVCache
-
-ROOM = 64
-"""Spare tokens of a buffer beyond its current content."""
 
 
 class RoomyCache(KVCache):
@@ -204,7 +202,8 @@ class SharedPrefixCache(KVCache):
         logits = super().read(ids, mask)
         layers = self._cache.layers
         self._layout = Layout(mask)
-        self._cache.layers = [SharedLayer(x.keys, x.values, self._layout) for x in layers]
+        for number, layer in enumerate(layers):  # each is freed before the next one is copied
+            layers[number] = SharedLayer(layer.keys, layer.values, self._layout)
         self._mask = None
         return logits
 
