@@ -62,11 +62,6 @@ def test_a_team_without_a_name_is_told_by_its_agents(collab) -> None:
     assert text == {"runs/unnamed": "aux+main", "runs/old": "a+b"}
 
 
-def test_a_folder_that_holds_runs_is_listed(collab) -> None:
-    played(collab, "mine/a")
-    assert "mine/a" in collab("show", "mine").out
-
-
 def test_no_run_is_no_error(collab) -> None:
     result = collab("show")
     assert (result.status, result.out) == (0, "")
