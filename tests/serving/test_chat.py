@@ -82,12 +82,6 @@ def test_a_stream_put_together_is_the_whole_answer(client: openai.OpenAI, model:
     assert len(deltas) > 5, "it is told as it is written"
 
 
-def test_one_plain_agent_is_told_as_it_writes(client: openai.OpenAI) -> None:
-    chunks = client.chat.completions.create(model="solo", messages=ASKED, stream=True)
-    contents = [c.choices[0].delta.content for c in chunks if c.choices]
-    assert contents[:4] == ["", "one", " says:", " What"]
-
-
 def test_the_bytes_of_a_stream(server: Server) -> None:
     body = {"model": "solo", "messages": ASKED, "stream": True, "max_tokens": 2, "seed": 0}
     answer = httpx.post(f"{server.url}/v1/chat/completions", json=body)
@@ -185,13 +179,6 @@ def test_fields_beside_the_text() -> None:
         with pytest.raises(openai.BadRequestError, match="'language'") as caught:
             client.chat.completions.create(model="solo", messages=ASKED)
     assert (caught.value.code, caught.value.param) == ("missing_field", "collab.fields.language")
-
-
-def test_the_only_field_takes_the_text() -> None:
-    team = {**SOLO, "agents": {"one": {"prompt": "Say {{ task.word }}."}}}
-    with Server(recipe(team)) as server, server.client() as client:
-        made = client.chat.completions.create(model="solo", messages=ASKED)
-    assert made.choices[0].message.content == "one says: Say What is two and two?.\n"
 
 
 def test_adapters_of_the_agents_answer() -> None:
