@@ -52,15 +52,6 @@ def test_any_team_and_any_function(outcome_of: OutcomeOf) -> None:
     assert "`sum_of_squares` is defined" in told["second"].text
 
 
-def test_mypy(outcome_of: OutcomeOf) -> None:
-    main = "def sum_of_squares(xs: list[int]) -> str:\n    return sum(aux(x) for x in xs)"
-    told = give_feedback(
-        outcome_of(aux="def aux(x: int) -> int:\n    return x", main=main), tools=["mypy"]
-    )
-    assert codes(told["main"]) == [("return-value", 2)]
-    assert told["aux"].text == "Static analysis: no remark."
-
-
 def test_a_program_that_stops_a_tool_stops_no_other() -> None:
     async def go() -> list[list[Finding]]:
         batcher = Batcher(find_tool("mypy"))

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from support.scoring import joined_score
 
-from collab.agents import parser_for
 from collab.errors import TaskError
 from collab.recipe import load_recipe, load_task
 from collab.recipe.sandbox import SandboxSpec
@@ -217,15 +216,6 @@ def test_a_helper_and_a_main_write_a_function_for_what_is_read_and_printed(
     assert (right.solved, right.tests and right.tests.total) == (True, 2), right
     assert {part.name: part.value for part in right.parts}["calls"] == 1
     assert not scored("0").solved
-
-
-def test_an_unknown_form_is_named() -> None:
-    with pytest.raises(TaskError, match="unknown form 'method'; forms: published, function"):
-        apps(SUMS, form="method")  # type: ignore[arg-type]
-
-
-def test_a_whole_program_keeps_what_it_runs() -> None:
-    assert parser_for("program")(f"Here:\n```python\n{RIGHT}\n```\nDone.") == RIGHT
 
 
 CHEATS = (
