@@ -1,9 +1,6 @@
 """`collab doctor`: its lines come one by one, and what it says of the engines."""
 
-from collections.abc import Iterator
-
 import pytest
-import typer
 
 from collab.cli.commands import doctor
 from collab.cli.commands.doctor import Finding
@@ -62,34 +59,6 @@ def test_vllm_is_held_to_its_tested_range(
     found = engines(vllm=">=0.28,<0.33")["vllm"]
     assert found.fine is fine
     assert f"{package.replace('_', '-')} {version}, tested with >=0.28,<0.33" in found.detail
-
-
-def test_a_line_is_shown_before_the_next_finding_is_made(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    seen = []
-
-    def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
-        yield "first", slowly()
-        yield "second", iter([Finding("c", False, "not here", "install it")])
-
-    def slowly() -> Iterator[Finding]:
-        seen.append(capsys.readouterr().out)
-        yield Finding("a", True, "here")
-        seen.append(capsys.readouterr().out)
-        yield Finding("b", False, "broken", "mend it", needed=True)
-        seen.append(capsys.readouterr().out)
-
-    monkeypatch.setattr(doctor, "examine", examine)
-    with pytest.raises(typer.Exit) as ended:
-        doctor.command(json=False)
-    assert ended.value.exit_code == 1
-    assert [text.split() for text in seen] == [
-        ["first"],
-        ["ok", "a", "here"],
-        ["no", "b", "broken;", "mend", "it"],
-    ]
-    assert "no team can run here" in capsys.readouterr().out
 
 
 def test_every_group_is_examined_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,29 +38,6 @@ def test_every_row_is_measured_or_says_why_not(
     assert "learn/default" in capsys.readouterr().out
 
 
-def test_rows_outlive_one_that_hangs(
-    gpu_first: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "rows.jsonl"
-    seen: list[str] = []
-
-    def measured(command: list[str], seconds: float) -> dict[str, Any]:
-        seen.append(out.read_text())
-        program = "import time; time.sleep(60)" if "ceiling/copy" in command else "print('{}')"
-        hangs = "ceiling/copy" in command
-        row: dict[str, Any] = real([sys.executable, "-c", program], 0.3 if hangs else seconds)
-        return row
-
-    real = gpu_first.measured
-    monkeypatch.setattr(gpu_first, "measured", measured)
-    gpu_first.main([*TINY, "--out", str(out), "--only", "ceiling"])
-    rows = {row["row"]: row for row in map(json.loads, out.read_text().splitlines())}
-    assert len(rows) == 5
-    assert rows["ceiling/copy"]["failed"] == "not done in 0.3 s"
-    assert [row for row in rows.values() if "failed" in row] == [rows["ceiling/copy"]]
-    assert [text.count("\n") for text in seen] == [0, 1, 2, 3, 4], "each is written at once"
-
-
 def test_a_late_process_ends_with_those_that_it_started(gpu_first: Any, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     program = (
@@ -71,17 +48,6 @@ def test_a_late_process_ends_with_those_that_it_started(gpu_first: Any, tmp_path
     )
     assert "failed" in gpu_first.measured([sys.executable, "-c", program], 3)
     assert not psutil.pid_exists(int(note.read_text()))
-
-
-def test_numbers_are_found_before_the_last_words_of_vllm(
-    gpu_first: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sampling = importlib.import_module("gpu_parts.sampling")
-    shutdown = "print('{\"tokens_per_second\": 1.0}'); print('INFO: shutting down')"
-    monkeypatch.setattr(sampling, "VLLM", shutdown)
-    monkeypatch.setattr(sampling, "save_description", lambda *_: None)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
-    assert sampling.by_vllm("tiny", 2, 3, 4) == {"rows": 2, "tokens_per_second": 1.0}
 
 
 def test_a_process_that_fails_says_its_last_words(gpu_first: Any) -> None:

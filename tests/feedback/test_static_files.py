@@ -9,7 +9,6 @@ from support.rooms.static_findings import give_feedback
 
 from collab.agents import join_for
 from collab.feedback import Outcome
-from collab.recipe.team import Roles
 from collab.records import Feedback, Problem
 
 PROBLEM = Problem(address="t/0", public={"prompt": "", "entry_point": "price"})
@@ -66,22 +65,6 @@ def test_files_that_make_no_program() -> None:
     told = told_of(store=STORE, main=STORE)
     assert "'store/goods.py' occurs twice, first in line 1" in told["main"].text
     assert "because of main" in told["store"].text
-
-
-def test_an_agent_without_a_file_is_told_the_form() -> None:
-    told = told_of(store="", main=MAIN)
-    assert "begin each with a line # file: NAME.py" in told["store"].text
-    told = told_of(store=STORE, main="# file: main.py\nx = 1\n")
-    assert "`main.py` does not define `price`" in told["main"].text
-
-
-def test_one_who_wrote_none_is_told_of_all() -> None:
-    files = {"store": STORE, "main": MAIN.replace("+ 1", "+ one")}
-    joint = join_for("files")(files, PROBLEM)
-    roles = Roles(contributors=("store", "main"), helpers=("store",), entry="main")
-    outcome = Outcome(PROBLEM, ("store", "main", "critic"), files, joint, None, 0, roles=roles)
-    told = give_feedback(outcome)["critic"]
-    assert "main, main.py, line 5: F821 Undefined name `one`" in told.text
 
 
 @pytest.mark.parametrize("tool", ["ruff", "mypy"])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import openai
 import pytest
 from support.served import DUO, SOLO, Server, Talker, recipe
+
+if TYPE_CHECKING:
+    import openai  # which takes seconds; workers without these tests do without
 
 ASKED = [{"role": "user", "content": "What is two and two?"}]
 AUX = "aux says: Help with: What is two and two?"
@@ -149,6 +151,8 @@ EARLIER: list[Any] = [
 
 
 def test_a_conversation_is_refused_unless_it_has_a_place(client: openai.OpenAI) -> None:
+    import openai
+
     with pytest.raises(openai.BadRequestError, match="--history join") as caught:
         client.chat.completions.create(model="duo", messages=EARLIER)
     assert caught.value.code == "unsupported_conversation"
@@ -171,6 +175,8 @@ def test_a_template_may_read_the_conversation() -> None:
 
 
 def test_fields_beside_the_text() -> None:
+    import openai
+
     team = {**SOLO, "agents": {"one": {"prompt": "{{ task.prompt }} in {{ task.language }}"}}}
     with Server(recipe(team)) as server, server.client() as client:
         given = {"collab": {"fields": {"language": "Welsh"}}}
@@ -197,6 +203,8 @@ def test_details_may_be_left_out() -> None:
 
 
 def test_a_failed_episode_is_an_error_and_says_nothing_of_the_machine() -> None:
+    import openai
+
     with Server(recipe(DUO), model=Talker(fails="ModelError")) as server, server.client() as client:
         for stream in (False, True):
             with pytest.raises(openai.InternalServerError) as caught:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import openai
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -138,6 +137,8 @@ def test_every_path_asks_for_the_key(server: Server, path: str) -> None:
 
 
 def test_health_asks_for_none_and_any_of_the_keys_opens(server: Server) -> None:
+    import openai
+
     assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
     for key in (KEY, "another-key"):
         with server.client(key) as client:

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import httpx
-import openai
 import pytest
 from support.served import DUO, SOLO, Server, Talker, error, recipe
 
@@ -63,6 +62,8 @@ def test_a_streamed_text_that_is_not_the_records_is_warned_of(
 
 
 def test_a_stream_that_had_begun_ends_with_an_error() -> None:
+    import openai
+
     with (
         Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server,
         server.client() as client,

@@ -69,7 +69,7 @@ def whole(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 @pytest.mark.parametrize(
     "stop_at",
     one_in(
-        2, [("sampling", 2), ("sampling", 5), ("update", 4), ("evaluation", 8), ("evaluation", 3)]
+        3, [("sampling", 2), ("sampling", 5), ("update", 4), ("evaluation", 8), ("evaluation", 3)]
     ),
 )
 def test_an_interrupted_run_goes_on_bit_by_bit(
