@@ -108,4 +108,3 @@ def test_interrupted(project: Path, study: subprocess.Popen[str]) -> None:
     for cell in results(project).cells:
         about = json.loads((project / "studies/s" / cell.name / "run.json").read_text())
         assert about["status"] == "interrupted"
-    go_on(project)
