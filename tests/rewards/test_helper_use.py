@@ -8,6 +8,10 @@ from collab.syntax import parse
 NEVER_CALLED = {
     "nothing": "def main(x):\n return x",
     "comment": "def main(x):\n # aux(x)\n return x",
+    "if 1 > 2": "def main(x):\n if 1 > 2:\n  return aux(x)\n return x",
+    "if not True": "def main(x):\n if not True and x:\n  return aux(x)\n return x",
+    "and": "def main(x):\n return x or (False and aux(x))",
+    "or": "def main(x):\n return True or aux(x)",
     "if False": "def main(x):\n if False:\n  return aux(x)\n return x",
     "for in ()": "def main(x):\n for _ in ():\n  return aux(x)\n return x",
     "behind return": "def main(x):\n return x\n return aux(x)",
