@@ -52,6 +52,7 @@ def test_any_team_and_any_function(outcome_of: OutcomeOf) -> None:
     assert "`sum_of_squares` is defined" in told["second"].text
 
 
+@pytest.mark.slow
 def test_a_program_that_stops_a_tool_stops_no_other() -> None:
     async def go() -> list[list[Finding]]:
         batcher = Batcher(find_tool("mypy"))
