@@ -128,3 +128,30 @@ def test_alarms_are_shown(tmp_path: Path) -> None:
     metrics.write_text(metrics.read_text().replace('"groups/dead": 0.0', '"groups/dead": 1.0'))
     alarms = make_report(read_all([path])).alarms
     assert [alarm.step for alarm in alarms if "of the groups are dead" in alarm.text] == [10]
+
+
+def labels_of(*paths: Path) -> list[str]:
+    return [cohort.label for cohort in cohorts_of([read_run(path) for path in paths])]
+
+
+def make_changed(folder: Path, changes: dict[str, str]) -> Path:
+    """A training run with other words in its recipe."""
+    recipe = make_training(folder) / "training.yaml"
+    text = recipe.read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    recipe.write_text(text)
+    return folder
+
+
+def test_a_recipe_that_takes_many_words_is_labelled_by_its_folder(tmp_path: Path) -> None:
+    asked = make_changed(tmp_path / "asked", {"aux: {parser": f"aux: {{role: {'be ' * 20}, parser"})
+    assert labels_of(make_training(tmp_path / "a"), asked) == ["a", "asked"]
+
+
+def test_equal_lines_of_two_recipes_are_told_apart() -> None:
+    runs = [run_of([{"solved": 0.5}, {"solved": 1.0}], name) for name in "ab"]
+    panel = named(panels_of(*runs), "Solved in training")
+    assert [(line.label, line.dashed) for line in panel.series] == [("a", False), ("b", True)]
+    assert panel.note == "a and b are equal."

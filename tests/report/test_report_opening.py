@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from statistics import fmean
 
-from support.report_runs import make_episode, make_run
+import pytest
+from support.report_runs import make_episode, make_run, make_training
 
 from collab.evaluation.table import ResultTable, estimate
+from collab.report.opening import in_words
 from collab.report.report import HtmlReport, make_report
 from collab.report.runs import read_all, read_run
 
@@ -94,3 +96,21 @@ def test_whiskers_are_drawn_up_to_the_maximum_and_changes_around_zero() -> None:
     assert estimate(3.0, (2.0, 5.0), "points", most=5.0).whisker == (40.0, 60.0, 100.0)
     assert estimate(0.0, (-0.5, 2.0), "share", change=True, most=1.0).whisker == (25.0, 50.0, 100.0)
     assert estimate(3.0, (2.0, 5.0), "points").whisker == ()
+
+
+def test_several_recipes_are_rows_of_one_table(tmp_path: Path) -> None:
+    folders = [make_training(tmp_path / "a"), make_training(tmp_path / "b", rate=3e-4)]
+    rewrite(folders[1], solved=0.9)
+    report = report_of(*folders)
+    assert report.opening.sentence.startswith("With learning_rate 0.0003, the team solves 90 %")
+    rows = [row[0].text for row in opened(report, "Solved, held out").rows]
+    labels = [f"learning_rate {rate}, {mode}" for rate in ("0.0001", "0.0003")
+              for mode in ("sampled", "greedy")]  # fmt: skip
+    assert set(rows) <= {*labels, *(label.partition(",")[0] for label in labels)}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.5, "50 %"), (0.825, "83 %"), (0.998, "99.8 %"), (0.0, "0 %")]
+)
+def test_shares_in_a_sentence(value: float, text: str) -> None:
+    assert in_words(value, "share") == text

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.report_runs import make_training
 
 from collab.errors import RecordError
 from collab.report.report import make_report
@@ -100,3 +101,8 @@ def test_one_bad_run_among_good_ones(played: Path, tmp_path: Path) -> None:
     report = make_report(read_all([played, tmp_path / "none"]))
     assert [run.name for run in report.runs] == ["played"]
     assert any("none does not exist" in note for note in report.notes)
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    runs = [make_training(tmp_path / name / "run", seed=n) for n, name in enumerate("ab")]
+    assert [run.name for run in read_all(runs).runs] == ["a/run", "b/run"]
