@@ -271,3 +271,10 @@ def test_specs_that_mean_nothing(value: object, words: str) -> None:
     for problem in caught.value.errors():
         assert "pass" not in problem["msg"]
         assert "sk-abc" not in problem["msg"]
+
+
+def test_requests_at_the_same_time_all_learn_what_is_refused() -> None:
+    strict = refuse("max_tokens", "seed", otherwise=answer("fine"))
+    with OpenAIServer(strict) as server:
+        actions = ask(server, *[request_of()] * 4)
+    assert [action.text for action in actions] == ["fine"] * 4
