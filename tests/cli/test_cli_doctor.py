@@ -1,6 +1,9 @@
 """`collab doctor`: its lines come one by one, and what it says of the engines."""
 
+from collections.abc import Iterator
+
 import pytest
+import typer
 
 from collab.cli.commands import doctor
 from collab.cli.commands.doctor import Finding
@@ -68,3 +71,31 @@ def test_every_group_is_examined_when_it_is_asked_for(monkeypatch: pytest.Monkey
     monkeypatch.setattr("collab.sandbox.doctor.examine", attack)
     groups = [group for group, _ in doctor.examine()]
     assert groups == ["packages", "devices", "engines", "data", "sandbox", "keys"]
+
+
+def test_a_line_is_shown_before_the_next_finding_is_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = []
+
+    def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
+        yield "first", slowly()
+        yield "second", iter([Finding("c", False, "not here", "install it")])
+
+    def slowly() -> Iterator[Finding]:
+        seen.append(capsys.readouterr().out)
+        yield Finding("a", True, "here")
+        seen.append(capsys.readouterr().out)
+        yield Finding("b", False, "broken", "mend it", needed=True)
+        seen.append(capsys.readouterr().out)
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    with pytest.raises(typer.Exit) as ended:
+        doctor.command(json=False)
+    assert ended.value.exit_code == 1
+    assert [text.split() for text in seen] == [
+        ["first"],
+        ["ok", "a", "here"],
+        ["no", "b", "broken;", "mend", "it"],
+    ]
+    assert "no team can run here" in capsys.readouterr().out

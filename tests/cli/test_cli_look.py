@@ -72,3 +72,9 @@ def test_trainers_lists_trainers_and_shows_what_one_sets(collab, project) -> Non
     shown = collab("trainers", "mine")
     assert "-- its settings\nalgorithm: cross\ngroup_size: 5\n" in shown.out
     assert "did you mean 'mine'?" in collab("trainers", "mines").err
+
+
+def test_models_lists_aliases_and_engines(collab) -> None:
+    result = collab("models")
+    assert "smollm2-135m" in result.out
+    assert "replay:RUN" in result.out

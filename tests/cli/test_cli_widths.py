@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from collab.cli.screen.page import Page, PlainPage, TerminalPage
-from collab.cli.screen.results import show_evaluation, show_study
+from collab.cli.screen.results import show_evaluation, show_probe, show_study
 from collab.evaluation.results import Results
+from collab.probe.results import TeamProbe
 from collab.study.results import CellResult, Point, StudyResults, differences, trainer_results
 
 WIDTHS = [60, 80, 200]
@@ -68,3 +69,11 @@ def test_a_study(width: int) -> None:
         differences=tuple(differences(cells, marks)),
     )  # fmt: skip
     assert "At 100,000 generated tokens" in check(lambda page: show_study(page, results), width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_probe(project: Path, collab, width: int) -> None:
+    result = collab("probe", "pair", "-t", "words", "-m", "echo", "--tasks", "4", "--out", "out")
+    assert result.status == 0, result.err
+    outcome = TeamProbe.model_validate_json(Path("out/probe.json").read_bytes())
+    assert "before training" in check(lambda page: show_probe(page, outcome), width)

@@ -139,3 +139,7 @@ def test_the_examples_of_humaneval_hold_for_its_solutions(sandbox: Sandbox) -> N
     assert sum("no example" in text for text in texts.values()) == 24
     wrong = [name for name, text in texts.items() if "expected" in text or "not load" in text]
     assert wrong == ["HumanEval/47", "HumanEval/116", "HumanEval/130"]
+
+
+def test_examples_of_a_prompt_that_is_no_program() -> None:
+    assert examples_of("Write f. For example f(1) == 2.", "f") == [Example("f(1)", "2")]

@@ -14,7 +14,7 @@ from collab.errors import FeedbackError
 from collab.feedback.static import Static
 from collab.feedback.tools import Analyser, Batcher, find_tool
 from collab.recipe.feedback import StaticFeedback
-from collab.records import Finding
+from collab.records import Finding, Problem
 
 
 def test_matters_of_taste_are_left_out(outcome_of: OutcomeOf) -> None:
@@ -170,3 +170,9 @@ def test_programs_that_are_checked_together_do_not_see_each_other() -> None:
     assert [finding.message for finding in clash] == [
         'Argument 1 to "f" has incompatible type "builtins.int"; expected "program.int"'
     ]
+
+
+def test_a_problem_without_prompt(outcome_of: OutcomeOf) -> None:
+    problem = Problem(address="demo/1", public={"entry_point": "f"})
+    told = give_feedback(outcome_of(problem=problem, main="def f(x):\n    return x"))
+    assert told["main"].text == "Static analysis:\n- `f` is defined"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ def test_tokens_of_all_responses_make_the_speed() -> None:
     work.see(acted("t#0", episode.turns[0].decisions[0]))
     work.see(EpisodeFinished(episode=episode))
     assert work.episodes.since is not None
-    work.episodes.since -= 10
+    work.episodes.since = time.monotonic() - 10
     text, _, memory = lines(work)[-1].rpartition(", ")
     assert text == (
         "coding 5 of 12 episodes, 1 of 1 solved, return 1.00 of 4.00, 3 tokens/s, 10 s,"
@@ -155,3 +156,24 @@ def test_an_evaluation_of_a_training_says_after_which_step(step: int, start: str
     assert lines(work)[0].startswith(f"{start} 2 of 3 episodes, ")
     work.see(TrainingProgress(step=4, phase="sampling", done=2, total=3))
     assert lines(work)[0].startswith("step 4: sampling 2 of 3 episodes, ")
+
+
+def test_a_report_says_each_stage_of_a_model_once(capsys: pytest.CaptureFixture[str]) -> None:
+    view = Report(PlainPage(io.StringIO()))
+    for done in (0, 1_000_000):
+        view.loading("downloading", done, 10_000_000)
+    view.close()
+    assert capsys.readouterr().err == "model: downloading 10 MB\n"
+
+
+def test_agents_with_many_truncated_responses_are_named() -> None:
+    work = Progress()
+    work.see(TEAM)
+    decision = make_episode("t", 0, make_score()).turns[0].decisions[0]
+    action = decision.action.model_copy(update={"finish_reason": "length"})
+    for n in range(4):
+        assert not any("truncated" in line for line in lines(work))
+        work.see(acting(f"t#{n}"))
+        work.see(acted(f"t#{n}", decision.model_copy(update={"action": action})))
+    text = f"100% of the responses of {decision.agent} are truncated at their limit"
+    assert lines(work)[-1] == f"warning: {text}; raise its max_new_tokens"
