@@ -1,4 +1,4 @@
-"""Every command of docs/study.md, run in its order, with few tokens and one seed."""
+"""Every command of docs/study.md, run in its order, with a fifth of the tokens and one seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collab.study.spec import StudySpec, cells_of, load_study
 
 SMALLER = {
     "seeds: 2\n": "seeds: 1\n",
-    "tokens: 1000\n": "tokens: 60\n",
+    "tokens: 1000\n": "tokens: 200\n",
     "evaluations: 4\n": "evaluations: 1\n",
     "evaluation.samples: 8\n": "evaluation.samples: 1\n",
 }
