@@ -1,6 +1,7 @@
 """What every test has: a configuration folder of its own."""
 
 import gc
+import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -15,6 +16,15 @@ def pytest_collection_finish() -> None:
     """What is imported by now stays, so it is not looked through again and again for garbage."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_waiting_for_the_disk() -> Iterator[None]:
+    """Files outlive the processes that tests kill; only a machine that crashes loses them."""
+    before = os.fsync
+    os.fsync = lambda descriptor: None
+    yield
+    os.fsync = before
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS
 
 from collab.agents import join_for
-from collab.recipe import Recipe, RewardSpec, load_recipe, load_task
+from collab.recipe import Recipe, load_recipe, load_task
 from collab.records import Problem, Score, read_episodes
 from collab.rewards import Scorer
 from collab.sandbox import Sandbox
@@ -67,15 +67,6 @@ def test_a_score_tells_the_scheme_and_its_lines_of_the_joint_program() -> None:
 )
 def test_teams_at_odds(artefacts: dict[str, str], scheme: str | None) -> None:
     assert scored(artefacts).scheme == scheme
-
-
-def test_a_text_problem_has_none() -> None:
-    problem = Problem(address="post/0", public={"prompt": "Summarise."})
-    reward = {"parts": {"short": {"use": "length", "options": {"maximum": 10}}}}
-    scorer = Scorer(RewardSpec.model_validate(reward), None)
-    assert (
-        asyncio.run(joined_score(scorer, problem, ARTEFACTS, ["aux", "main"], "text")).schemes == ()
-    )
 
 
 def test_training_tells_the_share_of_each_scheme(

@@ -14,14 +14,9 @@ CASES = {
     "suite": (("run", "pair", "--task", "wrds/0"), "unknown task 'wrds'; did you mean 'words'?"),
     "problem": (("run", "pair", "--task", "words/88"), "'88' is outside the suite 'words'"),
     "no task": (("run", "pair"), "no task given"),
-    "two suites": ((*RUN, "--task", "humaneval/1"), "one suite"),
     "data file": (
         ("run", "pair", "--task", "no.jsonl/1"),
         "no.jsonl does not exist; check the path",
-    ),
-    "table": (
-        ("run", "pair", "--task", "data/no.csv/1"),
-        "cannot read .csv; give the rows as JSON",
     ),
     "recipe file": (("run", "no.yaml"), "no.yaml does not exist; check the path (current"),
     "key": ((*RUN, "--set", "team.turnz=2"), "unknown key 'turnz'; did you mean 'turns'?"),
@@ -39,11 +34,6 @@ CASES = {
         "unknown model engine 'ollama'; known: anthropic, echo, openai, replay, scripted,"
         " transformers, vllm (for a server, write openai:URL#MODEL; ",
     ),
-    "agent's engine": ((*RUN, "--set", "agents.a.model=replai:x"), "did you mean 'replay'?"),
-    "model folder": ((*RUN, "--model", "./nowhere"), "no such model folder: ./nowhere"),
-    "key of a model": ((*RUN, "--model", "anthropic:claude"), "set ANTHROPIC_API_KEY"),
-    "script": ((*RUN, "--model", "scripted:no.yaml"), "cannot read the script no.yaml"),
-    "replay": ((*RUN, "--model", "replay:no"), "no does not exist; check the path"),
     "plugin": ((*RUN, "--model", "models.py:patent"), "did you mean"),
     "isolation": (
         (*RUN, "--sandbox", "saeled"),
@@ -61,25 +51,10 @@ CASES = {
         ("report", "nowhere"),
         "nowhere does not exist; `collab show` lists",
     ),
-    "run": (("show", "nowhere"), "nowhere does not exist"),
-    "replayed run": (("replay", "nowhere"), "nowhere does not exist"),
     "folder without a run": (("show", "tasks"), "tasks is not a run's folder: it has no run.json"),
-    "folder to replay": (
-        ("replay", "tasks"),
-        "and `collab run TEAM` starts one",
-    ),
-    "folder to compare": (("diff", "tasks", "tasks"), "tasks is not a run's folder"),
-    "folder to resume": (("train", "--resume", "tasks"), "tasks is not a run's folder"),
-    "a team like no other": (("run", "zzzz"), "unknown team 'zzzz'; `collab teams` lists the "),
-    "folder as a team": (("run", "tasks"), "unknown team 'tasks'"),
     "two to train": (("train", "pair", "--resume", "x"), "both a recipe and --resume are given"),
     "nothing to train": (("train",), "give a recipe to train, or --resume RUN to continue"),
-    "no agents": ((*RUN, "--set", "team.agents={}"), "team.agents: must have at least 1 item"),
-    "type": ((*RUN, "--samples", "many"), "--samples must be an integer, got 'many'"),
-    "kind": (("init", "--kind", "game"), "--kind: 'game' is not one of 'code', 'text',"),
     "backward range": (("run", "pair", "--task", "words/3-1"), "write the smaller row first: 1-3"),
-    "team to show": (("teams", "pear"), "did you mean 'pair'?"),
-    "suite to list": (("tasks", "wrds"), "did you mean 'words'?"),
 }
 
 

@@ -48,13 +48,6 @@ def test_settings_that_differ_and_results_paired_by_problem(collab) -> None:
     assert "on the 5 problems that both played" in message
 
 
-def test_a_run_and_itself(collab) -> None:
-    played(collab, "a")
-    message = collab("diff", "a", "a").out
-    assert "no setting differs" in message
-    assert "+0.00 [" in message
-
-
 def test_runs_without_a_common_problem(collab) -> None:
     played(collab, "a")
     assert collab("run", "pair", "-t", "words/6", "-m", "echo", "--out", "b").status == 0

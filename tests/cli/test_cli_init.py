@@ -2,24 +2,34 @@
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS
+from typer.testing import CliRunner
 
 from collab import read_metrics
+from collab.cli.app import app
 from collab.recipe import load_recipe
 from collab.trainers import TrainingRun
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("begun") / "mine"
+    for kind in ("code", "text", "environment"):
+        result = CliRunner().invoke(app, ["init", str(folder / kind), "--kind", kind])
+        assert result.exit_code == 0, result.stderr
+        assert "collab run recipe.yaml" in result.stdout
+    return folder
+
+
 @pytest.fixture
-def scaffold(collab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    result = collab("init", "mine")
-    assert result.status == 0, result.err
-    assert "next: cd mine && collab run recipe.yaml" in result.out
+def scaffold(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(begun / "code", tmp_path / "mine")
     monkeypatch.chdir(tmp_path / "mine")
     return tmp_path / "mine"
 
@@ -50,10 +60,9 @@ def test_its_canonical_solutions_pass(collab, scaffold: Path) -> None:
 
 @pytest.fixture(params=["text", "environment"])
 def other_kind(
-    request: pytest.FixtureRequest, collab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> str:
-    result = collab("init", str(tmp_path / "mine"), "--kind", request.param)
-    assert result.status == 0, result.err
+    shutil.copytree(begun / request.param, tmp_path / "mine")
     monkeypatch.chdir(tmp_path / "mine")
     return request.param
 

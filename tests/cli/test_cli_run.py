@@ -177,15 +177,6 @@ def test_loading_a_model_is_no_part_of_a_run(collab, project: Path) -> None:
     assert result.events[-2]["episode"]["seconds"] < 1
 
 
-def test_a_truncated_judge_is_named_at_the_end(collab, project: Path) -> None:
-    begun = {"text": '{"a": ["sp', "finish_reason": "length"}
-    (project / "judge.yaml").write_text(yaml.safe_dump([begun] * 4))
-    feedback = "team.feedback=[{source: expert, model: 'scripted:judge.yaml', required: false}]"
-    result = collab(*ECHO, "-t", "words/0-1", "--set", "team.turns=2", "--set", feedback)
-    assert result.status == 0, result.err
-    assert "warning: feedback failed in 2 of 2 turns: 2 of 2 responses of the expert" in result.out
-
-
 def test_truncated_agents_are_named_at_the_end(collab, project: Path) -> None:
     begun = {"text": "Say", "finish_reason": "length"}
     script = {"a": [begun] * 4, "b": ["Say w0."] * 4}
@@ -204,12 +195,6 @@ def test_feedback_that_no_turn_is_left_for_is_named(collab, project: Path) -> No
     assert "never used" not in collab(*arguments, "--set", "team.turns=2").err
     shipped = collab("run", "pocket", "-t", "pocket-code/0", "-m", "echo", "--dry-run")
     assert "never used" not in shipped.out, "which offers feedback for more turns"
-
-
-def test_the_plan_says_who_acts_when(collab, project: Path) -> None:
-    asked = ("-t", "words/0", "--dry-run", "--set", "team.protocol=sequential")
-    plan = collab(*ECHO, *asked, "--set", "team.turns=2").out
-    assert "each turn:\n  round 1: a\n  round 2: b, seeing a\n" in plan
 
 
 def test_a_run_without_an_episode_does_not_block_its_folder(collab, project: Path) -> None:

@@ -55,12 +55,6 @@ def test_agents_artefacts(collab) -> None:
     assert "solved, 3 of 3 tests, reward 4.00 of 4.00" in result.out
 
 
-def test_another_reward(collab) -> None:
-    reward = ("--set", "task.reward=code-correct-first")
-    (scored,) = collab("score", "humaneval/12", "main.py", *reward, "--json").events
-    assert "solved" in {part["name"] for part in scored["parts"]}
-
-
 def test_an_unsafe_judge_is_shown(collab) -> None:
     assert "unsafe" in collab("score", "humaneval/12", "wrong.py", "--sandbox", "unsafe").out
 

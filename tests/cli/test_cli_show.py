@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -34,21 +33,6 @@ def test_a_training_says_what_it_gained(collab, run: Path) -> None:
     assert "gain ± s.e." in lines[-2]
     told = "sampled 4 0.50 of 2.00 1.50 of 2.00 +1.00 ± 0.25 - -"
     assert lines[-1].split() == told.split()
-
-
-def test_programs_have_columns_of_their_own(collab) -> None:
-    lines = collab("show", str(Path(__file__).parents[1] / "recorded/run")).out.splitlines()
-    assert lines[1].split()[-5:] == ["tests", "turns", "tokens", "scheme", "flags"]
-    assert "3/3" in lines[2]
-
-
-def test_a_text_tasks_part_has_a_column_where_its_reward_says_so(collab, run: Path) -> None:
-    file = run / "recipe.yaml"
-    data = yaml.safe_load(file.read_text())
-    for part in data["task"]["reward"]["parts"].values():
-        part["shown_as"] = "clarity"
-    file.write_text(yaml.safe_dump(data))
-    assert "clarity" in collab("show", str(run)).out.splitlines()[1].split()
 
 
 @pytest.mark.parametrize("name", ["words/1#0", "2"])
@@ -82,19 +66,6 @@ def test_unknown_parts(collab, run: Path, arguments: tuple[str, ...], message: s
     result = collab("show", str(run), *arguments)
     assert result.status == 2
     assert message in result.err
-
-
-@pytest.mark.parametrize(
-    ("status", "told"),
-    [
-        ("failed", "the run failed: 6 of 6 episodes finished"),
-        ("interrupted", "the run was interrupted: 6 of 6 episodes finished"),
-    ],
-)
-def test_how_a_run_ended_is_told_in_english(collab, run: Path, status: str, told: str) -> None:
-    about = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**about, "status": status}))
-    assert f"warning: {told}" in collab("show", str(run)).err
 
 
 def test_a_cut_off_run_is_shown_as_far_as_it_came(collab, run: Path) -> None:

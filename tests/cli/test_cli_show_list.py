@@ -41,13 +41,6 @@ def test_without_a_run_all_are_listed_newest_first(collab) -> None:
     assert result.err == ""
 
 
-def test_the_list_as_json(collab) -> None:
-    played(collab, "runs/a")
-    [row] = collab("show", "--json").events
-    assert row["folder"] == "runs/a"
-    assert (row["mean_return"], row["largest_return"], row["status"]) == (1.0, 1.0, "done")
-
-
 def test_a_team_without_a_name_is_told_by_its_agents(collab) -> None:
     agents = {name: {"prompt": "x"} for name in ("aux", "ma/in", "c", "d", "e")}
     assert TeamSpec.model_validate({"agents": agents}).name == "aux+ma-in+c+2"
@@ -60,11 +53,6 @@ def test_a_team_without_a_name_is_told_by_its_agents(collab) -> None:
     write_about(old, {**read_about(old), "team": ""})
     text = {row["folder"]: row["team"] for row in collab("show", "--json").events}
     assert text == {"runs/unnamed": "aux+main", "runs/old": "a+b"}
-
-
-def test_a_folder_that_holds_runs_is_listed(collab) -> None:
-    played(collab, "mine/a")
-    assert "mine/a" in collab("show", "mine").out
 
 
 def test_no_run_is_no_error(collab) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from collab.cli.commands import diff, show
 from collab.cli.screen.page import Page, PlainPage, TerminalPage
 from collab.cli.screen.results import show_evaluation, show_probe, show_study
 from collab.evaluation.results import Results
@@ -41,25 +40,6 @@ def check(show: Callable[[Page], None], width: int) -> str:
     return shown(narrow)
 
 
-@pytest.mark.parametrize("width", WIDTHS[1:])
-def test_lists_of_runs_and_episodes(
-    project: Path, collab, monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
-    collab("run", "pair", "-t", "words/0-7", "-n", "2", "-m", "echo", "--out", "runs/one")
-    collab("run", "pair", "-t", "words", "-m", "echo", "--seed", "12345", "--out", "runs/two")
-    for module, arguments, word in (
-        (show, ["show", "runs/one"], "words/7#1"),
-        (show, ["show"], "runs/two"),
-        (diff, ["diff", "runs/one", "runs/two"], "12345"),
-    ):
-        page = terminal(width)
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "open_page", lambda page=page: page)
-            assert collab(*arguments).status == 0
-        assert max(map(len, shown(page).splitlines())) <= width
-        assert word in shown(page)
-
-
 def test_an_evaluation_of_four_teams(project: Path, collab) -> None:
     teams = ["pair", "second-pair", "third-pair-of-them", "fourth"]
     for name in teams[1:]:
@@ -70,16 +50,6 @@ def test_an_evaluation_of_four_teams(project: Path, collab) -> None:
     results = Results.model_validate(result.events[-1]["results"])
     for width in WIDTHS:
         check(lambda page: show_evaluation(page, results), width)
-
-
-def test_long_paths_and_texts_continue_on_the_next_line() -> None:
-    narrow = terminal(60)
-    path = "/somewhere/" + "x" * 60
-    narrow.table(["path", "why", ">n"], [[path, "because " * 9, "123"]])
-    text = shown(narrow)
-    assert text.count("x") == 60
-    assert text.count("because") == 9
-    assert "123" in text
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from support.blocks import blocks
 from typer.testing import CliRunner
 
 import collab
 from collab.cli.app import app
 from collab.environments import BUILT_IN
-from collab.recipe import load_recipe, load_task
+from collab.recipe import load_recipe
 from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
 
@@ -61,14 +60,3 @@ def test_ones_own_game_is_played(project: Path) -> None:
             break
     else:
         pytest.fail("no deal has them two steps apart")
-
-
-def test_the_recipes_are_read(project: Path) -> None:
-    suite, recipe, *_ = blocks("environments.md", "yaml")
-    Path("suite.yaml").write_text(suite)
-    assert load_task("suite.yaml").environment is not None
-    Path("recipe.yaml").write_text(recipe)
-    assert yaml.safe_load(recipe)["trainer"]["policies"] == "shared_adapter"
-    trainer = load_recipe("recipe.yaml").trainer
-    assert trainer is not None
-    assert trainer.algorithm.use == "rae"

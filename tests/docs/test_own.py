@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import doctest
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,9 @@ import yaml
 from support.blocks import blocks
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
-from typer.testing import CliRunner
 
 import collab
-from collab.cli.app import app
-from collab.recipe.base import Component
 from collab.records import Episode
-from collab.runtime.protocols import protocol_for
 from collab.trainers import TrainingRun
 
 TASK = {
@@ -71,14 +66,6 @@ def test_the_moderated_debate_ends_when_they_agree(folder: Path) -> None:
     ]
     assert turn.decisions[3].observation[-1].content.startswith("The moderator: Why x?")
     assert turn.joint.strip() == "It is y."
-
-
-def test_the_commands_and_the_shipped_debate_are_understood(folder: Path) -> None:
-    for script in blocks("protocols.md", "sh"):
-        shown = CliRunner().invoke(app, shlex.split(script)[1:])
-        assert shown.exit_code == 0, shown.output
-    shipped = yaml.safe_load(blocks("protocols.md", "yaml")[0])["protocol"]
-    protocol_for(Component.model_validate(shipped))
 
 
 def test_the_harness_asks_more_than_once(folder: Path) -> None:

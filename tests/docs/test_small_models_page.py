@@ -7,8 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from collab.recipe import Recipe, SourceSpec, load_recipe
-from collab.tasks import open_suite
+from collab.recipe import Recipe, load_recipe
 from collab.trainers.training.check import check_recipe
 
 PAGE = (Path(__file__).parents[2] / "docs" / "small_models.md").read_text()
@@ -34,17 +33,3 @@ def test_its_trainers_can_train() -> None:
     assert {key for trainer in trainers for key in trainer} >= {"filter", "levels", "episodes"}
     for trainer in trainers:
         assert check_recipe(pocket(trainer=trainer)) is not None
-
-
-def test_its_suite_has_the_levels() -> None:
-    [source] = [snippet["source"] for snippet in SNIPPETS if "source" in snippet]
-    recipe = load_recipe("pocket", task="pocket-levels")
-    assert recipe.task is not None
-    assert recipe.task.source == SourceSpec.model_validate(source)
-    assert len(open_suite(recipe.task)) == source["rows"]
-
-
-def test_its_commands_are_taken() -> None:
-    warm = load_recipe("pocket", task="pocket-code", trainer="sft", settings=["trainer.steps=10"])
-    assert "--trainer sft --set trainer.steps=10" in PAGE
-    assert check_recipe(warm).algorithm.use == "sft"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ import pytest
 import yaml
 from support.blocks import blocks
 from support.tiny_words import save_tiny
-from typer.testing import CliRunner
 
 import collab
-from collab.cli.app import app
 from collab.errors import CollabError
 from collab.feedback import Outcome, gather, open_sources
 from collab.models import Model
@@ -81,8 +78,9 @@ def test_planner_coder_and_reviewer(folder: Path, team: str) -> None:
     assert "max(strings" in seen["reviewer"]
 
 
-@pytest.mark.parametrize("team", ["trio", "coding-planned"])
-@pytest.mark.parametrize("join", ["python", "joins.py:coders"])
+@pytest.mark.parametrize(
+    ("team", "join"), [("trio", "joins.py:coders"), ("coding-planned", "python")]
+)
 def test_nobody_is_told_anything_false(folder: Path, team: str, join: str) -> None:
     """Also where the join is the user's, which is handed the words of all and takes the code."""
     with (folder / "joins.py").open("a") as file:
@@ -175,14 +173,6 @@ def test_the_trio_is_trained_and_goes_on(folder: Path, tiny: Path) -> None:
     assert trained == {"planner", "coder", "reviewer"}
     rows = (folder / "run" / "metrics.jsonl").read_text().splitlines()
     assert len(rows) == 2
-
-
-def test_the_commands_are_understood(folder: Path) -> None:
-    [script] = blocks("teams.md", "sh")
-    for line in map(shlex.split, script.splitlines()[:2]):
-        shown = CliRunner().invoke(app, [*line[1:], "--dry-run"])
-        assert shown.exit_code == 0, shown.output
-        assert "answer: written by coder, not by planner and reviewer" in shown.output
 
 
 def test_the_parser_and_the_joins_work(folder: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
-import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,20 +33,6 @@ def test_teams_of_objects_side_by_side_in_a_running_loop() -> None:
     assert [result.label for result in results.teams] == ["one", "two"]
     assert [result.metrics["return"].mean for result in results.teams] == [0.5, 1.0]
     assert "<td>one</td><td>two</td>" in results._repr_html_()
-
-
-def test_results_print_as_their_tables() -> None:
-    results = collab.evaluate(team("one", "{{ task.prompt }}"), team("two", "red"), task=ROWS)
-    lines = repr(results).splitlines()
-    assert lines[0] == "rows: 2 problems, 1 sample, echo, seed 0"
-    assert lines[1].split() == ["one", "two"]
-    returns = next(line for line in lines if line.startswith("return "))
-    assert re.findall(r"([\d.]+) \[", returns) == ["0.50", "1.00"]
-    assert str(results) == repr(results)
-    page = results._repr_html_()
-    for message in ("difference to one, on the same problems", "note: pass@k and 'solved'"):
-        assert message in repr(results)
-        assert html.escape(message) in page
 
 
 def test_results_become_a_data_frame(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,16 +133,6 @@ def test_episodes_and_events_are_followed() -> None:
     )
     assert ids == ["rows/0#0", "rows/1#0"]
     assert (types[0], types[-1]) == ("eval.started", "eval.finished")
-
-
-def test_errors_name_options_as_python_gives_them() -> None:
-    made = team("a", "red")
-    with pytest.raises(RecipeError, match=r"\(in Python: samples=\) or --greedy \(in Python: gree"):
-        collab.evaluate(made, task=ROWS, samples=2, greedy=True)
-    with pytest.raises(RecipeError, match=r"--task SUITE/PROBLEM \(in Python: task=\)"):
-        collab.evaluate(made.recipe)
-    with pytest.raises(RecipeError, match=r"--samples 3 \(in Python: samples=\)"):
-        collab.evaluate(made, task=ROWS, k=[3])
 
 
 def test_rows_of_text_without_a_reward_are_told_so() -> None:

@@ -14,7 +14,6 @@ from support.claude_server import (
     Behaviour,
     ClaudeServer,
     answer,
-    cut,
     malformed,
     slow,
     status,
@@ -211,11 +210,7 @@ def ask_claude(
 ANSWERED: dict[str, tuple[Behaviour, ...]] = {
     "success": (answer(ADVICE),),
     "429, then success": (status(429, "rate_limit_error", retry_after="0"), answer(ADVICE)),
-    "500, then success": (status(500), answer(ADVICE)),
-    "overload, then success": (status(529, "overloaded_error"), answer(ADVICE)),
     "overload in the stream, then success": (stream_error(), answer(ADVICE)),
-    "dropped, then success": (cut(), answer(ADVICE)),
-    "dropped within, then success": (cut("{"), answer(ADVICE)),
     "malformed advice, then success": (answer("Sure: {}"), answer(ADVICE)),
     "truncated advice, then success": (answer("{", stop_reason="max_tokens"), answer(ADVICE)),
 }
@@ -239,14 +234,10 @@ def test_claude_advises(
 
 FAILING: dict[str, tuple[Behaviour, type[CollabError]]] = {
     "429": (status(429, "rate_limit_error", retry_after="0"), ModelError),
-    "overload": (status(529, "overloaded_error"), ModelError),
     "slow": (slow(), ModelTimeout),
-    "slow within": (slow(after="{"), ModelTimeout),
     "malformed JSON of the API": (malformed(), ModelError),
     "malformed advice": (answer("I think all is fine."), FeedbackError),
     "refusal": (answer("", stop_reason="refusal"), ModelRefused),
-    "dropped": (cut(), ModelError),
-    "wrong key": (status(401, "authentication_error"), ModelError),
 }
 
 

@@ -68,22 +68,6 @@ def test_files_that_make_no_program() -> None:
     assert "because of main" in told["store"].text
 
 
-def test_an_agent_without_a_file_is_told_the_form() -> None:
-    told = told_of(store="", main=MAIN)
-    assert "begin each with a line # file: NAME.py" in told["store"].text
-    told = told_of(store=STORE, main="# file: main.py\nx = 1\n")
-    assert "`main.py` does not define `price`" in told["main"].text
-
-
-def test_one_who_wrote_none_is_told_of_all() -> None:
-    files = {"store": STORE, "main": MAIN.replace("+ 1", "+ one")}
-    joint = join_for("files")(files, PROBLEM)
-    roles = Roles(contributors=("store", "main"), helpers=("store",), entry="main")
-    outcome = Outcome(PROBLEM, ("store", "main", "critic"), files, joint, None, 0, roles=roles)
-    told = give_feedback(outcome)["critic"]
-    assert "main, main.py, line 5: F821 Undefined name `one`" in told.text
-
-
 @pytest.mark.parametrize("tool", ["ruff", "mypy"])
 def test_no_file_runs_in_the_analyser(tool: str, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
@@ -119,3 +103,19 @@ def test_what_is_asked_for_and_is_no_function_is_not_missed(asked: str) -> None:
         joint = join_for(join)(artefacts, problem)
         told = give_feedback(Outcome(problem, tuple(artefacts), artefacts, joint, None, 0))
         assert told["main"].text == "Static analysis: no remark."
+
+
+def test_an_agent_without_a_file_is_told_the_form() -> None:
+    told = told_of(store="", main=MAIN)
+    assert "begin each with a line # file: NAME.py" in told["store"].text
+    told = told_of(store=STORE, main="# file: main.py\nx = 1\n")
+    assert "`main.py` does not define `price`" in told["main"].text
+
+
+def test_one_who_wrote_none_is_told_of_all() -> None:
+    files = {"store": STORE, "main": MAIN.replace("+ 1", "+ one")}
+    joint = join_for("files")(files, PROBLEM)
+    roles = Roles(contributors=("store", "main"), helpers=("store",), entry="main")
+    outcome = Outcome(PROBLEM, ("store", "main", "critic"), files, joint, None, 0, roles=roles)
+    told = give_feedback(outcome)["critic"]
+    assert "main, main.py, line 5: F821 Undefined name `one`" in told.text

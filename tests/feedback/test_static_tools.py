@@ -52,15 +52,7 @@ def test_any_team_and_any_function(outcome_of: OutcomeOf) -> None:
     assert "`sum_of_squares` is defined" in told["second"].text
 
 
-def test_mypy(outcome_of: OutcomeOf) -> None:
-    main = "def sum_of_squares(xs: list[int]) -> str:\n    return sum(aux(x) for x in xs)"
-    told = give_feedback(
-        outcome_of(aux="def aux(x: int) -> int:\n    return x", main=main), tools=["mypy"]
-    )
-    assert codes(told["main"]) == [("return-value", 2)]
-    assert told["aux"].text == "Static analysis: no remark."
-
-
+@pytest.mark.slow
 def test_a_program_that_stops_a_tool_stops_no_other() -> None:
     async def go() -> list[list[Finding]]:
         batcher = Batcher(find_tool("mypy"))
@@ -159,12 +151,6 @@ def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
         asyncio.run(go())
 
 
-def test_a_problem_without_prompt(outcome_of: OutcomeOf) -> None:
-    problem = Problem(address="demo/1", public={"entry_point": "f"})
-    told = give_feedback(outcome_of(problem=problem, main="def f(x):\n    return x"))
-    assert told["main"].text == "Static analysis:\n- `f` is defined"
-
-
 def test_programs_that_are_checked_together_do_not_see_each_other() -> None:
     """No program can name another, and none is told under which name it lay."""
     spies = [f"from program_{n} import Secret\nx: int = Secret()\n" for n in ("0", "1", "")]
@@ -184,3 +170,9 @@ def test_programs_that_are_checked_together_do_not_see_each_other() -> None:
     assert [finding.message for finding in clash] == [
         'Argument 1 to "f" has incompatible type "builtins.int"; expected "program.int"'
     ]
+
+
+def test_a_problem_without_prompt(outcome_of: OutcomeOf) -> None:
+    problem = Problem(address="demo/1", public={"entry_point": "f"})
+    told = give_feedback(outcome_of(problem=problem, main="def f(x):\n    return x"))
+    assert told["main"].text == "Static analysis:\n- `f` is defined"

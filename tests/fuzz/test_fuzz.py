@@ -1,5 +1,5 @@
 """Thousands of broken programs through parser, join, analysis, feedback and score: no crash, no
-hang. By default a few; `pytest -m slow tests/fuzz` runs as many as COLLAB_FUZZ says, or 2,000.
+hang. By default a few; `pytest -m slow tests/fuzz` runs as many as COLLAB_FUZZ says, or 1,000.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SEED = 20_260_101
 MAX_SECONDS = 10.0
 """Processor time of one program through the parser, the join and the analysis."""
 BATCH = 64
-PROGRAMS = int(os.environ.get("COLLAB_FUZZ", "2000"))
+PROGRAMS = int(os.environ.get("COLLAB_FUZZ", "1000"))
 
 parse = parser_for("python")
 join = join_for("python")

@@ -11,8 +11,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, ModelError, ModelUnavailable, RecipeError, UnknownName
-from collab.models import Call, ChecksSettings, ChecksUse, Model, Request
-from collab.models.fakes import EchoModel, ScriptedModel
+from collab.models import Call, Model, Request
+from collab.models.fakes import EchoModel
 from collab.models.local.engine import TransformersEngine
 from collab.models.open import ModelPool, open_model
 from collab.recipe import Recipe
@@ -48,13 +48,6 @@ def test_engines_are_models() -> None:
     assert isinstance(engine, Model)
     assert engine.batching == "static"
     asyncio.run(engine.aclose())
-
-
-def test_optional_faces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    assert isinstance(open_model(spec_of("anthropic")), ChecksSettings)
-    assert isinstance(ScriptedModel([]), ChecksUse)
-    assert not isinstance(EchoModel(), ChecksUse)
 
 
 @pytest.mark.parametrize(

@@ -76,13 +76,6 @@ def test_a_script_that_is_left_over_is_an_error() -> None:
         model.verify()
 
 
-def test_a_script_from_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "answers.yaml"
-    file.write_text("main:\n- |\n  def f():\n      return 1\n- text: b\n")
-    model = ScriptedModel.from_file(file)
-    assert ask(model, request_of())[0].text == "def f():\n    return 1\n"
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -165,19 +165,6 @@ def test_the_folder_is_a_run(project: Path) -> None:
     assert (project / "runs/p" / "report.html").is_file()
 
 
-def test_json_ends_with_the_probe(project: Path) -> None:
-    engine = ["--set", "model={engine: 'models.py:apart'}"]
-    out = collab("probe", "pair", "-t", "words", "-n", "2", *engine, "--json").stdout
-    last = json.loads(out.splitlines()[-1])
-    assert last["type"] == "probe.finished"
-    assert TeamProbe.model_validate(last).samples == 2
-
-
-def test_one_agent_alone_has_nothing_to_be_crossed_with(project: Path) -> None:
-    (project / "agents" / "pair.yaml").write_text('agents: {a: {prompt: "Say {{ task.word }}."}}\n')
-    assert probed(project, "apart").crossed is None
-
-
 def test_tasks_that_are_trained_on_are_drawn(project: Path) -> None:
     recipe = load_recipe("pair", task="words")
     assert training_addresses(recipe, ["words"]) == ["words/train"]
@@ -249,16 +236,3 @@ def test_where_nothing_is_wrong_it_says_so() -> None:
 )  # fmt: skip
 def test_each_sentence_has_its_threshold(changed: dict[str, Any], message: str) -> None:
     assert message in "\n".join(advice_on(healthy(**changed)))
-
-
-def test_who_decides_is_told_once() -> None:
-    crossed = healthy().crossed
-    assert crossed
-    rides = crossed.model_copy(
-        update={"own": {"a": 0.95, "b": 0.02}, "influence": {"a": 0.98, "b": 0.05}}
-    )
-    [text] = advice_on(healthy(crossed=rides))
-    assert text.startswith("`a` alone decides 95% of the reward")
-    none = rides.model_copy(update={"influence": {"a": 1.0, "b": 0.0}})
-    [text] = advice_on(healthy(crossed=none))
-    assert text.startswith("`b` has no influence")

@@ -1,5 +1,6 @@
 """Names in a recipe are looked up beside its file, then in the current folder."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,19 @@ def collab(*arguments: str) -> Any:
     return CliRunner().invoke(app, list(arguments))
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new project, as `collab init` makes it."""
+    folder = tmp_path_factory.mktemp("begun") / "mine"
+    assert collab("init", str(folder)).exit_code == 0
+    return folder
+
+
 @pytest.fixture
-def above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def above(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a new project in `mine/`, which is the current one."""
+    shutil.copytree(begun, tmp_path / "mine")
     monkeypatch.chdir(tmp_path)
-    assert collab("init", "mine").exit_code == 0
     return tmp_path
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from support.rooms.browser import (
     expect_accessible,
     expect_rows,
 )
-
-from collab.records import PartScore
 
 pytestmark = pytest.mark.browser
 
@@ -49,20 +46,6 @@ def test_texts_of_a_run_are_never_obeyed(open_page: Open, report: Path) -> None:
     expect(page.locator("#episode")).to_contain_text(HOSTILE)
     assert page.evaluate("window.harmed") is None
     expect(page.locator("#episode img")).to_have_count(0)
-
-
-def test_a_part_without_points_shows_its_value(open_page: Open, tmp_path: Path) -> None:
-    episode = make_episode(1)
-    first, *rest = episode.turns
-    assert first.score is not None
-    part = PartScore(name="faithful", level="faithful", value=0.25, weight=0.0, reason="")
-    score = first.score.model_copy(update={"parts": (part,)})
-    turns = (first.model_copy(update={"score": score}), *rest)
-    run = make_run(tmp_path / "run", [episode.model_copy(update={"turns": turns})])
-    page_of(run, out=tmp_path / "report.html")
-    page = open_page(tmp_path / "report.html", at="#episode/0")
-    row = page.locator("#episode .parts tr", has_text="faithful")
-    expect(row.locator("td")).to_have_text(["25.0 %", "–"])
 
 
 def test_search_filters_and_order(open_page: Open, report: Path) -> None:
@@ -121,20 +104,6 @@ def test_focus_is_visible(open_page: Open, report: Path) -> None:
         assert style != "none", page.evaluate("document.activeElement.outerHTML")
 
 
-def test_curves_by_key_and_as_a_table(open_page: Open, report: Path) -> None:
-    page = open_page(report)
-    panel = page.locator(".panel", has=page.locator("h4:text-is('Joint return in training')"))
-    plot = panel.locator(".plot")
-    plot.focus()
-    page.keyboard.press("Home")
-    page.keyboard.press("ArrowRight")
-    expect(panel.locator(".legend")).to_contain_text("step 2")
-    expect(plot).to_have_attribute("aria-valuetext", re.compile("^step 2: "))
-    panel.get_by_role("button", name="Table").click()
-    expect(panel.locator("tbody tr")).to_have_count(8)
-    expect(plot).to_be_hidden()
-
-
 @pytest.mark.parametrize("at", ["", "#episode/0", "#compare/0/16", "#settings"])
 @pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_axe_finds_nothing(
@@ -152,19 +121,6 @@ def test_the_result_is_above_the_fold(
         box = page.locator(place).bounding_box()
         assert box["y"] + box["height"] < viewport["height"], place
     expect(page.locator("#settings > details")).not_to_have_attribute("open", "")
-
-
-def test_axes_have_names_bounds_and_equal_decimals(open_page: Open, report: Path) -> None:
-    page = open_page(report)
-    panel = page.locator(".panel", has=page.locator("h4:text-is('Joint return, held out')"))
-    texts = panel.locator("svg text").all_text_contents()
-    assert texts[:5] == ["0", "1", "2", "3", "4"]
-    assert "step" in texts
-    expect(panel.locator("line.most")).to_be_attached()
-    charts = page.locator("svg:visible:not([aria-hidden])")
-    for number in range(charts.count()):
-        assert charts.nth(number).get_attribute("role") == "img"
-        assert charts.nth(number).get_attribute("aria-label")
 
 
 def test_a_phone_shows_the_first_charts_and_folds_the_others(open_page: Open, report: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.report_runs import make_episode, make_run, page_of
-from support.rooms.browser import PHONE, Open, expect, expect_rows
+from support.rooms.browser import Open, expect
 
 pytestmark = pytest.mark.browser
 
@@ -67,25 +67,6 @@ def test_agents_of_a_sequence_are_drawn_one_after_the_other(
     assert abs(left["y"] - right["y"]) < 2
 
 
-def test_d_says_where_there_is_nothing_to_compare(open_page: Open, tmp_path: Path) -> None:
-    episode = make_episode(1)
-    alone = episode.model_copy(update={"turns": episode.turns[:1], "seed": 2**62 + 1})
-    page_of(make_run(tmp_path / "run", [alone]), out=tmp_path / "report.html")
-    page = open_page(tmp_path / "report.html", at="#episode/0")
-    expect(page.locator("#episode header").first).to_contain_text("seed 461…905")
-    page.keyboard.press("d")
-    expect(page.locator("#episode [role=status]")).to_contain_text("nothing to compare with")
-
-
-def test_a_failed_episode_says_why(open_page: Open, report: Path) -> None:
-    page = open_page(report)
-    page.select_option("select[aria-label='All verdicts']", "failed")
-    page.click("#list tbody tr")
-    dialog = page.locator("#episode")
-    expect(dialog.get_by_text("ModelTimeout (model): no answer within 30 s")).to_be_visible()
-    page.keyboard.press("Escape")
-
-
 def test_the_difference_between_turns(open_page: Open, report: Path) -> None:
     page = open_page(report, at="#episode/0")
     page.keyboard.press("d")
@@ -98,38 +79,6 @@ def test_the_difference_between_turns(open_page: Open, report: Path) -> None:
     expect(diff.locator(".del")).to_have_text("removed:     return aux(n * 2)")
     expect(diff.locator(".add")).to_have_text("added:     return aux(n * 3)")
     expect(diff.locator(".add mark")).to_have_text("3")
-
-
-def test_the_difference_between_before_and_after(open_page: Open, report: Path) -> None:
-    page = open_page(report)
-    page.click("a.pair >> nth=0")
-    dialog = page.locator("#episode")
-    expect(dialog).to_contain_text("Before (−)")
-    labels = dialog.locator(".columns .card p")
-    expect(labels.nth(0)).to_contain_text("step 1")
-    expect(labels.nth(1)).to_contain_text("step 5")
-    parts = dialog.locator(".parts th[scope=row]")
-    expect(parts).to_have_text(["reward", "syntax", "tests"])
-    expect(dialog.locator(".diff").first).to_be_attached()
-    page.keyboard.press("Escape")
-    expect(dialog).to_be_hidden()
-
-
-def test_held_out_episodes_are_filtered(open_page: Open, held_out: Path, tmp_path: Path) -> None:
-    page_of(held_out, out=tmp_path / "report.html")
-    page = open_page(tmp_path / "report.html")
-    expect_rows(page, 68)
-    choices = page.locator("select[aria-label='All phases'] option")
-    expect(choices).to_have_text(["All phases", "training", "held out before", "held out after"])
-    page.select_option("select[aria-label='All phases']", "held out after")
-    expect_rows(page, 18)
-    page.select_option("select[aria-label='All modes']", "greedy")
-    expect_rows(page, 6)
-    expect(page.locator("#list tbody tr").first).to_contain_text("held out after, greedy")
-    page.select_option("select[aria-label='All modes']", "")
-    page.select_option("select[aria-label='All phases']", "training")
-    page.select_option("select[aria-label='All steps']", "8")
-    expect_rows(page, 4)
 
 
 def test_a_held_out_problem_before_and_after(
@@ -148,20 +97,6 @@ def test_a_held_out_problem_before_and_after(
         expect(dialog.locator(".diff").first).to_be_attached()
         page.keyboard.press("Escape")
         expect(dialog).to_be_hidden()
-
-
-def test_the_other_end_is_of_the_same_sample(
-    open_page: Open, held_out: Path, tmp_path: Path
-) -> None:
-    page_of(held_out, out=tmp_path / "report.html")
-    page = open_page(tmp_path / "report.html", PHONE)
-    page.fill("#search", "numbers/8#1 before")
-    page.click("#list tbody a")
-    choice = page.locator("#against option", has_text="before and after training")
-    told = "before and after training: numbers/8#1, held out after 8 steps, sampled"
-    expect(choice).to_contain_text(told)
-    wide = "element => element.scrollWidth - element.clientWidth"
-    assert page.evaluate(f"({wide})(document.documentElement)") <= 0
 
 
 def test_any_two_episodes_of_a_problem_can_be_compared(open_page: Open, report: Path) -> None:

@@ -58,54 +58,6 @@ def test_recipes_are_labelled_by_what_differs(tmp_path: Path) -> None:
     ]
 
 
-def labels_of(*paths: Path) -> list[str]:
-    return [cohort.label for cohort in cohorts_of([read_run(path) for path in paths])]
-
-
-def make_changed(folder: Path, changes: dict[str, str]) -> Path:
-    """A training run with other words in its recipe."""
-    recipe = make_training(folder) / "training.yaml"
-    text = recipe.read_text()
-    for old, new in changes.items():
-        assert old in text
-        text = text.replace(old, new)
-    recipe.write_text(text)
-    return folder
-
-
-def test_runs_that_are_only_kept_otherwise_are_labelled_by_their_folders(tmp_path: Path) -> None:
-    rare = make_changed(tmp_path / "rare", {"  group_size": "  checkpoint_every: 5\n  group_size"})
-    assert labels_of(make_training(tmp_path / "often"), rare) == ["often", "rare"]
-
-
-def test_recipes_are_labelled_by_the_names_of_what_matters_first(tmp_path: Path) -> None:
-    plain = make_training(tmp_path / "a")
-    kept = {"  group_size": "  keep_checkpoints: 9\n  group_size"}
-    other = make_changed(tmp_path / "b", {"magrpo": "{use: cross, options: {depth: 2}}", **kept})
-    assert labels_of(plain, other) == ["magrpo", "cross"]
-    model = {"seed: 0": "model: {name: big}\nseed: 0"}
-    solo = make_changed(tmp_path / "c", {"coding": "solo", "parallel": "single", **model})
-    assert labels_of(plain, solo) == ["coding, model none", "solo, model big"]
-
-
-def test_a_recipe_that_takes_many_words_is_labelled_by_its_folder(tmp_path: Path) -> None:
-    asked = make_changed(tmp_path / "asked", {"aux: {parser": f"aux: {{role: {'be ' * 20}, parser"})
-    assert labels_of(make_training(tmp_path / "a"), asked) == ["a", "asked"]
-
-
-def test_several_recipes_share_a_panel_for_each_metric(tmp_path: Path) -> None:
-    paths = [make_training(tmp_path / "a"), make_training(tmp_path / "b", rate=3e-4)]
-    report = make_report(read_all(paths))
-    panel = named(report.panels, "Gradient norm: aux")
-    assert [series.label for series in panel.series] == report.cohorts
-    assert [series.color for series in panel.series] == [0, 1]
-
-
-def test_runs_without_a_recipe_stand_alone() -> None:
-    cohorts = cohorts_of([run_of([{"solved": 0.5}], "a"), run_of([{"solved": 0.5}], "b")])
-    assert [cohort.label for cohort in cohorts] == ["a", "b"]
-
-
 def test_shares_that_are_absent_are_nought() -> None:
     rows = [{"scheme/wrapper": 1.0}, {"scheme/wrapper": 0.25, "scheme/fallback": 0.75}]
     panel = named(panels_of(run_of(rows)), "How the agents work together")
@@ -162,15 +114,6 @@ def test_axes_end_where_values_do(trained: Path) -> None:
     assert result["Length of a response, tokens"] is None
 
 
-def test_what_goes_beyond_a_bound_is_not_cut() -> None:
-    """As where a reward takes points away, or the record knows of no larger one."""
-    rows = [{"return/mean": -3.0 + n, "return/std": 2.0, "return/maximum": 1.0} for n in range(6)]
-    panel = named(panels_of(run_of(rows)), "Joint return in training")
-    [line] = panel.series
-    assert panel.most is None
-    assert (line.low[0], line.high[-1]) == (-5.0, 4.0)
-
-
 def test_equal_lines_are_one_with_a_note() -> None:
     rows = [{"agent/aux/entropy": n / 4, "agent/main/entropy": n / 4} for n in range(3)]
     panel = named(panels_of(run_of(rows)), "Entropy, nats per token")
@@ -179,16 +122,36 @@ def test_equal_lines_are_one_with_a_note() -> None:
     assert panel.note == "aux and main are equal."
 
 
-def test_equal_lines_of_two_recipes_are_told_apart() -> None:
-    runs = [run_of([{"solved": 0.5}, {"solved": 1.0}], name) for name in "ab"]
-    panel = named(panels_of(*runs), "Solved in training")
-    assert [(line.label, line.dashed) for line in panel.series] == [("a", False), ("b", True)]
-    assert panel.note == "a and b are equal."
-
-
 def test_alarms_are_shown(tmp_path: Path) -> None:
     path = make_training(tmp_path / "run", steps=12)
     metrics = path / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace('"groups/dead": 0.0', '"groups/dead": 1.0'))
     alarms = make_report(read_all([path])).alarms
     assert [alarm.step for alarm in alarms if "of the groups are dead" in alarm.text] == [10]
+
+
+def labels_of(*paths: Path) -> list[str]:
+    return [cohort.label for cohort in cohorts_of([read_run(path) for path in paths])]
+
+
+def make_changed(folder: Path, changes: dict[str, str]) -> Path:
+    """A training run with other words in its recipe."""
+    recipe = make_training(folder) / "training.yaml"
+    text = recipe.read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    recipe.write_text(text)
+    return folder
+
+
+def test_a_recipe_that_takes_many_words_is_labelled_by_its_folder(tmp_path: Path) -> None:
+    asked = make_changed(tmp_path / "asked", {"aux: {parser": f"aux: {{role: {'be ' * 20}, parser"})
+    assert labels_of(make_training(tmp_path / "a"), asked) == ["a", "asked"]
+
+
+def test_equal_lines_of_two_recipes_are_told_apart() -> None:
+    runs = [run_of([{"solved": 0.5}, {"solved": 1.0}], name) for name in "ab"]
+    panel = named(panels_of(*runs), "Solved in training")
+    assert [(line.label, line.dashed) for line in panel.series] == [("a", False), ("b", True)]
+    assert panel.note == "a and b are equal."

@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.report_runs import add_held_out, make_training
 
 from collab.evaluation.table import ResultTable
 from collab.report.report import HtmlReport, make_report
@@ -43,36 +42,6 @@ def test_gains_lead_to_the_same_problem_before_and_after(held_out: Path, mode: s
         assert (before.episode.id, after.episode.id) == (f"{row[0].text}#0", f"{row[0].text}#0")
 
 
-def test_returns_are_those_of_the_evaluations(held_out: Path) -> None:
-    table = changes(make_report(read_all([held_out])))
-    first, last = read_all([held_out]).runs[0].evaluations
-    before, after = first.greedy["numbers/8"].joint_return, last.greedy["numbers/8"].joint_return
-    assert [cell.text for cell in table.rows[0][4:]] == [
-        f"{before:.2f}",
-        f"{after:.2f}",
-        f"{after - before:+.2f}".replace("-", "−"),
-    ]
-
-
-def test_without_recorded_episodes_the_returns_are_there(trained: Path) -> None:
-    table = changes(make_report(read_all([trained])))
-    assert len(table.rows) == 6
-    assert not any(cell.pair for row in table.rows for cell in row)
-
-
-def test_several_runs_have_columns_of_their_own(tmp_path: Path) -> None:
-    runs = [add_held_out(make_training(tmp_path / name, seed=n)) for n, name in enumerate("ab")]
-    report = make_report(read_all(runs))
-    table = changes(report)
-    assert table.columns == ["Problem", *(f"{r}, {m}" for r in "ab" for m in ("sampled", "greedy"))]
-    assert [row[0].text for row in table.rows] == [f"numbers/{n}" for n in range(8, 14)]
-    for row in table.rows:
-        for number, cell in enumerate(row[1:]):
-            assert " → " in cell.interval
-            places = [int(place) for place in cell.pair.split("/")]
-            assert {report.shown[place].run for place in places} == {number // 2}
-
-
 def test_problems_of_training_are_without_held_out_ones(held_out: Path) -> None:
     report = make_report(read_all([held_out]))
     [table] = [table for table in report.tables if table.title == "Problem by problem"]
@@ -97,14 +66,3 @@ def test_thinned_episodes_stay_in_pairs(held_out: Path) -> None:
     linked = [row[0].text for row in changes(report).rows if row[3].pair]
     assert linked == list(by_task)
     assert "34 of 68 episodes are in this report" in report.notes[0]
-
-
-def test_lines_that_are_no_held_out_episodes(held_out: Path) -> None:
-    with (held_out / "evaluation.jsonl").open("a") as stream:
-        stream.write('nonsense\n{"step": 3, "mode": "gre')
-    [run] = read_all([held_out]).runs
-    assert len(run.held_out) == 36
-    assert [complaint.partition("evaluation.jsonl")[2][:9] for complaint in run.complaints] == [
-        ", line 37",
-        ": skipped",
-    ]

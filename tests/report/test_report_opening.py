@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from support.report_runs import make_episode, make_run, make_training, page_of
+from support.report_runs import make_episode, make_run, make_training
 
 from collab.evaluation.table import ResultTable, estimate
 from collab.report.opening import in_words
@@ -67,17 +67,6 @@ def test_a_difference_that_may_be_chance_says_so(trained: Path) -> None:
     assert report_of(trained).opening.sentence.endswith("; the difference may be chance.")
 
 
-def test_several_recipes_are_rows_of_one_table(tmp_path: Path) -> None:
-    folders = [make_training(tmp_path / "a"), make_training(tmp_path / "b", rate=3e-4)]
-    rewrite(folders[1], solved=0.9)
-    report = report_of(*folders)
-    assert report.opening.sentence.startswith("With learning_rate 0.0003, the team solves 90 %")
-    rows = [row[0].text for row in opened(report, "Solved, held out").rows]
-    labels = [f"learning_rate {rate}, {mode}" for rate in ("0.0001", "0.0003")
-              for mode in ("sampled", "greedy")]  # fmt: skip
-    assert set(rows) <= {*labels, *(label.partition(",")[0] for label in labels)}
-
-
 def test_training_without_held_out_problems_tells_its_own_returns(trained: Path) -> None:
     file = trained / "metrics.jsonl"
     lines = [line for line in file.read_text().splitlines() if "step.finished" in line]
@@ -103,38 +92,21 @@ def test_runs_are_columns_of_one_table(played: Path, tmp_path: Path) -> None:
     assert rows["solved %"].whisker[1:] == (100.0, 100.0)
 
 
-def test_a_run_of_one_problem_says_how_often_it_was_solved(tmp_path: Path) -> None:
-    one = [make_episode(1, skill=0.0)]
-    several = [make_episode(n, sample=n, skill=1.0) for n in range(3)]
-    message = [report_of(make_run(tmp_path / name, episodes)).opening.sentence
-            for name, episodes in (("one", one), ("several", several))]  # fmt: skip
-    assert message[0].startswith("The team does not solve numbers/0; return ")
-    assert message[1] == "The team solves numbers/0 in 3 of 3 samples; mean return 4.00 of 4.00."
+def test_whiskers_are_drawn_up_to_the_maximum_and_changes_around_zero() -> None:
+    assert estimate(3.0, (2.0, 5.0), "points", most=5.0).whisker == (40.0, 60.0, 100.0)
+    assert estimate(0.0, (-0.5, 2.0), "share", change=True, most=1.0).whisker == (25.0, 50.0, 100.0)
+    assert estimate(3.0, (2.0, 5.0), "points").whisker == ()
 
 
-def test_runs_of_different_problems_say_so(played: Path, tmp_path: Path) -> None:
-    other = make_run(tmp_path / "other", [make_episode(1, task="numbers/77")])
-    assert "played different problems" in report_of(played, other).opening.note
-
-
-def test_the_largest_return_counts_turns_that_were_not_played(played: Path, tmp_path: Path) -> None:
-    early = [
-        episode.model_copy(update={"turns": episode.turns[:1], "horizon": 3})
-        for episode in read_run(played).episodes
-    ]
-    report = report_of(make_run(tmp_path / "early", early))
-    rows = {row[0].text: row[1].text for row in opened(report, "Results").rows}
-    assert rows["return at most"] == "6.00"
-
-
-def test_the_page_opens_with_the_sentence_and_folds_the_settings(
-    trained: Path, tmp_path: Path
-) -> None:
-    page = page_of(trained, out=tmp_path / "report.html")
-    places = [page.index(part) for part in ('class="outcome"', 'id="learning"', "<dl")]
-    assert places == sorted(places)
-    folded = page[page.index('id="settings"') :]
-    assert folded.index("<details>") < folded.index("<dl")
+def test_several_recipes_are_rows_of_one_table(tmp_path: Path) -> None:
+    folders = [make_training(tmp_path / "a"), make_training(tmp_path / "b", rate=3e-4)]
+    rewrite(folders[1], solved=0.9)
+    report = report_of(*folders)
+    assert report.opening.sentence.startswith("With learning_rate 0.0003, the team solves 90 %")
+    rows = [row[0].text for row in opened(report, "Solved, held out").rows]
+    labels = [f"learning_rate {rate}, {mode}" for rate in ("0.0001", "0.0003")
+              for mode in ("sampled", "greedy")]  # fmt: skip
+    assert set(rows) <= {*labels, *(label.partition(",")[0] for label in labels)}
 
 
 @pytest.mark.parametrize(
@@ -142,9 +114,3 @@ def test_the_page_opens_with_the_sentence_and_folds_the_settings(
 )
 def test_shares_in_a_sentence(value: float, text: str) -> None:
     assert in_words(value, "share") == text
-
-
-def test_whiskers_are_drawn_up_to_the_maximum_and_changes_around_zero() -> None:
-    assert estimate(3.0, (2.0, 5.0), "points", most=5.0).whisker == (40.0, 60.0, 100.0)
-    assert estimate(0.0, (-0.5, 2.0), "share", change=True, most=1.0).whisker == (25.0, 50.0, 100.0)
-    assert estimate(3.0, (2.0, 5.0), "points").whisker == ()

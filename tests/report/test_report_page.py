@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.report_runs import data_of, make_episode, make_run, page_of
 
-from collab.records import Action, Decision, Episode, Message, Turn, Usage
+from collab.records import Action, Decision, Episode, Message, Turn
 from collab.report.page import pack
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u202e\x1b[2J"
@@ -72,28 +72,6 @@ def test_the_data_is_complete(page: str) -> None:
     assert "token_ids" not in json.dumps(data)
 
 
-def test_money_is_shown_where_it_is_known(tmp_path: Path) -> None:
-    free = make_episode(1)
-    turn = free.turns[0]
-    paid = tuple(
-        d.model_copy(update={"action": d.action.model_copy(update={"usage": Usage(cost=0.25)})})
-        for d in turn.decisions
-    )
-    episode = free.model_copy(update={"turns": (turn.model_copy(update={"decisions": paid}),)})
-    pages = [
-        page_of(make_run(tmp_path / name, [result]), out=tmp_path / f"{name}.html")
-        for name, result in (("free", free), ("paid", episode))
-    ]
-    assert [page.count(">Cost</th>") for page in pages] == [0, 1]
-    assert pages[1].count("$0.2500") == 2
-
-
-def test_texts_are_held_once(page: str) -> None:
-    texts = data_of(page)["texts"]
-    assert len(texts) == len(set(texts))
-    assert texts.count("You write Python.") == 1
-
-
 def hostile_episode() -> Episode:
     decision = Decision(
         agent=HOSTILE,
@@ -133,7 +111,7 @@ def test_numbers_that_json_does_not_have() -> None:
 
 
 def test_long_texts_are_cut_and_it_is_said(tmp_path: Path) -> None:
-    episodes = [make_episode(n, group=n, words=3000) for n in range(120)]
+    episodes = [make_episode(n, group=n, words=3000) for n in range(30)]
     page = page_of(make_run(tmp_path / "run", episodes), out=tmp_path / "report.html")
     assert len(page) < 5_000_000
     assert re.search(r"[\d,]+ texts are truncated at 20,000 characters", page)
@@ -145,13 +123,6 @@ def test_many_episodes_are_thinned_evenly_and_it_is_said(trained: Path, tmp_path
     steps = [episode["step"] for episode in data_of(page)["episodes"]]
     assert steps == [1] * 4 + [3] * 4 + [6] * 4 + [8] * 4
     assert "16 of 32 episodes are in this report" in page
-
-
-def test_what_could_not_be_read_is_visible(played: Path, tmp_path: Path) -> None:
-    with (played / "episodes.jsonl").open("a") as stream:
-        stream.write('{"id": "half')
-    page = page_of(played, out=tmp_path / "report.html")
-    assert "skipped the last line, which is truncated</li>" in page
 
 
 def test_the_same_runs_give_the_same_page(played: Path, tmp_path: Path) -> None:

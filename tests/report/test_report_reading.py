@@ -28,11 +28,6 @@ def test_steps_are_told_from_groups(trained: Path) -> None:
     assert [run.step_of(episode) for episode in run.episodes[::4]] == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_a_run_by_the_file_of_its_episodes(played: Path) -> None:
-    run = read_run(played / "episodes.jsonl")
-    assert (run.name, len(run.episodes)) == ("played", 8)
-
-
 @pytest.mark.parametrize("name", ["episodes.jsonl", "metrics.jsonl"])
 def test_half_a_line_is_passed_over(trained: Path, name: str) -> None:
     data = (trained / name).read_bytes()
@@ -58,14 +53,6 @@ def test_lines_that_are_no_metrics(trained: Path) -> None:
     ]
 
 
-def test_many_broken_lines_are_counted(played: Path) -> None:
-    with (played / "episodes.jsonl").open("a") as stream:
-        stream.write("nonsense\n" * 500)
-    complaints = read_run(played).complaints
-    assert len(complaints) == 11
-    assert complaints[-1] == "490 more of this kind not shown"
-
-
 def test_numbers_that_are_none_are_left_out(trained: Path) -> None:
     with (trained / "metrics.jsonl").open("a") as stream:
         stream.write('{"type": "step.finished", "step": 9, "return/mean": NaN, "solved": 1}\n')
@@ -86,13 +73,6 @@ def test_a_run_that_is_not_done(played: Path) -> None:
     report = make_report(read_all([played]))
     assert report.runs[0].status == "running or killed"
     assert "the run is still running, or was killed: 8 of 20 episodes finished" in report.notes
-
-
-def test_without_run_json(played: Path) -> None:
-    (played / "run.json").unlink()
-    report = make_report(read_all([played]))
-    assert report.runs[0].status == "unknown"
-    assert report.runs[0].facts["team"] == "coding"
 
 
 @pytest.mark.parametrize(

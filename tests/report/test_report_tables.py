@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from support.report_runs import make_episode, make_run
 
-from collab.evaluation.intervals import METHOD
-from collab.evaluation.table import ResultTable, TableCell, make_table, show, words
+from collab.evaluation.table import ResultTable, TableCell, show
 from collab.records import Score
 from collab.report.episodes import ShownEpisode, episode_data
 from collab.report.page import Texts
@@ -24,14 +23,6 @@ def named(report: HtmlReport, title: str) -> ResultTable:
 def column(table: ResultTable, name: str) -> list[TableCell]:
     place = table.columns.index(name)
     return [row[place] for row in table.rows]
-
-
-def test_captions_say_what_kind_of_interval_it_is(trained: Path, played: Path) -> None:
-    """They are no plain bootstrap, which would be without width for a single problem."""
-    reports = [make_report(read_all([folder])) for folder in (played, trained)]
-    notes = [report.opening.note for report in reports]
-    assert all(METHOD in note for note in notes)
-    assert "Bayesian" in METHOD
 
 
 def test_an_episode_that_was_solved_early_says_so(played: Path) -> None:
@@ -70,19 +61,6 @@ def test_each_run_has_a_column_and_each_problem_a_row(played: Path, tmp_path: Pa
     first, second = (report.shown[int(n)] for n in problems[0].pair.split("/"))
     assert (first.run, second.run) == (0, 1)
     assert first.episode.task == second.episode.task == "numbers/0"
-
-
-def test_problems_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    episodes = [make_episode(n, task=f"numbers/{n}", group=n) for n in (10, 9, 100)]
-    table = named(make_report(read_all([make_run(tmp_path / "run", episodes)])),
-                  "Problem by problem")  # fmt: skip
-    names = [cell.text for cell in column(table, "Problem")]
-    assert names == ["numbers/9", "numbers/10", "numbers/100"]
-
-
-def test_empty_columns_are_left_out() -> None:
-    table = make_table("t", ["a", "b"], [[words("x"), words("-")], [words("y"), words("-")]])
-    assert table.columns == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ CHEATS = {
 }
 
 
-@pytest.mark.parametrize("cheat", one_in(3, CHEATS.values()))
+@pytest.mark.parametrize("cheat", one_in(5, CHEATS.values()))
 def test_cheats_in_a_file_earn_nothing(sandbox: Sandbox, cheat: str) -> None:
     verdict = tried(sandbox, f"{HELPER}# file: main.py\n{dedent(cheat)}\n")
     assert (verdict.passed, verdict.tests.passed) == (False, 0), verdict

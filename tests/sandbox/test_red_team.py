@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from attack_run import LATEST, run_all, run_each, trial
 from red_team_counts import HONEST_FAILURE, MARKS, RIGHT, WAYS, marks, ways, whole_tests
+from support.shares import one_in
 
 from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox, Verdict
@@ -37,7 +38,7 @@ def honest() -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcomes]:
-    return outcomes_of(4)
+    return outcomes_of(8)
 
 
 def outcomes_of(step: int) -> dict[str, Outcomes]:
@@ -72,7 +73,7 @@ def paid(outcomes: Outcomes, honest: float) -> Outcomes:
 
 
 def test_nothing_is_left_behind(outcomes: dict[str, Outcomes]) -> None:
-    check_nothing_left(outcomes, at_least=(len(WAYS) + len(MARKS)) // 4)
+    check_nothing_left(outcomes, at_least=(len(WAYS) + len(MARKS)) // 8)
 
 
 @pytest.mark.slow
@@ -90,7 +91,7 @@ def check_nothing_left(outcomes: dict[str, Outcomes], at_least: int) -> None:
     assert {n: o["seconds"] for n, o in every.items() if o["seconds"] > LATEST} == {}
 
 
-@pytest.mark.parametrize("mark", SHARED)
+@pytest.mark.parametrize("mark", one_in(2, SHARED))
 def test_two_trials_at_the_same_time_do_not_find_each_other(
     honest: dict[str, float], mark: str
 ) -> None:

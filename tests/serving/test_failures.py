@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import httpx
-import openai
 import pytest
 from support.served import DUO, SOLO, Server, Talker, error, recipe
 
@@ -22,13 +21,13 @@ USER = {"role": "user", "content": "Hello."}
         ("ModelRefused", 500, "ModelRefused"),
     ],
 )
-@pytest.mark.parametrize("stream", [False, True])
-def test_failures_of_an_episode(fails: str, status: int, reason: str, stream: bool) -> None:
+def test_failures_of_an_episode(fails: str, status: int, reason: str) -> None:
     with Server(recipe(DUO), model=Talker(fails=fails)) as server:
-        answer = server.ask(model="duo", stream=stream)
-        assert error(answer)[:2] == (status, reason)
-        assert "secret" not in answer.text
-        assert ("retry-after" in answer.headers) == (status == 503)
+        for stream in (False, True):
+            answer = server.ask(model="duo", stream=stream)
+            assert error(answer)[:2] == (status, reason)
+            assert "secret" not in answer.text
+            assert ("retry-after" in answer.headers) == (status == 503)
 
 
 def test_an_episode_that_takes_too_long() -> None:
@@ -46,8 +45,9 @@ class Corrected(Talker):
         return [action.model_copy(update={"text": "Something else."}) for action in actions]
 
 
-@pytest.mark.parametrize("path", ["chat/completions", "responses"])
-@pytest.mark.parametrize(("team", "agent"), [("solo", "one"), ("duo", "aux")])
+@pytest.mark.parametrize(
+    ("path", "team", "agent"), [("chat/completions", "solo", "one"), ("responses", "duo", "aux")]
+)
 def test_a_streamed_text_that_is_not_the_records_is_warned_of(
     path: str, team: str, agent: str
 ) -> None:
@@ -62,6 +62,8 @@ def test_a_streamed_text_that_is_not_the_records_is_warned_of(
 
 
 def test_a_stream_that_had_begun_ends_with_an_error() -> None:
+    import openai
+
     with (
         Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server,
         server.client() as client,

@@ -8,13 +8,10 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from mcp import Client, ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
 from support.served import DUO, SOLO, Server, Talker, recipe
 
 from collab.errors import RecipeError
@@ -23,9 +20,15 @@ from collab.serving.mcp_tools import make_server
 from collab.serving.service import Service
 from collab.serving.settings import Settings
 
+if TYPE_CHECKING:
+    from mcp import ClientSession  # which takes seconds; workers without these tests do without
+
 
 @asynccontextmanager
 async def over_http(server: Server) -> AsyncIterator[ClientSession]:
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
     async with (
         streamable_http_client(f"{server.url}/mcp") as (incoming, outgoing),
         ClientSession(incoming, outgoing) as session,
@@ -94,6 +97,8 @@ def test_calls_without_an_answer_are_counted_as_failures() -> None:
 
 
 def test_a_call_is_cancelled_when_the_server_is_shut() -> None:
+    from mcp import Client
+
     talker = Talker(holding=True)
     service = Service({"solo": recipe(SOLO)}, Settings(), models={"solo": {"one": talker}})
 
@@ -118,6 +123,8 @@ def test_a_call_is_cancelled_when_the_server_is_shut() -> None:
 
 
 def test_a_call_is_cancelled_when_its_client_leaves() -> None:
+    from mcp import Client
+
     talker = Talker(holding=True)
     service = Service({"solo": recipe(SOLO)}, Settings(), models={"solo": {"one": talker}})
 
@@ -150,6 +157,9 @@ def test_the_key_guards_it_and_it_is_there_only_if_wanted() -> None:
 
 
 def test_it_is_served_on_stdin_and_stdout(tmp_path: Path) -> None:
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
     arguments = ["-m", "collab", "serve", "tldr", "--model", "echo", "--mcp", "stdio"]
     server = StdioServerParameters(
         command=sys.executable, args=arguments, env=dict(os.environ), cwd=str(tmp_path)

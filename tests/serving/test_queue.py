@@ -16,8 +16,6 @@ from support.served import DUO, SOLO, Server, Talker, recipe
 
 pytestmark = pytest.mark.slow
 
-USER = {"role": "user", "content": "Hello."}
-
 
 def body(text: str = "Hello.", **more: Any) -> dict[str, Any]:
     return {"model": "solo", "messages": [{"role": "user", "content": text}], **more}
@@ -187,22 +185,6 @@ def test_the_first_chunk_is_timed_once_with_the_wait_and_whatever_came_before_it
         message = samples_of(server)
         assert message[FIRST % "count"] == 2, "a ping is no chunk"
         assert message[FIRST % "sum"] >= 0.8, "each of them waited"
-
-
-def test_words_that_send_nothing_are_no_first_chunk() -> None:
-    spaced = {**SOLO, "agents": {"one": {"prompt": "{{ task.prompt }}"}}}
-
-    class Spaced(Talker):
-        async def generate(self, requests: Any, progress: Any = None) -> Any:
-            for number in (1, 2, 3):
-                progress(requests[0], number, " ")
-                await asyncio.sleep(0.01)
-            [action] = await super().generate(requests, progress)
-            return [action.model_copy(update={"text": f"   {action.text}"})]
-
-    with Server(recipe(spaced), model=Spaced(), ping_seconds=60.0) as server:
-        assert "[DONE]" in server.ask(stream=True).text
-        assert samples_of(server)[FIRST % "count"] == 1
 
 
 def test_many_at_once_leave_nothing_behind() -> None:

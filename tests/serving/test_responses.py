@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import openai
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 from support.served import DUO, SOLO, Server, Talker, recipe
+
+if TYPE_CHECKING:
+    import openai  # which takes seconds; workers without these tests do without
 
 ASKED = "What is two and two?"
 AUX = "aux says: Help with: What is two and two?"
@@ -73,6 +74,8 @@ def test_the_clients_own_stream_rebuilds_the_response(client: openai.OpenAI, mod
 
 @pytest.mark.parametrize("model", ["duo", "solo"])
 def test_every_event_is_of_the_clients_types(server: Server, model: str) -> None:
+    from openai.types.responses import Response, ResponseStreamEvent
+
     line = events(post(server, model=model, input=ASKED, stream=True).text)
     assert [event["sequence_number"] for event in line] == list(range(len(line)))
     reader: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
@@ -155,6 +158,8 @@ def test_a_fault_is_named_with_its_place(server: Server) -> None:
 
 
 def test_nothing_is_stored(client: openai.OpenAI) -> None:
+    import openai
+
     with pytest.raises(openai.NotFoundError, match="the server stores no responses"):
         client.responses.retrieve("resp_1")
 

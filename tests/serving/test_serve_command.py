@@ -16,13 +16,12 @@ from typing import Any
 
 import httpx
 import pytest
-from support.blocks import DOCS, blocks
+from support.blocks import blocks
 from typer.testing import CliRunner
 
 from collab.cli.app import app
 
 SERVE = [line for block in blocks("serving.md", "sh") for line in block.splitlines()]
-ROOT = DOCS.parent
 
 
 class Started:
@@ -101,13 +100,6 @@ def test_it_ends_at_ctrl_c_with_status_0(started: Started) -> None:
 
 
 @pytest.mark.slow
-def test_the_first_command_of_the_page_serves(tmp_path: Path) -> None:
-    running = Started(lines("collab serve")[0], tmp_path)
-    assert httpx.get(f"{running.url}/models").status_code == 200
-    assert running.end(signal.SIGTERM) == 0
-
-
-@pytest.mark.slow
 def test_the_server_with_a_key_asks_for_it(tmp_path: Path) -> None:
     [line] = lines("COLLAB_API_KEYS=")
     running = Started(line, tmp_path)
@@ -173,13 +165,6 @@ def test_a_port_that_is_taken() -> None:
         port = str(taken.getsockname()[1])
         shown = CliRunner().invoke(app, ["serve", "tldr", "-m", "echo", "--port", port])
     assert (shown.exit_code, "--port" in shown.stderr) == (2, True)
-
-
-def test_what_is_missing_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    shown = CliRunner().invoke(app, ["serve", "tldr"])
-    assert shown.exit_code == 2
-    assert "pip install 'collab-agents[serve]'" in shown.stderr
 
 
 def test_a_team_from_elsewhere_is_asked_about(

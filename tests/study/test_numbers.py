@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import re
-
 import pytest
 
-from collab.cli.screen.page import PlainPage
-from collab.cli.screen.results import show_study
-from collab.study.page import curve_panels, study_tables
 from collab.study.results import (
     CellResult,
     Point,
-    StudyResults,
     differences,
     on_the_way,
     tokens_to,
@@ -122,28 +115,3 @@ def test_what_does_not_vary_has_no_interval(seeds: int, told: str, gain: float) 
         assert change.without_interval == told
     before = trainer_results(cells, MARKS, None)[0].curve[0]
     assert (before.mean, before.interval) == (0.3, None)
-
-
-def test_the_tables_say_in_place_of_an_interval_that_all_are_equal() -> None:
-    ends = {"a": (5, 6, 7), "b": (5, 6, 7), "c": (6, 8, 9)}
-    cells = tuple(cell(name, n, 0, 1, end) for name in ends for n, end in enumerate(ends[name]))
-    results = StudyResults(
-        study="s",
-        description="",
-        status="done",
-        tokens=100,
-        marks=MARKS,
-        cells=cells,
-        trainers=tuple(trainer_results(cells, MARKS, None)),
-        differences=tuple(differences(cells, MARKS)),
-    )
-    assert StudyResults.model_validate_json(results.model_dump_json()) == results
-    out = io.StringIO()
-    show_study(PlainPage(out), results)
-    assert "0.00 (all 3 equal)" in out.getvalue()
-    assert re.search(r"\+1\.67 \(−?\d", out.getvalue()), "pairs that differ have theirs"
-    _, against = study_tables(results)
-    equal, other = (row[2] for row in against.rows)
-    assert (equal.text, equal.interval, equal.tone) == ("0.00", "all 3 equal", "")
-    assert " to " in other.interval
-    assert all(panel.series for panel in curve_panels(results))

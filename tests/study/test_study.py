@@ -15,7 +15,6 @@ from collab.errors import RecipeError, RecordError
 from collab.runs.atomic import Lock
 from collab.study import study as folder_room
 from collab.study import study as room
-from collab.study.results import StudyResults
 from collab.study.spec import StudySpec, cells_of, load_study
 from collab.study.study import jobs_for
 from collab.trainers import Plan
@@ -40,15 +39,6 @@ def test_every_cell_is_a_run_and_all_are_one_table(project: Path) -> None:
     page = (project / "studies/s/report.html").read_text()
     assert "At 100 generated tokens" in page
     assert "Against magrpo" in page
-
-
-def test_json_ends_with_the_numbers(project: Path) -> None:
-    (project / "s.yaml").write_text(STUDY.replace("seeds: 2", "seeds: [3]"))
-    lines = collab("s.yaml", "--json", "--jobs", "1").stdout.splitlines()
-    events = [json.loads(line) for line in lines]
-    kinds = [event["type"] for event in events]
-    assert kinds == ["study.started", *["cell.started", "cell.finished"] * 2, "study.finished"]
-    assert StudyResults.model_validate(events[-1]).status == "done"
 
 
 def test_what_is_done_stays_and_what_was_begun_goes_on(

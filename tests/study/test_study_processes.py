@@ -94,12 +94,9 @@ def go_on(project: Path) -> None:
         assert cell.points[-1].tokens >= 800
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-def test_killed(project: Path, study: subprocess.Popen[str], at_once: bool) -> None:
+def test_killed(project: Path, study: subprocess.Popen[str]) -> None:
     assert len(at_work(project)) == 2
-    os.kill(study.pid, signal.SIGKILL)
-    if not at_once:
-        wait_for(lambda: not at_work(project), 20)
+    os.kill(study.pid, signal.SIGKILL)  # whose trainings may live on when it is resumed
     assert results(project).status == "running"
     go_on(project)
 
@@ -111,4 +108,3 @@ def test_interrupted(project: Path, study: subprocess.Popen[str]) -> None:
     for cell in results(project).cells:
         about = json.loads((project / "studies/s" / cell.name / "run.json").read_text())
         assert about["status"] == "interrupted"
-    go_on(project)

@@ -6,10 +6,9 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
-import openai
 
 from collab.errors import ModelError
 from collab.models import Progress, Request
@@ -20,6 +19,9 @@ from collab.serving.application import Application
 from collab.serving.server import bind, serve
 from collab.serving.service import Lanes
 from collab.serving.settings import Settings
+
+if TYPE_CHECKING:
+    import openai  # which takes seconds; workers without these tests do without
 
 DUO = {
     "name": "duo",
@@ -139,6 +141,8 @@ class Server:
 
     def client(self, key: str = "none") -> openai.OpenAI:
         """OpenAI's own client of this server."""
+        import openai
+
         return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0)
 
     def ask(self, text: str = "Hello.", **more: Any) -> httpx.Response:

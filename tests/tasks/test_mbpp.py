@@ -94,13 +94,6 @@ def test_the_prompt_is_a_function_whose_docstring_is_the_text(tmp_path: Path) ->
         assert text == row.get("text", row.get("prompt"))
 
 
-def test_helper_and_main_solve_one_together(tmp_path: Path, solve: Solve) -> None:
-    problem = suite(tmp_path, ROWS).select("601")[0]
-    aux = "def aux(x):\n    return 2 * x"
-    assert solve(problem, {"aux": aux, "main": "def twice(xs):\n    return [aux(x) for x in xs]"})
-    assert not solve(problem, {"aux": aux, "main": "def twice(xs):\n    return aux(xs)"})
-
-
 def test_rows_in_humanevals_form_stay_as_they_are(tmp_path: Path) -> None:
     assert suite(tmp_path, [HUMANEVALS]).rows == (HUMANEVALS,)
 
@@ -133,12 +126,6 @@ def test_rows_from_elsewhere_take_the_place_of_the_origin_and_of_its_splits(tmp_
     path = tmp_path / "rows.jsonl"
     settings = ["task.splits.test=0-1", f"task.source.path={path}"]
     assert open_suite(load_task("mbpp", settings=settings)).spec.splits == {"test": "0-1"}
-
-
-def test_a_suite_that_extends_another_brings_its_own_rows(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
-    (tmp_path / "mine.yaml").write_text("extends: mbpp\nsource: {path: rows.jsonl}\n")
-    assert len(open_suite(load_task(str(tmp_path / "mine.yaml")))) == 3
 
 
 def test_a_data_file_for_a_team_whose_suite_is_generated(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from collab.errors import TaskError
-from collab.recipe import load_task
 from collab.recipe.load import validate
 from collab.recipe.task import TaskSpec
 from collab.tasks import Suite, open_suite
@@ -197,9 +196,3 @@ def test_files_that_cannot_be_read(tmp_path: Path, data: bytes, name: str, said:
 def test_a_split_names_rows_that_are_there(tmp_path: Path, rows: str) -> None:
     with pytest.raises(TaskError, match=r"the split 'test': .* set task\.splits\.test"):
         read(tmp_path, [TEXT, TEXT], splits={"train": "0", "test": rows})
-
-
-def test_shipped_suites_hold_what_they_promise() -> None:
-    for name in ("humaneval", "coopcode", "tldr", "arxiv"):
-        suite = open_suite(load_task(name))
-        assert len(set(suite.ids)) == len(suite)

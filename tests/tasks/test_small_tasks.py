@@ -86,12 +86,8 @@ def test_honest_answers_earn_all(name: str, way: str) -> None:
     assert rewards(name, HONEST[name][way], 60) == [1.0] * 60
 
 
-def test_there_are_twenty_cheats_for_each() -> None:
-    assert all(len(CHEATS[name]) >= 20 for name in SUITES)
-
-
 @pytest.mark.parametrize(
-    ("name", "way"), one_row_in(9, [(name, way) for name in SUITES for way in CHEATS[name]])
+    ("name", "way"), one_row_in(20, [(name, way) for name in SUITES for way in CHEATS[name]])
 )
 def test_a_cheat_earns_less_than_any_honest_answer(name: str, way: str) -> None:
     found = rewards(name, CHEATS[name][way], 72)

@@ -118,12 +118,3 @@ def test_missing_file_and_package(tmp_path: Path) -> None:
     spec = load_task("humaneval", settings=["task.source.package=not-there"])
     with pytest.raises(TaskError, match="remedy: pip install not-there"):
         open_suite(spec)
-
-
-def test_a_hub_suite_without_the_extra_says_how_to_get_it() -> None:
-    pytest.importorskip("collab.tasks")
-    try:
-        import datasets  # noqa: F401
-    except ImportError:
-        with pytest.raises(TaskError, match=r"remedy: pip install .*\[hub\]"):
-            open_suite(load_task("coophumaneval"))

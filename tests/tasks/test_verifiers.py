@@ -20,7 +20,7 @@ from collab.errors import RecipeError, TaskError, Untrusted
 from collab.recipe import load_task
 from collab.records import Problem, Score
 from collab.rewards import Scorer
-from collab.tasks import open_suite, split_address
+from collab.tasks import open_suite
 from collab.tasks.generated.verifiers import verifiers
 
 INSTALLED = importlib.util.find_spec("verifiers") is not None
@@ -80,27 +80,6 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     yield write
     sys.modules.pop("two_times", None)
-
-
-@pytest.mark.parametrize(
-    ("address", "parts"),
-    [
-        ("verifiers/gsm8k", ("verifiers/gsm8k", "")),
-        ("verifiers/two-times/3", ("verifiers/two-times", "3")),
-        ("verifiers", ("verifiers", "")),
-    ],
-)
-def test_an_environment_is_a_suite(address: str, parts: tuple[str, str]) -> None:
-    assert split_address(address) == parts
-
-
-def test_its_name_and_options_are_the_generators() -> None:
-    settings = ["task.source.rows=7", "task.source.generate.options.start=4"]
-    spec = load_task("verifiers/two-times", settings=settings)
-    assert spec.name == "verifiers/two-times"
-    assert spec.source.generate is not None
-    assert spec.source.generate.options == {"environment": "two-times", "start": 4}
-    assert spec.hidden == ("environment", "options", "data")
 
 
 @pytest.mark.skipif(INSTALLED, reason="verifiers is installed")

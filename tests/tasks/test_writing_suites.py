@@ -11,30 +11,11 @@ import pytest
 import collab
 from collab.errors import TaskError
 from collab.recipe import load_recipe, load_task
-from collab.recipe.library import shipped
-from collab.rewards.writing.sentences import jaccard
 from collab.tasks import open_suite
 
 FIELDS = {"tldr": "prompt", "arxiv": "abstract_text"}
 PROTOCOLS = ("", "-single", "-sequential", "-discussion")
 TEAMS = [kind + protocol for kind, protocol in itertools.product(FIELDS, PROTOCOLS)]
-
-
-def texts(name: str) -> list[str]:
-    return [problem.public[FIELDS[name]] for problem in open_suite(load_task(name)).select("")]
-
-
-@pytest.mark.parametrize(("name", "most"), [("tldr", 250), ("arxiv", 200)])
-def test_the_texts_are_many_and_of_a_length(name: str, most: int) -> None:
-    sizes = [len(text.split()) for text in texts(name)]
-    assert len(sizes) >= 40
-    assert min(sizes) >= 120
-    assert max(sizes) <= most
-
-
-@pytest.mark.parametrize("name", FIELDS)
-def test_no_two_texts_are_alike(name: str) -> None:
-    assert max(jaccard(one, other) for one, other in itertools.combinations(texts(name), 2)) < 0.2
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -53,8 +34,8 @@ def test_the_splits_cover_all_and_share_nothing(name: str) -> None:
     assert not train & test
 
 
-@pytest.mark.parametrize("team", TEAMS)
-def test_every_team_runs(team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("team", ["tldr", "arxiv-discussion"])
+def test_teams_run(team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     name = team.partition("-")[0]
     episode = collab.load(team, model="echo").run(f"{name}/test").episodes[0]
@@ -117,10 +98,3 @@ def test_the_suites_on_the_hub_parse(name: str, hidden: tuple[str, ...], id_fiel
     spec = load_task(name)
     assert spec.reward == load_task(name.removesuffix("-hub")).reward
     assert (spec.hidden, spec.id_field, spec.source.split) == (hidden, id_field, "train[:2000]")
-
-
-def test_the_example_recipe_is_ready_to_train() -> None:
-    recipe = load_recipe(str(shipped() / "examples" / "recipes" / "tldr-cpu.yaml"))
-    assert recipe.task is not None
-    assert (recipe.team.name, recipe.task.name) == ("tldr", "tldr")
-    assert recipe.trainer is not None

@@ -18,7 +18,6 @@ from collab.recipe.model import VLLMModel
 from collab.records import Episode, read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.training.check import check_recipe
-from collab.trainers.training.plan.plan import make_plan
 
 pytestmark = pytest.mark.slow
 
@@ -190,14 +189,6 @@ def test_what_corrects_by_default() -> None:
     assert TrainerSpec(max_staleness=1, importance_band=(0.5, 5.0)).cap_used is None
     assert TrainerSpec(max_staleness=1, importance_cap=1.5).cap_used == 1.5
     assert TrainerSpec(max_staleness=1, mismatch_tolerance=0.2).tolerance_used == 0.2
-
-
-def test_the_plan_tells_of_it(tiny_words: Path, tmp_path: Path) -> None:
-    recipe = make_game(tiny_words, tmp_path, max_staleness=1)
-    recipe = recipe.model_copy(update={"model": VLLMModel(name=str(tiny_words), dtype="float32")})
-    said = make_plan(recipe).text()
-    assert "the next step is played while one is learned" in said
-    assert "which importance_cap 2.0 corrects for" in said
 
 
 def test_a_training_is_a_tree_of_spans(exported: Any, tiny_words: Path, tmp_path: Path) -> None:

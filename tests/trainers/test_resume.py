@@ -20,7 +20,6 @@ from support.trainer_recipes import make_game, one_step
 from support.warm_collab import Started, WarmCollab
 from support.worlds.run_states import held_out_of, state_of
 
-from collab.errors import RecipeError
 from collab.recipe import Recipe, SourceSpec, load_recipe
 from collab.recipe.schema import dump_recipe
 from collab.records import read_episodes
@@ -69,7 +68,7 @@ def whole(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 @pytest.mark.parametrize(
     "stop_at",
     one_in(
-        2, [("sampling", 2), ("sampling", 5), ("update", 4), ("evaluation", 8), ("evaluation", 3)]
+        3, [("sampling", 2), ("sampling", 5), ("update", 4), ("evaluation", 8), ("evaluation", 3)]
     ),
 )
 def test_an_interrupted_run_goes_on_bit_by_bit(
@@ -226,17 +225,3 @@ def test_a_run_on_a_hub_suite_goes_on_with_the_rows_that_it_had(
     assert again.tasks == first.tasks
     for name in (TRAINING, "recipe.yaml"):
         assert f"revision: {COMMIT}" in (tmp_path / "run" / name).read_text()
-
-
-def test_a_trained_team_is_a_folder_that_runs(recipe: Recipe, tmp_path: Path) -> None:
-    asyncio.run(TrainingRun(one_step(recipe), tmp_path / "run").run())
-    trained = load_recipe(str(tmp_path / "run"))
-    assert trained.trainer is None
-    for name, agent in trained.team.agents.items():
-        assert agent.adapter == str(tmp_path / "run" / "adapters" / name)
-    from collab.runtime import Team
-
-    episode = Team(trained).run("game/8").episode
-    assert episode.failure is None
-    with pytest.raises(RecipeError, match="names no trainer"):
-        TrainingRun(trained, tmp_path / "again")

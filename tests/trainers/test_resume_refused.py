@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,32 @@ from collab.recipe import Recipe
 from collab.trainers import TrainingRun
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("finished")
+
+
+@pytest.fixture(scope="module")
+def recipe(tiny_words: Path, folder: Path) -> Recipe:
+    return make_game(tiny_words, folder)
+
+
+@pytest.fixture(scope="module")
+def finished(recipe: Recipe, folder: Path) -> Path:
+    """The folder of a run of one step, which no test changes."""
+    asyncio.run(TrainingRun(one_step(recipe), folder / "run").run())
+    return folder / "run"
+
+
 @pytest.fixture
-def recipe(tiny_words: Path, tmp_path: Path) -> Recipe:
-    return make_game(tiny_words, tmp_path)
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A copy of that run."""
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+def state_of(run: Path) -> Path:
+    """The state of the run's checkpoint."""
+    return run / "checkpoints" / "step-000001" / "state.json"
 
 
 LENGTH = "def length(context): return min(len(context.joint.text), 100) / 100\n"
@@ -54,18 +78,26 @@ def broken(recipe: Recipe, how: str, folder: Path) -> Recipe:
     return Recipe.model_validate(data)
 
 
+@pytest.fixture(scope="module")
+def own(recipe: Recipe, folder: Path) -> Recipe:
+    """The recipe with a reward of the user's own, by which a run of one step has trained."""
+    (folder / "rewards.py").write_text(LENGTH)
+    own = with_own_reward(one_step(recipe), folder / "rewards.py")
+    asyncio.run(TrainingRun(own, folder / "own").run())
+    return own
+
+
 @pytest.mark.parametrize("how", ["reward", "feedback", "phase", "parser", "shape", "model"])
 def test_a_run_that_cannot_be_gone_on_with_stays_as_it_is(
-    recipe: Recipe, tmp_path: Path, how: str
+    own: Recipe, folder: Path, tmp_path: Path, how: str
 ) -> None:
-    (tmp_path / "rewards.py").write_text(LENGTH)
-    own = with_own_reward(one_step(recipe), tmp_path / "rewards.py")
-    asyncio.run(TrainingRun(own, tmp_path / "run").run())
-    before = files_of(tmp_path / "run")
-    spoilt = broken(own, how, tmp_path)
+    run = shutil.copytree(folder / "own", tmp_path / "run")
+    (folder / "rewards.py").write_text(LENGTH)
+    before = files_of(run)
+    spoilt = broken(own, how, folder)
     with pytest.raises(CollabError):
-        asyncio.run(TrainingRun(spoilt, tmp_path / "run", resume=True).run())
-    assert files_of(tmp_path / "run") == before
+        asyncio.run(TrainingRun(spoilt, run, resume=True).run())
+    assert files_of(run) == before
     if how != "shape":
         with pytest.raises(CollabError):
             asyncio.run(TrainingRun(spoilt, tmp_path / "new").run())
@@ -77,29 +109,19 @@ def test_a_folder_that_holds_no_training_run(recipe: Recipe, tmp_path: Path) -> 
         asyncio.run(TrainingRun(recipe, tmp_path, resume=True).run())
 
 
-def test_a_second_run_does_not_write_over_the_first(recipe: Recipe, tmp_path: Path) -> None:
-    short = one_step(recipe)
-    asyncio.run(TrainingRun(short, tmp_path / "run").run())
+def test_a_second_run_does_not_write_over_the_first(recipe: Recipe, run: Path) -> None:
     with pytest.raises(RecordError, match="continue with --resume"):
-        asyncio.run(TrainingRun(short, tmp_path / "run").run())
+        asyncio.run(TrainingRun(one_step(recipe), run).run())
 
 
 @pytest.mark.parametrize("content", [b"", b"no tensors" * 100])
 @pytest.mark.parametrize("name", ["state.pt", "policies/a/adapter_model.safetensors"])
 def test_a_damaged_checkpoint_is_refused(
-    recipe: Recipe, tmp_path: Path, name: str, content: bytes
+    recipe: Recipe, run: Path, name: str, content: bytes
 ) -> None:
-    asyncio.run(TrainingRun(one_step(recipe), tmp_path / "run").run())
-    (tmp_path / "run" / "checkpoints" / "step-000001" / name).write_bytes(content)
+    (run / "checkpoints" / "step-000001" / name).write_bytes(content)
     with pytest.raises(RecordError, match=r"checkpoint .*step-000001 does not fit"):
-        asyncio.run(TrainingRun(recipe, tmp_path / "run", resume=True).run())
-
-
-def finished(recipe: Recipe, tmp_path: Path) -> tuple[Path, Path]:
-    """The folder of a run of one step, and the state of its checkpoint."""
-    run = tmp_path / "run"
-    asyncio.run(TrainingRun(one_step(recipe), run).run())
-    return run, run / "checkpoints" / "step-000001" / "state.json"
+        asyncio.run(TrainingRun(recipe, run, resume=True).run())
 
 
 def refusal(recipe: Recipe, run: Path) -> str:
@@ -127,9 +149,9 @@ def refusal(recipe: Recipe, run: Path) -> str:
     ],
 )
 def test_a_state_that_no_checkpoint_has_is_refused(
-    recipe: Recipe, tmp_path: Path, change: object, told: str
+    recipe: Recipe, run: Path, change: object, told: str
 ) -> None:
-    run, state = finished(recipe, tmp_path)
+    state = state_of(run)
     data = json.loads(state.read_text()) | change if isinstance(change, dict) else change
     state.write_text(json.dumps(data))
     message = refusal(recipe, run)
@@ -140,9 +162,9 @@ def test_a_state_that_no_checkpoint_has_is_refused(
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"\xff"])
 def test_a_state_that_is_no_json_is_refused(
-    recipe: Recipe, tmp_path: Path, content: bytes | None
+    recipe: Recipe, run: Path, content: bytes | None
 ) -> None:
-    run, state = finished(recipe, tmp_path)
+    state = state_of(run)
     state.unlink() if content is None else state.write_bytes(content)
     assert str(state) in refusal(recipe, run)
 
@@ -157,9 +179,8 @@ def test_a_checkpoint_of_a_later_step_than_the_last_one(recipe: Recipe, tmp_path
 @pytest.mark.parametrize("name", ["episodes.jsonl", "metrics.jsonl"])
 @pytest.mark.parametrize("kept", [None, 10])
 def test_files_that_are_shorter_than_the_checkpoint_says(
-    recipe: Recipe, tmp_path: Path, name: str, kept: int | None
+    recipe: Recipe, run: Path, name: str, kept: int | None
 ) -> None:
-    run, _ = finished(recipe, tmp_path)
     file = run / name
     size = file.stat().st_size
     file.unlink() if kept is None else os.truncate(file, kept)

@@ -58,13 +58,6 @@ def moved(run: Path, kind: str = "adapters") -> set[str]:
 KEEP_ALL = {"steps": 2, "checkpoint_every": 1, "keep_checkpoints": 9}
 
 
-@pytest.mark.parametrize("protocol", ["parallel", "sequential", "discussion"])
-def test_every_protocol_trains_every_agent(tiny_words: Path, tmp_path: Path, protocol: str) -> None:
-    game = make_game(tiny_words, tmp_path, **KEEP_ALL)
-    train(changed(game, team__protocol=protocol, team__turns=2), tmp_path / "run")
-    assert moved(tmp_path / "run") == {"a", "b"}
-
-
 def test_one_agent_is_grpo(tiny_words: Path, tmp_path: Path) -> None:
     game = make_game(tiny_words, tmp_path, **KEEP_ALL)
     data = game.model_dump()
@@ -80,17 +73,6 @@ def test_frozen_teammates_of_any_engine(tiny_words: Path, tmp_path: Path) -> Non
     train(frozen, tmp_path / "run")
     assert moved(tmp_path / "run") == {"a"}
     assert load_recipe(str(tmp_path / "run")).team.agents["b"].adapter is None
-
-
-def test_a_frozen_teammate_on_the_same_base_stays_as_it_is(
-    tiny_words: Path, tmp_path: Path
-) -> None:
-    game = changed(make_game(tiny_words, tmp_path), team__agents__b__trainable=False)
-    assert game.trainer is not None
-    policies = open_policies(game, game.trainer)
-    assert policies.models["a"] is policies.models["b"]
-    assert policies.acting(game).team.agents["b"].adapter is None
-    asyncio.run(policies.aclose())
 
 
 def test_different_base_models_in_one_team(tiny_words: Path, tmp_path: Path) -> None:
@@ -127,31 +109,6 @@ def test_whole_models(
     assert {d.action.model for t in episode.turns for d in t.decisions} == {
         str(tmp_path / "run" / "models" / name) for name in "ab"
     }
-
-
-def test_training_goes_on_from_an_adapter(tiny_words: Path, tmp_path: Path) -> None:
-    game = make_game(tiny_words, tmp_path, **KEEP_ALL)
-    train(game, tmp_path / "first")
-    trained = load_recipe(str(tmp_path / "first"))
-    trained = trained.model_copy(update={"trainer": game.trainer})
-    train(trained, tmp_path / "second")
-    first = (tmp_path / "first/adapters/a/adapter_model.safetensors").read_bytes()
-    start = tmp_path / "second/checkpoints/step-000000/policies/a/adapter_model.safetensors"
-    assert start.read_bytes() == first
-
-
-def test_peft_itself_reads_the_adapters(tiny_words: Path, tmp_path: Path) -> None:
-    from peft import PeftModel
-    from transformers import AutoModelForCausalLM
-
-    from collab.models.weights import quiet_transformers
-
-    train(make_game(tiny_words, tmp_path, **KEEP_ALL), tmp_path / "run")
-    with quiet_transformers():
-        base = AutoModelForCausalLM.from_pretrained(tiny_words)
-        model = PeftModel.from_pretrained(base, str(tmp_path / "run" / "adapters" / "b"))
-    held = {k: p for k, p in model.named_parameters() if "lora_B" in k}
-    assert any(bool(p.abs().sum() > 0) for p in held.values())
 
 
 def test_a_tree_plays_every_branch_once(tiny_words: Path, tmp_path: Path) -> None:
@@ -198,16 +155,6 @@ def test_a_shared_base_is_in_memory_once(tiny_words: Path, tmp_path: Path) -> No
     assert not any(p.requires_grad for p in base)
     assert len({p.data_ptr() for p in base}) == len(base)
     asyncio.run(policies.aclose())
-
-
-def test_the_same_seed_trains_the_same_team(tiny_words: Path, tmp_path: Path) -> None:
-    game = make_game(tiny_words, tmp_path, **KEEP_ALL)
-    for name in ("one", "two"):
-        train(game, tmp_path / name)
-    files = "adapters/a/adapter_model.safetensors"
-    assert (tmp_path / "one" / files).read_bytes() == (tmp_path / "two" / files).read_bytes()
-    train(changed(game, seed=1), tmp_path / "other")
-    assert (tmp_path / "one" / files).read_bytes() != (tmp_path / "other" / files).read_bytes()
 
 
 def test_metrics_are_what_the_episodes_say(tiny_words: Path, tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def test_it_runs_is_evaluated_and_goes_on(trained: Path, tiny_words: Path) -> No
     for adapter in ("a", "b"):
         config = json.loads((trained / "adapters" / adapter / "adapter_config.json").read_text())
         assert config["base_model_name_or_path"] == str(tiny_words)
+    assert load_recipe(str(trained)).trainer is None
     for name in ("recipe.yaml", "training.yaml"):
         assert "project" not in (trained / name).read_text()
 

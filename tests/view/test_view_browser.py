@@ -42,18 +42,6 @@ def test_list_open_and_compare_by_keyboard(open_page: Open) -> None:
     page.wait_for_selector("html[data-ready] #list")
 
 
-def test_filters_and_order(open_page: Open) -> None:
-    page = open_page()
-    page.select_option("#kind", "training")
-    expect_rows(page, 2)
-    page.select_option("#kind", "")
-    page.click("#list th button:text('Run')")
-    names = page.locator("#list a.open").all_text_contents()
-    assert names == sorted(names)
-    page.fill("#search", "no such run")
-    expect(page.locator("#count")).to_have_text("None of 5 runs matches.")
-
-
 def test_texts_of_a_run_are_never_obeyed(open_page: Open) -> None:
     page = open_page()
     expect(page.locator("#list")).to_contain_text("window.harmed")
@@ -69,15 +57,6 @@ def test_axe_finds_nothing_and_nothing_is_too_wide(
     expect_accessible(page)
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(wide) <= 0
-
-
-def test_a_phone_shows_no_number_that_is_not_known(open_page: Open) -> None:
-    def shown(viewport: dict[str, int]) -> list[str]:
-        cells = open_page("", viewport).locator("tr[data-name='group/inner'] td:visible")
-        return [text.strip() for text in cells.all_inner_texts() if text.strip()]
-
-    assert "–" in shown(DESKTOP)
-    assert "–" not in shown(PHONE)
 
 
 def test_a_run_at_work_appears_and_is_followed(open_page: Open, runs: Path) -> None:

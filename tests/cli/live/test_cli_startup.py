@@ -33,13 +33,8 @@ except SystemExit:
     [
         (["--help"], {*LIBRARIES, *MODELS, "rich", "yaml"}),
         (["run", "--help"], {*MODELS, "rich.console", "yaml", "collab.recipe.load"}),
-        ([], {*LIBRARIES, *MODELS, "rich", "yaml"}),
-        (["--version"], {"pydantic.main", *MODELS, "rich", "yaml"}),
         (["tasks"], {*MODELS, "rich", "jinja2", "asyncio", "collab.recipe.load"}),
         (["teams"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
-        (["trainers"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
-        (["models"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
-        (["schema", "team"], {*MODELS, "rich", "collab.runtime"}),
         (["run", "coding", "--task", "humaneval/12", "--dry-run"], {*MODELS, "rich", "ctypes"}),
     ],
 )

@@ -81,14 +81,6 @@ def test_a_run_whose_process_is_gone_is_told(collab) -> None:
     assert after == before
 
 
-@pytest.mark.parametrize("status", ["interrupted", "failed"])
-def test_how_a_run_ended_is_told(collab, status: str) -> None:
-    folder = played(collab)
-    write_about(folder, {**read_about(folder), "status": status})
-    result = collab("watch", str(folder))
-    assert (result.status, f"out: {status}" in result.err) == (1, True)
-
-
 def test_an_evaluation_is_followed(collab) -> None:
     assert collab("eval", "pair", "-t", "words", "-m", "echo", "--out", "e").status == 0
     result = collab("watch", "e")

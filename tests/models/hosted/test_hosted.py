@@ -128,17 +128,13 @@ def page(handler: Handler, server: Service, body: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "trouble",
     [
-        status(429, "rate_limit_error", retry_after="0.05"),
         status(429, "rate_limit_error", retry_after="Wed, 21 Oct 99999 07:28:00 GMT"),
         broken_chunk,
         garbled,
         page,
         status(529, "overloaded_error"),
-        status(500),
-        cut(),
         cut("half of an"),
         malformed(),
-        malformed("[1, 2]"),
     ],
 )
 def test_passing_trouble_is_tried_again(protocol: Protocol, trouble: Behaviour) -> None:
@@ -152,10 +148,7 @@ def test_passing_trouble_is_tried_again(protocol: Protocol, trouble: Behaviour) 
     ("trouble", "kind", "words"),
     [
         (status(429, "rate_limit_error", "too fast"), "ModelRefused", "429 rate_limit_error"),
-        (status(529, "overloaded_error", "busy"), "ModelUnavailable", "529 overloaded_error"),
         (status(503), "ModelUnavailable", "503"),
-        (cut(), "ModelUnavailable", "onnection"),
-        (cut("half"), "ModelUnavailable", "at 127.0.0.1:"),
         (broken_chunk, "ModelUnavailable", "incomplete chunked read"),
     ],
 )
@@ -203,13 +196,6 @@ def test_a_long_retry_after_is_not_waited_for(protocol: Protocol) -> None:
     )
     assert (found, attempts) == ("ModelRefused", 1)
     assert "3600 s" in message
-
-
-def test_a_page_is_no_answer(protocol: Protocol) -> None:
-    _, message, _ = failure_of_one(protocol, page, retries=0)
-    assert "at 127.0.0.1:" in message
-    assert "an event" in message or "no event" in message
-    assert "broke off" not in message
 
 
 def test_the_white_space_around_a_key_is_none_of_it(

@@ -159,13 +159,6 @@ def test_a_server_that_does_not_stream() -> None:
     assert (action.text, action.usage.new_tokens) == ("all at once", 4)
 
 
-def test_line_separators_may_stand_in_an_answer() -> None:
-    text = "a\u2028b\x85c\x0bd"
-    with OpenAIServer(answer(text)) as server:
-        [action] = ask(server)
-    assert action.text == text
-
-
 def test_a_strict_server_is_asked_without_what_it_refuses() -> None:
     strict = refuse("max_tokens", "seed", "stream_options", "top_p", otherwise=answer("fine"))
     with OpenAIServer(strict) as server:
@@ -174,13 +167,6 @@ def test_a_strict_server_is_asked_without_what_it_refuses() -> None:
     assert len(server.bodies) == 6, "what was learnt holds for later requests"
     assert server.bodies[-1]["max_completion_tokens"] == 256
     assert server.bodies[-1]["temperature"] == 1.0
-
-
-def test_requests_at_the_same_time_all_learn_what_is_refused() -> None:
-    strict = refuse("max_tokens", "seed", otherwise=answer("fine"))
-    with OpenAIServer(strict) as server:
-        actions = ask(server, *[request_of()] * 4)
-    assert [action.text for action in actions] == ["fine"] * 4
 
 
 def test_a_setting_that_matters_is_never_left_out() -> None:
@@ -285,3 +271,10 @@ def test_specs_that_mean_nothing(value: object, words: str) -> None:
     for problem in caught.value.errors():
         assert "pass" not in problem["msg"]
         assert "sk-abc" not in problem["msg"]
+
+
+def test_requests_at_the_same_time_all_learn_what_is_refused() -> None:
+    strict = refuse("max_tokens", "seed", otherwise=answer("fine"))
+    with OpenAIServer(strict) as server:
+        actions = ask(server, *[request_of()] * 4)
+    assert [action.text for action in actions] == ["fine"] * 4

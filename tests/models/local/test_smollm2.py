@@ -10,7 +10,6 @@ import pytest
 
 from collab.models import Call, Request
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.fast.equivalence import supports_shared_prefix
 from collab.records import Action, Message, Sampling
 
 
@@ -38,21 +37,9 @@ def test_it_answers_and_ends_its_turn(smollm2: TransformersEngine) -> None:
     assert first.token_ids == again.token_ids
 
 
-def test_its_rows_attend_to_their_prompt_together(smollm2: TransformersEngine) -> None:
-    assert supports_shared_prefix(smollm2.module)
-
-
 def test_numbers_are_split_as_the_model_was_taught(smollm2: TransformersEngine) -> None:
     pieces = smollm2.tokenizer.tokenize("if x:\n    12345\n")
     assert pieces == ["if", "Ġx", ":", "ĊĠĠĠĠ", "1", "2", "3", "4", "5", "Ċ"]
-
-
-def test_the_prompt_follows_the_models_chat_template(smollm2: TransformersEngine) -> None:
-    [action] = ask(smollm2, [request_of(0, "Hello", max_new_tokens=1)])
-    assert smollm2.tokenizer.decode(action.prompt_ids) == (
-        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
-        "<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
-    )
 
 
 @pytest.mark.parametrize("prompt_words", [10, 900])

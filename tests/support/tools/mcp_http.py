@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
-from mcp.server import MCPServer
 from starlette.responses import PlainTextResponse
 
 KEY = "open sesame"
@@ -18,6 +17,8 @@ KEY = "open sesame"
 @contextmanager
 def serving() -> Iterator[str]:
     """The address of a server with one tool, `double`."""
+    from mcp.server import MCPServer
+
     server = MCPServer("numbers")
 
     @server.tool()

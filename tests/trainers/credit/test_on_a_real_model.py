@@ -26,7 +26,7 @@ MODEL = "smollm2-135m"
 ON: dict[str, Any] = {"device": "cpu", "dtype": "float32"}
 FEW = 1
 """Layers of 30, which cost a tenth. The weights and the tokenizer are the model's own."""
-WITH_ALL_LAYERS = ("cross", "iac", "magrpo")
+WITH_ALL_LAYERS = ("iac", "magrpo")
 TRAINERS = sorted(path.stem for path in (Path(__file__).parents[3] / "trainers").glob("*.yaml"))
 
 SMALL = {

@@ -116,27 +116,19 @@ def norms(rows: list[dict[str, Any]]) -> list[float]:
     return [row["gradient_norm/a"] for row in rows]
 
 
-def test_options_reach_the_function(tiny_words: Path, tmp_path: Path, own: str) -> None:
-    found = {}
-    for factor in (1.0, 2.0):
-        algorithm = {"use": f"{own}:scaled", "options": {"factor": factor}}
-        folder = tmp_path / str(factor)
-        folder.mkdir()
-        found[factor] = norms(run(recipe_of(tiny_words, folder, algorithm), folder / "run"))
-    plain = norms(run(recipe_of(tiny_words, tmp_path, "magrpo"), tmp_path / "run"))
-    assert found[1.0] == pytest.approx(plain)
-    assert found[2.0][0] == pytest.approx(2 * plain[0])
-
-
-def test_equal_numbers_for_all_tokens_are_one_number(
+def test_options_reach_the_function_and_equal_numbers_for_all_tokens_are_one(
     tiny_words: Path, tmp_path: Path, own: str
 ) -> None:
-    plain = norms(run(recipe_of(tiny_words, tmp_path, "magrpo"), tmp_path / "plain"))
-    same = norms(run(recipe_of(tiny_words, tmp_path, f"{own}:by_token"), tmp_path / "same"))
-    other = {"use": f"{own}:by_token", "options": {"last": 0.0}}
-    apart = norms(run(recipe_of(tiny_words, tmp_path, other), tmp_path / "apart"))
-    assert same == pytest.approx(plain)
-    assert apart[0] != pytest.approx(plain[0])
+    def norms_of(function: str, steps: int = 1, **options: float) -> list[float]:
+        algorithm = {"use": function, "options": options}
+        recipe = make_game(tiny_words, tmp_path, algorithm=algorithm, steps=steps)
+        return norms(run(recipe, tmp_path / f"{function.rpartition(':')[2]}-{options}"))
+
+    plain = norms_of("magrpo", steps=2)
+    assert norms_of(f"{own}:scaled", factor=1.0) == pytest.approx(plain[:1])
+    assert norms_of(f"{own}:scaled", factor=2.0) == pytest.approx([2 * plain[0]])
+    assert norms_of(f"{own}:by_token", steps=2) == pytest.approx(plain)
+    assert norms_of(f"{own}:by_token", last=0.0) != pytest.approx(plain[:1])
 
 
 def test_state_survives_a_resume_bit_by_bit(tiny_words: Path, tmp_path: Path, own: str) -> None:

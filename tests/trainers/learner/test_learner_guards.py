@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.shares import one_in
 from support.trainer_recipes import make_game
 
 from collab.errors import TrainingError
@@ -60,7 +61,7 @@ def test_responses_without_weight_are_not_computed(learner: TorchLearner) -> Non
     assert update.losses == {}
 
 
-@pytest.mark.parametrize("policies", ["adapters", "full"])
+@pytest.mark.parametrize("policies", one_in(2, ["adapters", "full"]))
 def test_gradient_checkpointing_warns_of_nothing(
     tiny_words: Path, tmp_path: Path, policies: str
 ) -> None:
