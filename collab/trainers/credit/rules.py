@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from collab.trainers.credit.at_grpo import at_grpo
 from collab.trainers.credit.counterfactual.algorithms import Coma, Cross, Removal, Shapley
 from collab.trainers.credit.critics import IAC, MAAC
 from collab.trainers.credit.madpo import MADPO
-from collab.trainers.credit.magrpo import at_grpo, magrpo, mareinforce, maremax, marloo
+from collab.trainers.credit.magrpo import magrpo, mareinforce, maremax, marloo
 from collab.trainers.credit.marlhf import MARLHF
 from collab.trainers.credit.rae import Rae
 from collab.trainers.credit.sft import Sft
