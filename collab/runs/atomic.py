@@ -9,8 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
-from filelock import FileLock, Timeout
-
 from collab.errors import RecordError
 from collab.runs.layout import LOCK
 
@@ -74,6 +72,8 @@ class Lock:
         Raises:
             RecordError: another process writes the folder, or it cannot be written.
         """
+        from filelock import FileLock, Timeout  # slow to import
+
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -119,19 +119,18 @@ def _check(recipe: Recipe, model: str | None, best_of: int | None) -> None:
 
 def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> None:
     import asyncio
-    from dataclasses import asdict
     from json import dumps
 
     from collab.cli.plan import make_plan, show_counts, show_recipe
 
     plan = asyncio.run(make_plan(recipe, addresses))
     if json:
-        print(dumps(asdict(plan)))
+        print(dumps(plan.data()))
         return
     page = open_page()
     if whole:
         show_recipe(page, plan)
-    show_counts(page, plan, recipe)
+    show_counts(page, plan)
 
 
 def _run(
