@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collab.recipe.team import AgentSpec, TeamSpec
     from collab.recipe.trainer import (
         EvaluationSpec,
-        FilterSpec,
         LevelsSpec,
         LoraSpec,
         PhaseSpec,
@@ -31,7 +30,6 @@ __all__ = [
     "BudgetSpec",
     "EvaluationSpec",
     "FeedbackSpec",
-    "FilterSpec",
     "LevelsSpec",
     "LoraSpec",
     "ModelSpec",

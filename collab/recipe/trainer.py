@@ -110,29 +110,6 @@ class LevelsSpec(Spec):
     largest possible one."""
 
 
-class FilterSpec(Spec):
-    """Keep tasks that are neither too hard nor too easy, measured by the untrained team."""
-
-    samples: int = Field(default=8, ge=1)
-    """Episodes per task to measure it."""
-    low: float = Field(default=0.1, ge=0.0, le=1.0)
-    """Skip tasks with a lower rate."""
-    high: float = Field(default=0.9, ge=0.0, le=1.0)
-    """Skip tasks with a higher rate."""
-    by: MeasuredBy = "solved"
-    """The rate of a task: the share of `solved` episodes, or the mean `return` as a share of the
-    largest possible one."""
-    episodes: str | None = None
-    """Existing episodes of the same team to measure with, instead of playing: the folder of a run,
-    a probe or a team's evaluation, or an `episodes.jsonl`."""
-
-    @model_validator(mode="after")
-    def _bounds_are_in_order(self) -> FilterSpec:
-        if self.low > self.high:
-            raise ValueError(f"low {self.low:g} is above high {self.high:g}, so no task is left")
-        return self
-
-
 Normalise = Literal["none", "group", "agent", "step"]
 TokenWeighting = Literal["sum", "response_mean", "batch_tokens", "constant"]
 TurnStructure = Literal["chains", "tree", "greedy"]
@@ -150,6 +127,7 @@ class TrainerSpec(Spec):
     removed = {
         "joint_mode": ("aligned", ", and set algorithm to 'cross', which has less noise"),
         "compile_layers": (False, ""),
+        "filter": (None, ", and name the tasks to train on in tasks"),
         "head_chunk_tokens": (None, ", and lower micro_batch_tokens to save memory"),
         "max_dropped": (0.5, ""),
         "max_skipped_steps": (3, ""),
@@ -273,9 +251,6 @@ class TrainerSpec(Spec):
     levels: LevelsSpec | None = None
     """Begin with the easiest tasks, and move to harder ones once they are learned. None uses all
     tasks from the start. Needs `steps` or `tokens`."""
-    filter: FilterSpec | None = None
-    """Measure the tasks before training, and train on those that are neither too hard nor too easy.
-    Needs `steps` or `tokens`."""
     evaluation: EvaluationSpec | None = None
     """Evaluation of the team on held-out problems. None skips it."""
 
@@ -365,10 +340,9 @@ class TrainerSpec(Spec):
 
     @model_validator(mode="after")
     def _passes_can_be_counted(self) -> TrainerSpec:
-        chooses = "levels" if self.levels else "filter" if self.filter else ""
-        if chooses and not (self.steps or self.tokens):
+        if self.levels and not (self.steps or self.tokens):
             raise ValueError(
-                f"with {chooses} the number of steps per pass over the tasks is unknown; set steps,"
+                "with levels the number of steps per pass over the tasks is unknown; set steps,"
                 " or tokens"
             )
         return self
@@ -383,7 +357,7 @@ class TrainerSpec(Spec):
                 f" '{self.algorithm.use}' needs episodes that the team plays now; set algorithm to"
                 " 'sft', or leave out episodes"
             )
-        asks = {key: getattr(self, key) for key in ("tokens", "levels", "filter", "max_staleness")}
+        asks = {key: getattr(self, key) for key in ("tokens", "levels", "max_staleness")}
         for key, value in {**asks, "a correction for the sampler": self.corrects}.items():
             if value:
                 raise ValueError(

@@ -13,7 +13,6 @@ Training (`collab train`) leaves `recipe.yaml` as the trained team, and besides:
 
 training.yaml          the recipe as it was trained
 metrics.jsonl          one step or evaluation a line
-rates.json             with a filter: how good the team was at each task before training
 evaluation.jsonl       one held-out episode a line, with its step and mode
 logs/rank-1.log        what a rank other than the first said, where there are several
 adapters/POLICY/       the policies in PEFT's format; models/AGENT/ for whole models
@@ -45,7 +44,6 @@ PROBE = "probe.json"
 TRAINING = "training.yaml"
 METRICS = "metrics.jsonl"
 EVALUATION = "evaluation.jsonl"
-RATES = "rates.json"
 LOGS = "logs"
 ADAPTERS = "adapters"
 MODELS = "models"

@@ -18,7 +18,6 @@ from support.trainer_recipes import make_game
 from collab.errors import CollabError
 from collab.recipe import (
     EvaluationSpec,
-    FilterSpec,
     LevelsSpec,
     LoraSpec,
     PhaseSpec,
@@ -31,7 +30,6 @@ TWO_TURNS = {"team.turns": 2}
 CLIPPED = {"inner_epochs": 2, "clip_ratio": 0.2}
 
 LEVELS = {"above": 0.0, "steps": 1, "by": "return"}
-FILTER = {"low": 0.15, "high": 0.3, "by": "return", "samples": 4}
 
 # By option: its value, and what else has to be set for it to matter.
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -84,12 +82,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "levels.above": (0.9, {"levels": LEVELS}),
     "levels.steps": (2, {"levels": LEVELS}),
     "levels.by": ("solved", {"levels": LEVELS}),
-    "filter": (FILTER, {}),
-    "filter.samples": (1, {"filter": FILTER}),
-    "filter.low": (0.2, {"filter": FILTER}),
-    "filter.high": (0.2, {"filter": FILTER}),
-    "filter.by": ("solved", {"filter": FILTER}),
-    "filter.episodes": ("nowhere", {"filter": FILTER}),
     "evaluation": ({"samples": 1}, {}),
     "evaluation.tasks": ("8-9", {"evaluation": {"samples": 1}}),
     "evaluation.every": (1, {"evaluation": {"samples": 1}}),
@@ -107,7 +99,6 @@ NESTED: dict[str, Any] = {
     "lora": LoraSpec,
     "curriculum": PhaseSpec,
     "levels": LevelsSpec,
-    "filter": FilterSpec,
     "evaluation": EvaluationSpec,
 }
 

@@ -226,24 +226,15 @@ class Levels:
             RecipeError: a task has no level.
         """
         self.tasks, self._spec = tasks, spec
-        self._orders: list[TaskOrder] = []
         self._names: list[float] = []
+        self._orders = [tasks]
+        if spec is not None:
+            by_name = by_level(tasks.training, spec.field)
+            self._names = list(by_name)
+            self._orders = [replace(tasks, training=tuple(each)) for each in by_name.values()]
         self._at = 0
         self._since = 0
         self._shares: list[float] = []
-        self.only(tasks.training)
-
-    def only(self, problems: Sequence[Problem]) -> None:
-        """Use only these problems. Call this before the first step.
-
-        Raises:
-            RecipeError: a problem has no level.
-        """
-        levels: list[Sequence[Problem]] = [problems]
-        if self._spec is not None:
-            by_name = by_level(problems, self._spec.field)
-            self._names, levels = list(by_name), list(by_name.values())
-        self._orders = [replace(self.tasks, training=tuple(members)) for members in levels]
 
     @property
     def level(self) -> float | None:

@@ -42,7 +42,6 @@ from collab.trainers.training.metrics import generated_tokens, step_metrics
 from collab.trainers.training.plan.cards import card_of_here
 from collab.trainers.training.plan.memory import may_sleep
 from collab.trainers.training.plan.plan import make_plan
-from collab.trainers.training.rates import Rates
 from collab.trainers.training.recorded import RecordedStepper
 from collab.trainers.training.skipping import History
 from collab.trainers.training.step import Stepper
@@ -298,7 +297,6 @@ class TrainingRun:
         status = "interrupted"
         try:
             self._trackers.open(self.spec.report_to, Tracked.of(about, self.recipe, self.out, step))
-            await self._filter(about, policies, begun=checkpoint is not None)
             self._begin(policies, checkpoint)
             await self._train(policies, stepper)
             status = "done"
@@ -315,16 +313,6 @@ class TrainingRun:
             self._folder.about({**about, "status": status, "summary": summary})
             self._folder.close()
         return summary
-
-    async def _filter(self, about: dict[str, Any], policies: Policies, *, begun: bool) -> None:
-        """Skip tasks by their rates, measuring those that are unknown."""
-        if self.spec.filter is None:
-            return
-        rates = Rates(self.out, self.spec.filter, self.tasks.training)
-        kept = await rates.kept(self.recipe, policies, self._report, begun=begun)
-        self.levels.only(kept)
-        about["filter"] = rates.about(kept)
-        self._folder.about(about)
 
     def _check_folder(self) -> dict[str, Any]:
         """Check the folder, and make the first entries of `run.json` without writing anything."""
@@ -436,7 +424,7 @@ class TrainingRun:
         self._emit(CheckpointSaved(step=self.step, path=str(path)))
 
     def _report(self, phase: Any, done: int, total: int) -> None:
-        step = self.step if phase in ("evaluation", "filter") else self.step + 1
+        step = self.step if phase == "evaluation" else self.step + 1
         self._emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
 
     def _summary(self) -> dict[str, Any]:
