@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collab.recipe.team import AgentSpec, TeamSpec
     from collab.recipe.trainer import (
         EvaluationSpec,
-        LevelsSpec,
         LoraSpec,
         PhaseSpec,
         TrainerSpec,
@@ -30,7 +29,6 @@ __all__ = [
     "BudgetSpec",
     "EvaluationSpec",
     "FeedbackSpec",
-    "LevelsSpec",
     "LoraSpec",
     "ModelSpec",
     "PartSpec",

@@ -18,7 +18,6 @@ from support.trainer_recipes import make_game
 from collab.errors import CollabError
 from collab.recipe import (
     EvaluationSpec,
-    LevelsSpec,
     LoraSpec,
     PhaseSpec,
     Recipe,
@@ -29,7 +28,6 @@ from collab.trainers import TrainingRun
 TWO_TURNS = {"team.turns": 2}
 CLIPPED = {"inner_epochs": 2, "clip_ratio": 0.2}
 
-LEVELS = {"above": 0.0, "steps": 1, "by": "return"}
 
 # By option: its value, and what else has to be set for it to matter.
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -77,11 +75,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "curriculum.turns": (2, {**TWO_TURNS, "curriculum": [{"steps": 1, "turns": 1}]}),
     "curriculum.feedback": (["solved"], {**TWO_TURNS, "curriculum": [{"steps": 2, "turns": 2}]}),
     "episodes": ("nowhere", {"algorithm": "sft"}),
-    "levels": (LEVELS, {}),
-    "levels.field": ("task_id", {"levels": LEVELS}),
-    "levels.above": (0.9, {"levels": LEVELS}),
-    "levels.steps": (2, {"levels": LEVELS}),
-    "levels.by": ("solved", {"levels": LEVELS}),
     "evaluation": ({"samples": 1}, {}),
     "evaluation.tasks": ("8-9", {"evaluation": {"samples": 1}}),
     "evaluation.every": (1, {"evaluation": {"samples": 1}}),
@@ -98,7 +91,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
 NESTED: dict[str, Any] = {
     "lora": LoraSpec,
     "curriculum": PhaseSpec,
-    "levels": LevelsSpec,
     "evaluation": EvaluationSpec,
 }
 
