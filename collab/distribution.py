@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +52,8 @@ def optional(module: str, user: str, extra: str, error: type[Exception]) -> Any:
 
 def _project() -> dict[str, Any]:
     """Return the `project` table of a clone's own `pyproject.toml`."""
+    import tomllib
+
     path = Path(__file__).resolve().parent.parent / "pyproject.toml"
     try:
         project: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))["project"]

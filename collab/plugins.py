@@ -28,7 +28,7 @@ from collab.wording import plain_reason
 _LOADING = threading.RLock()  # else a second thread would be given a file that is half read
 
 
-def find(kind: str, name: str, built_in: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
+def find(kind: str, name: str, built_in: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
     """Return the function called `name`: built in, registered under `collab.<kind>s`, or by
     reference.
 
@@ -155,7 +155,7 @@ def bind(
         RecipeError: there is no such function, it does not take these options, or it must be async
             and is not.
     """
-    function = find(kind, name, dict(built_in))
+    function = find(kind, name, built_in)
     what = f"{kind} '{name}'"
     checked = check_options(what, function, options)
     check_call(what, function, (takes,), checked)

@@ -46,7 +46,7 @@ def launch(device: str, *, tiny: bool) -> dict[str, Any]:
 
 def top_p(device: str, *, tiny: bool) -> dict[str, Any]:
     """Time top_p over the vocabulary for 128 tokens: a sort, and the learner's threshold."""
-    from collab.trainers.learner.logprobs import least_kept
+    from collab.trainers.learner.support import least_kept
 
     rows, vocabulary = (8, 512) if tiny else (128, 151_936)
     probabilities = torch.randn(rows, vocabulary, device=device).mul(4).softmax(dim=-1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from inspect import cleandoc
 
 from collab.errors import AgentError
@@ -254,6 +254,7 @@ def docstring(prompt: str) -> str:
     return "" if text is None else cleandoc(str(text.value))
 
 
+@lru_cache(maxsize=64)
 def _docstring_of(prompt: str) -> ast.Constant | None:
     try:
         body = parse(prompt).body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from collab.cli.options import remark
 from collab.cli.screen.page import Block, Page, Piece
@@ -43,10 +44,14 @@ class Plan:
     """The order in which agents act."""
     outlook: list[str]
     """The writer of the answer, its largest reward, and the calls of tools."""
-    recipe: str
-    """Effective recipe, as YAML."""
+    recipe: Recipe
+    """The effective recipe, with its suite."""
     warnings: list[str] = field(default_factory=list)
     """Settings that have no effect or cannot work."""
+
+    def data(self) -> dict[str, Any]:
+        """Return the plan as JSON, with its recipe as YAML."""
+        return {**vars(self), "recipe": dump_recipe(self.recipe)}
 
 
 def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
@@ -99,7 +104,7 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
         judging=judging(recipe.sandbox) if recipe.uses_sandbox else "",
         rounds=describe_rounds(turn, recipe.team.turns),
         outlook=[*outlook(recipe, turn.joined if turn.is_chosen else None), *_tools(recipe)],
-        recipe=dump_recipe(recipe),
+        recipe=recipe,
         warnings=list(played.warnings),
     )
 
@@ -115,11 +120,11 @@ def _tools(recipe: Recipe) -> list[str]:
 
 def show_recipe(page: Page, plan: Plan) -> None:
     """Show the effective recipe of a plan."""
-    page.blocks([Block("effective recipe", plan.recipe, "yaml")])
+    page.blocks([Block("effective recipe", dump_recipe(plan.recipe), "yaml")])
     page.line()
 
 
-def show_counts(page: Page, plan: Plan, recipe: Recipe) -> None:
+def show_counts(page: Page, plan: Plan) -> None:
     """Show agents, models and problems, and the largest number of episodes, tokens and
     responses."""
     problems = ", ".join(plan.problems[:_SHOWN])
@@ -128,7 +133,7 @@ def show_counts(page: Page, plan: Plan, recipe: Recipe) -> None:
     turns = counted(plan.turns, "turn")
     sandbox = f", sandbox {plan.isolation}" if plan.judging else ""
     page.line((plan.team, "bold"), f", {plan.protocol}, {turns}{sandbox}")
-    page.table(_COLUMNS, [_agent(recipe, name, model) for name, model in plan.models.items()])
+    page.table(_COLUMNS, [_agent(plan.recipe, name, model) for name, model in plan.models.items()])
     for line in (*plan.rounds, *plan.outlook):
         page.line(line)
     if plan.judging:

@@ -7,24 +7,22 @@ from inspect import isclass
 from typing import Any
 
 from collab.environments.base import Environment
-from collab.environments.blocks2d import Blocks2d
-from collab.environments.grid_plan import GridPlan
-from collab.environments.kuhn import Kuhn
-from collab.environments.mini_sudoku import MiniSudoku
-from collab.environments.nim import Nim
-from collab.environments.tic_tac_toe import TicTacToe
 from collab.errors import EnvironmentFailed, RecipeError
+from collab.lazy import BuiltIn
 from collab.plugins import call, check_options, find
 from collab.recipe.base import Component
 
-BUILT_IN: Mapping[str, type[Environment]] = {
-    "nim": Nim,
-    "kuhn": Kuhn,
-    "tic-tac-toe": TicTacToe,
-    "blocks2d": Blocks2d,
-    "grid-plan": GridPlan,
-    "mini-sudoku": MiniSudoku,
-}
+BUILT_IN = BuiltIn(
+    "collab.environments",
+    {
+        "nim": "nim:Nim",
+        "kuhn": "kuhn:Kuhn",
+        "tic-tac-toe": "tic_tac_toe:TicTacToe",
+        "blocks2d": "blocks2d:Blocks2d",
+        "grid-plan": "grid_plan:GridPlan",
+        "mini-sudoku": "mini_sudoku:MiniSudoku",
+    },
+)
 
 Make = Callable[[Mapping[str, Any]], Environment]
 """Makes the environment of a problem's fields."""
@@ -36,7 +34,7 @@ def class_of(component: Component) -> type[Environment]:
     Raises:
         RecipeError: there is no such class.
     """
-    named: Any = find("environment", component.use, dict(BUILT_IN))
+    named: Any = find("environment", component.use, BUILT_IN)
     if isclass(named) and issubclass(named, Environment):
         return named
     raise RecipeError(

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collab.recipe.team import AgentSpec, TeamSpec
     from collab.recipe.trainer import (
         EvaluationSpec,
-        FilterSpec,
-        LevelsSpec,
         LoraSpec,
         PhaseSpec,
         TrainerSpec,
@@ -31,8 +29,6 @@ __all__ = [
     "BudgetSpec",
     "EvaluationSpec",
     "FeedbackSpec",
-    "FilterSpec",
-    "LevelsSpec",
     "LoraSpec",
     "ModelSpec",
     "PartSpec",

@@ -22,7 +22,7 @@ from collab.recipe.model import ENGINES, ReplayModel, ScriptedModel, VLLMModel, 
 from collab.recipe.packing import Files, Kind, changed, named_in
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
-from collab.recipe.trainer import FilterSpec, TrainerSpec
+from collab.recipe.trainer import TrainerSpec
 from collab.trust import Consent, Item, Question, settle
 from collab.trust.blocking import block, forget, is_own, is_unblocked, of_function, unblock
 from collab.trust.commands import compiled_in, content_of, files_of, folders_of
@@ -238,7 +238,7 @@ def _reads(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:
     given_paths = {Path(word).resolve() for word in typed}
     for part in specs_in(spec):
         text = part.path if isinstance(part, SourceSpec) else None
-        text = part.episodes if isinstance(part, FilterSpec | TrainerSpec) else text
+        text = part.episodes if isinstance(part, TrainerSpec) else text
         text = part.name if isinstance(part, ScriptedModel | ReplayModel) else text
         if (
             text is not None

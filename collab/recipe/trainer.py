@@ -81,9 +81,6 @@ class EvaluationSpec(Spec):
     """Play one more episode per task at temperature 0."""
 
 
-MeasuredBy = Literal["solved", "return"]
-
-
 class PhaseSpec(Spec):
     """A phase of training with its own turns and feedback."""
 
@@ -93,44 +90,6 @@ class PhaseSpec(Spec):
     """H, the turns of an episode during the phase."""
     feedback: tuple[FeedbackSpec, ...] | None = None
     """Feedback during the phase. Default: the team's."""
-
-
-class LevelsSpec(Spec):
-    """Train on easy tasks first: one level after the other, each until it is learned."""
-
-    field: str = "level"
-    """The field of the suite's rows with a task's level, a number. The lowest level is the
-    easiest."""
-    above: float = Field(default=0.7, ge=0.0, lt=1.0)
-    """Threshold: a level is learned once its mean over the last `steps` steps is above this."""
-    steps: int = Field(default=5, ge=1)
-    """Number of steps in the mean. A level lasts at least as long."""
-    by: MeasuredBy = "solved"
-    """The quantity to average: the share of `solved` episodes, or the `return` as a share of the
-    largest possible one."""
-
-
-class FilterSpec(Spec):
-    """Keep tasks that are neither too hard nor too easy, measured by the untrained team."""
-
-    samples: int = Field(default=8, ge=1)
-    """Episodes per task to measure it."""
-    low: float = Field(default=0.1, ge=0.0, le=1.0)
-    """Skip tasks with a lower rate."""
-    high: float = Field(default=0.9, ge=0.0, le=1.0)
-    """Skip tasks with a higher rate."""
-    by: MeasuredBy = "solved"
-    """The rate of a task: the share of `solved` episodes, or the mean `return` as a share of the
-    largest possible one."""
-    episodes: str | None = None
-    """Existing episodes of the same team to measure with, instead of playing: the folder of a run,
-    a probe or a team's evaluation, or an `episodes.jsonl`."""
-
-    @model_validator(mode="after")
-    def _bounds_are_in_order(self) -> FilterSpec:
-        if self.low > self.high:
-            raise ValueError(f"low {self.low:g} is above high {self.high:g}, so no task is left")
-        return self
 
 
 Normalise = Literal["none", "group", "agent", "step"]
@@ -150,6 +109,8 @@ class TrainerSpec(Spec):
     removed = {
         "joint_mode": ("aligned", ", and set algorithm to 'cross', which has less noise"),
         "compile_layers": (False, ""),
+        "filter": (None, ", and name the tasks to train on in tasks"),
+        "levels": (None, ", and train on easy tasks first, then train that team on harder ones"),
         "head_chunk_tokens": (None, ", and lower micro_batch_tokens to save memory"),
         "max_dropped": (0.5, ""),
         "max_skipped_steps": (3, ""),
@@ -270,12 +231,6 @@ class TrainerSpec(Spec):
     """Learn from these episodes instead of playing, with `algorithm: sft`: the folder of a run, or
     an `episodes.jsonl`. Only episodes of training tasks count, up to `group_size` per task and
     step."""
-    levels: LevelsSpec | None = None
-    """Begin with the easiest tasks, and move to harder ones once they are learned. None uses all
-    tasks from the start. Needs `steps` or `tokens`."""
-    filter: FilterSpec | None = None
-    """Measure the tasks before training, and train on those that are neither too hard nor too easy.
-    Needs `steps` or `tokens`."""
     evaluation: EvaluationSpec | None = None
     """Evaluation of the team on held-out problems. None skips it."""
 
@@ -364,16 +319,6 @@ class TrainerSpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _passes_can_be_counted(self) -> TrainerSpec:
-        chooses = "levels" if self.levels else "filter" if self.filter else ""
-        if chooses and not (self.steps or self.tokens):
-            raise ValueError(
-                f"with {chooses} the number of steps per pass over the tasks is unknown; set steps,"
-                " or tokens"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _recorded_episodes_are_told(self) -> TrainerSpec:
         if self.episodes is None:
             return self
@@ -383,7 +328,7 @@ class TrainerSpec(Spec):
                 f" '{self.algorithm.use}' needs episodes that the team plays now; set algorithm to"
                 " 'sft', or leave out episodes"
             )
-        asks = {key: getattr(self, key) for key in ("tokens", "levels", "filter", "max_staleness")}
+        asks = {key: getattr(self, key) for key in ("tokens", "max_staleness")}
         for key, value in {**asks, "a correction for the sampler": self.corrects}.items():
             if value:
                 raise ValueError(

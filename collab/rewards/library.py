@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from collab.lazy import BuiltIn
 from collab.plugins import find
 from collab.recipe.reward import PartSpec
-from collab.rewards import answers, code, generic, writing
+from collab.rewards import answers, code, writing
 from collab.rewards.family import Family, Measure
 from collab.rewards.parts import PartFunction, bind_part
+
+_GENERIC = ("length", "contains", "equals", "one_of", "utility", "agree")
 
 FAMILIES: tuple[Family, ...] = (
     code.FAMILY,
     Family(
-        {
-            "length": generic.length,
-            "contains": generic.contains,
-            "equals": generic.equals,
-            "one_of": generic.one_of,
-        }
+        BuiltIn(
+            "collab.rewards",
+            {name: f"generic:{name}" for name in _GENERIC},
+        )
     ),
     answers.FAMILY,
-    Family({"utility": generic.utility, "agree": generic.agree}),
     writing.FAMILY,
 )
 
-BUILT_IN: dict[str, Callable[..., Any]] = {
-    name: function for family in FAMILIES for name, function in family.parts.items()
-}
+BUILT_IN: Mapping[str, Callable[..., Any]] = ChainMap(
+    *(family.parts for family in FAMILIES)  # type: ignore[arg-type]
+)
 
 MEASURES: tuple[Measure, ...] = tuple(measure for family in FAMILIES for measure in family.measures)
 

@@ -9,8 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
-from filelock import FileLock, Timeout
-
 from collab.errors import RecordError
 from collab.runs.layout import LOCK
 
@@ -88,6 +86,8 @@ class Lock:
             RecordError: another process writes the folder, it cannot be written, or it has a link
                 to a file outside.
         """
+        from filelock import FileLock, Timeout  # slow to import
+
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)

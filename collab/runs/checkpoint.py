@@ -14,19 +14,6 @@ from collab.wording import faults
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
-class LevelsState(BaseModel):
-    """Progress of a run with `trainer.levels`, whose tasks become harder."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    level: float | None = None
-    """Current level, or None without levels."""
-    since: Count = 0
-    """Step at which the level began."""
-    shares: list[Annotated[float, Field(ge=0, le=1)]] = []
-    """The team's latest rates on this level."""
-
-
 class State(BaseModel):
     """The part of a checkpoint without tensors."""
 
@@ -38,7 +25,6 @@ class State(BaseModel):
     best: float | None = None
     best_step: Count | None = None
     """Step of the best evaluation on held-out tasks."""
-    levels: LevelsState = LevelsState()
 
 
 def read_state(path: Path) -> State:

@@ -19,7 +19,6 @@ PART = "part/*"
 VALUE = "value/*"
 SCHEME = "scheme/*"
 
-TASK_LEVEL = "level"
 DEAD_GROUPS = "groups/dead"
 SKIPPED_GROUPS = "groups/skipped"
 SKIPPED = "skipped/*"

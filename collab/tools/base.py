@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pydantic import TypeAdapter, ValidationError, validate_call
+from pydantic import ValidationError
 from pydantic_core import to_json
 
 from collab.errors import CollabError, RecipeError, one_line
@@ -75,6 +75,8 @@ def _described(
     reference: str, function: Callable[..., Any]
 ) -> tuple[Callable[..., Any], Mapping[str, Any]]:
     """Return the function with its arguments checked, and their JSON Schema."""
+    from pydantic import TypeAdapter, validate_call  # slow to import
+
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(cast(Any, function))
         parameters = adapter.json_schema()

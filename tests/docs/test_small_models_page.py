@@ -30,6 +30,6 @@ def test_each_agent_has_a_length_of_its_own() -> None:
 
 def test_its_trainers_can_train() -> None:
     trainers = [snippet["trainer"] for snippet in SNIPPETS if "trainer" in snippet]
-    assert {key for trainer in trainers for key in trainer} >= {"filter", "levels", "episodes"}
+    assert {key for trainer in trainers for key in trainer} >= {"episodes"}
     for trainer in trainers:
         assert check_recipe(pocket(trainer=trainer)) is not None

@@ -2,21 +2,57 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache, reduce
 from itertools import product
+from operator import xor
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from collab.environments.kuhn import CARDS, LEGAL, Kuhn
-from collab.environments.solutions import kuhn, nim, tic_tac_toe
-from collab.environments.tic_tac_toe import TicTacToe
+from collab.environments.tic_tac_toe import TicTacToe, winner
 
-Strategy = kuhn.Strategy
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+kuhn: Any = importlib.import_module("kuhn_solution")
+
+Strategy = Mapping[tuple[str, str], Mapping[str, float]]
+
+
+@cache
+def wins_at_nim(heaps: tuple[int, ...]) -> bool:
+    """Return True if the player to move can win, by trying all moves."""
+    after = (
+        tuple(sorted((*heaps[:n], left - taken, *heaps[n + 1 :])))
+        for n, left in enumerate(heaps)
+        for taken in range(1, left + 1)
+    )
+    return any(not wins_at_nim(rest) for rest in after)
+
+
+def parity(heaps: Sequence[int]) -> bool:
+    """Decide the same by Bouton's rule: the sum of the heaps without carry is not 0."""
+    return reduce(xor, heaps, 0) != 0
+
+
+@cache
+def value_of_board(board: tuple[str, ...], player: str = "x") -> int:
+    """Return the payoff of `player`, who moves next, under best play: 1, 0 or -1."""
+    if winner(board):
+        return -1
+    empty = [n for n, mark in enumerate(board) if not mark]
+    other = "o" if player == "x" else "x"
+    moved = ((*board[:n], player, *board[n + 1 :]) for n in empty)
+    return max((-value_of_board(after, other) for after in moved), default=0)
 
 
 def test_who_wins_at_nim_wins_by_parity() -> None:
     for heaps in product(range(6), repeat=3):
-        assert nim.wins(heaps) == nim.parity(heaps), heaps
+        assert wins_at_nim(heaps) == parity(heaps), heaps
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2, 1 / 3])
@@ -77,8 +113,8 @@ def test_a_game_of_kuhn_poker_is_worth_what_its_solution_says() -> None:
 
 
 def test_tic_tac_toe_is_a_draw() -> None:
-    assert tic_tac_toe.value(("",) * 9) == 0
-    assert tic_tac_toe.value(("x", "x", "", "o", "o", "", "", "", "")) == 1
+    assert value_of_board(("",) * 9) == 0
+    assert value_of_board(("x", "x", "", "o", "o", "", "", "", "")) == 1
     game = TicTacToe()
     step = game.reset(Random(0))
     while not step.ended:
@@ -87,8 +123,7 @@ def test_tic_tac_toe_is_a_draw() -> None:
         board = tuple("" if mark.isdigit() else mark for mark in told["board"].split())
         other = "o" if player == "x" else "x"
         after = {
-            n: -tic_tac_toe.value((*board[: n - 1], player, *board[n:]), other)
-            for n in told["empty"]
+            n: -value_of_board((*board[: n - 1], player, *board[n:]), other) for n in told["empty"]
         }
         step = game.step({player: str(max(after, key=lambda n: after[n]))})
     assert step.rewards == 0.0

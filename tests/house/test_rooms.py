@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -27,6 +28,15 @@ def test_no_file_is_long() -> None:
     for part in ("benchmarks", "examples", "tests"):
         found |= lengths(ROOT / part)
     assert {str(file): lines for file, lines in found.items() if lines > MOST_LINES} == {}
+
+
+def test_a_step_of_magrpo_is_short_to_read() -> None:
+    """The files in the table of docs/architecture.md, from episodes to a changed adapter."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    files = re.findall(r"^\| \d+ \| `(.+?)` \|", page, re.MULTILINE)
+    texts = [(PACKAGE / "trainers" / file).read_text() for file in files]
+    assert 11 <= len(files) <= 12
+    assert sum(len(text.splitlines()) for text in texts) <= 2000
 
 
 def test_no_two_files_of_tests_share_a_name() -> None:

@@ -18,8 +18,6 @@ from support.trainer_recipes import make_game
 from collab.errors import CollabError
 from collab.recipe import (
     EvaluationSpec,
-    FilterSpec,
-    LevelsSpec,
     LoraSpec,
     PhaseSpec,
     Recipe,
@@ -30,8 +28,6 @@ from collab.trainers import TrainingRun
 TWO_TURNS = {"team.turns": 2}
 CLIPPED = {"inner_epochs": 2, "clip_ratio": 0.2}
 
-LEVELS = {"above": 0.0, "steps": 1, "by": "return"}
-FILTER = {"low": 0.15, "high": 0.3, "by": "return", "samples": 4}
 
 # By option: its value, and what else has to be set for it to matter.
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -79,17 +75,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "curriculum.turns": (2, {**TWO_TURNS, "curriculum": [{"steps": 1, "turns": 1}]}),
     "curriculum.feedback": (["solved"], {**TWO_TURNS, "curriculum": [{"steps": 2, "turns": 2}]}),
     "episodes": ("nowhere", {"algorithm": "sft"}),
-    "levels": (LEVELS, {}),
-    "levels.field": ("task_id", {"levels": LEVELS}),
-    "levels.above": (0.9, {"levels": LEVELS}),
-    "levels.steps": (2, {"levels": LEVELS}),
-    "levels.by": ("solved", {"levels": LEVELS}),
-    "filter": (FILTER, {}),
-    "filter.samples": (1, {"filter": FILTER}),
-    "filter.low": (0.2, {"filter": FILTER}),
-    "filter.high": (0.2, {"filter": FILTER}),
-    "filter.by": ("solved", {"filter": FILTER}),
-    "filter.episodes": ("nowhere", {"filter": FILTER}),
     "evaluation": ({"samples": 1}, {}),
     "evaluation.tasks": ("8-9", {"evaluation": {"samples": 1}}),
     "evaluation.every": (1, {"evaluation": {"samples": 1}}),
@@ -106,8 +91,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
 NESTED: dict[str, Any] = {
     "lora": LoraSpec,
     "curriculum": PhaseSpec,
-    "levels": LevelsSpec,
-    "filter": FilterSpec,
     "evaluation": EvaluationSpec,
 }
 

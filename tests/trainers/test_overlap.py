@@ -129,20 +129,6 @@ def test_a_new_phase_is_not_played_ahead(
     assert rows_of(tmp_path / "run")[2]["staleness"] == 0
 
 
-def test_a_level_that_is_learned_is_not_played_ahead(
-    tiny_words: Path, tmp_path: Path, server: VLLMTwin
-) -> None:
-    levels = {"field": "level", "above": 0.0, "steps": 2, "by": "return"}
-    train(overlapped(tiny_words, tmp_path, server, steps=4, levels=levels), tmp_path / "run")
-    rows = rows_of(tmp_path / "run")
-    assert [row["level"] for row in rows] == [1, 1, 2, 2]
-    assert rows[2]["staleness"] == 0
-    tasks: dict[int, set[str]] = {}
-    for episode in read_episodes(tmp_path / "run"):
-        tasks.setdefault(episode.group // 2, set()).add(episode.task)
-    assert all(int(task.partition("/")[2]) % 4 // 2 == 1 for step in (2, 3) for task in tasks[step])
-
-
 @pytest.mark.slow
 def test_evaluations_are_of_what_was_learned(
     tiny_words: Path, tmp_path: Path, server: VLLMTwin

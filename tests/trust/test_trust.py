@@ -253,18 +253,12 @@ def test_files_beyond_the_folder_are_named_where_they_could_be_sent(
         load_recipe(str(evil))
 
 
-@pytest.mark.parametrize(
-    "trainer",
-    [
-        "{algorithm: sft, episodes: FILE}",
-        "{steps: 1, filter: {episodes: FILE}}",
-    ],
-)
-def test_episodes_beyond_the_folder_are_named_too(trainer: str, project: Path, evil: Path) -> None:
+def test_episodes_beyond_the_folder_are_named_too(project: Path, evil: Path) -> None:
     secret = project / "secret.jsonl"
     secret.write_text("{}\n")
     text = recipe_with().replace("model: echo", "model: openai:gpt")
-    (evil / "recipe.yaml").write_text(f"{text}\ntrainer: {trainer.replace('FILE', str(secret))}\n")
+    trainer = f"{{algorithm: sft, episodes: {secret}}}"
+    (evil / "recipe.yaml").write_text(f"{text}\ntrainer: {trainer}\n")
     with pytest.raises(Untrusted, match=r"read .*secret\.jsonl"):
         load_recipe(str(evil))
 

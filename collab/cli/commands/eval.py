@@ -170,7 +170,6 @@ def _plan(
 ) -> None:
     """Show the plan of all episodes, including those that are recorded already."""
     import asyncio
-    from dataclasses import asdict
     from json import dumps
 
     from collab.cli.plan import plan_of, show_counts
@@ -183,7 +182,7 @@ def _plan(
         plans.append(asyncio.run(plan_of(team.recipe, team.problems)))
     if json:
         by_team = {
-            team.label: {**asdict(plan), "notes": team.notes}
+            team.label: {**plan.data(), "notes": team.notes}
             for team, plan in zip(teams, plans, strict=True)
         }
         print(dumps({"suite": teams[0].suite.name, "k": ks, "teams": by_team}))
@@ -191,7 +190,7 @@ def _plan(
     page = open_page()
     for team, plan in zip(teams, plans, strict=True):
         page.line((f"{team.label}: ", "bold"))
-        show_counts(page, plan, team.recipe)
+        show_counts(page, plan)
         for note in team.notes:
             page.line(f"note: {note}")
         page.line()

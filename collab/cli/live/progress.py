@@ -239,9 +239,8 @@ class Progress:
         """
         count = f" {now.done} of {counted(now.total, 'episode')}" if now.total else ""
         text = f"step {now.step}: {now.phase}{count}"
-        if now.phase in ("evaluation", "filter"):
-            stage = held_out_after(now.step) if now.phase == "evaluation" else "measuring tasks"
-            text = f"{stage}:{count}"
+        if now.phase == "evaluation":
+            text = f"{held_out_after(now.step)}:{count}"
         parts = [text, duration(time.monotonic() - self._step_since)]
         if self._steps:
             last = self._steps[-1]

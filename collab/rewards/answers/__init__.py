@@ -1,13 +1,15 @@
 """Rewards for answers that are right or wrong, e.g. in mathematics."""
 
-from collab.rewards.answers.exact import exact_answer
-from collab.rewards.answers.published import environment_score, score_answer
+from collab.lazy import BuiltIn
 from collab.rewards.family import Family
 
 FAMILY = Family(
-    {
-        "exact_answer": exact_answer,
-        "score_answer": score_answer,
-        "environment_score": environment_score,
-    }
+    BuiltIn(
+        "collab.rewards.answers",
+        {
+            "exact_answer": "exact:exact_answer",
+            "score_answer": "published:score_answer",
+            "environment_score": "published:environment_score",
+        },
+    )
 )

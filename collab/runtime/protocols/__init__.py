@@ -8,30 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from collab.lazy import BuiltIn
 from collab.plugins import bind
 from collab.recipe.base import Component
-from collab.runtime.protocols.critic_loop import critic_loop
-from collab.runtime.protocols.debate import debate
-from collab.runtime.protocols.discussion import discussion
-from collab.runtime.protocols.parallel import parallel
-from collab.runtime.protocols.pipeline import pipeline
-from collab.runtime.protocols.repair import repair
-from collab.runtime.protocols.sequential import sequential
-from collab.runtime.protocols.single import single
 from collab.runtime.turn import Turn
 
 Protocol = Callable[[Turn], Awaitable[None]]
 
-BUILT_IN: dict[str, Callable[..., Awaitable[None]]] = {
-    "single": single,
-    "parallel": parallel,
-    "sequential": sequential,
-    "discussion": discussion,
-    "debate": debate,
-    "pipeline": pipeline,
-    "critic_loop": critic_loop,
-    "repair": repair,
-}
+BUILT_IN = BuiltIn(
+    "collab.runtime.protocols",
+    {
+        "single": "single:single",
+        "parallel": "parallel:parallel",
+        "sequential": "sequential:sequential",
+        "discussion": "discussion:discussion",
+        "debate": "debate:debate",
+        "pipeline": "pipeline:pipeline",
+        "critic_loop": "critic_loop:critic_loop",
+        "repair": "repair:repair",
+    },
+)
 
 
 def protocol_for(component: Component) -> Protocol:

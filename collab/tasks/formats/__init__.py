@@ -7,31 +7,29 @@ has to copy them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from collab.errors import TaskError, Unfit
+from collab.lazy import BuiltIn
 from collab.plugins import bind, call
 from collab.recipe.base import Component
-from collab.tasks.formats.classes import classeval
-from collab.tasks.formats.contests import apps, livecodebench
-from collab.tasks.formats.evalplus import evalplus
-from collab.tasks.formats.mathematics import competition, gsm8k
-from collab.tasks.formats.mbpp import mbpp
-from collab.tasks.formats.pro import pro
 
 Row = dict[str, Any]
 
-BUILT_IN: Mapping[str, Callable[..., Row]] = {
-    "apps": apps,
-    "classeval": classeval,
-    "evalplus": evalplus,
-    "gsm8k": gsm8k,
-    "livecodebench": livecodebench,
-    "math": competition,
-    "mbpp": mbpp,
-    "pro": pro,
-}
+BUILT_IN = BuiltIn(
+    "collab.tasks.formats",
+    {
+        "apps": "contests:apps",
+        "classeval": "classes:classeval",
+        "evalplus": "evalplus:evalplus",
+        "gsm8k": "mathematics:gsm8k",
+        "livecodebench": "contests:livecodebench",
+        "math": "mathematics:competition",
+        "mbpp": "mbpp:mbpp",
+        "pro": "pro:pro",
+    },
+)
 
 
 def adapted(form: Component) -> Callable[[str, Row], Row]:

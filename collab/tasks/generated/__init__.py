@@ -6,35 +6,30 @@ suite, one after the other, until none is left, or forever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from itertools import islice
 from random import Random
 from typing import Any
 
 from collab.errors import TaskError
+from collab.lazy import BuiltIn
 from collab.plugins import bind, call
 from collab.recipe import SourceSpec
 from collab.recipe.base import Component
-from collab.tasks.generated.duet import duet
-from collab.tasks.generated.pocket_code import pocket_code, two_files
-from collab.tasks.generated.reasoning_gym import reasoning_gym
-from collab.tasks.generated.same_name import same_name
-from collab.tasks.generated.seeds import seeds
-from collab.tasks.generated.signals import signals
-from collab.tasks.generated.split_sum import split_sum
-from collab.tasks.generated.verifiers import verifiers
 
-BUILT_IN: Mapping[str, Callable[..., Any]] = {
-    "duet": duet,
-    "pocket_code": pocket_code,
-    "reasoning_gym": reasoning_gym,
-    "same_name": same_name,
-    "seeds": seeds,
-    "signals": signals,
-    "split_sum": split_sum,
-    "two_files": two_files,
-    "verifiers": verifiers,
-}
+BUILT_IN = BuiltIn(
+    "collab.tasks.generated",
+    {
+        "duet": "duet:duet",
+        "pocket_code": "pocket_code:pocket_code",
+        "reasoning_gym": "reasoning_gym:reasoning_gym",
+        "same_name": "same_name:same_name",
+        "seeds": "seeds:seeds",
+        "signals": "signals:signals",
+        "split_sum": "split_sum:split_sum",
+        "two_files": "pocket_code:two_files",
+        "verifiers": "verifiers:verifiers",
+    },
+)
 
 
 def generated_rows(source: SourceSpec) -> list[Any]:

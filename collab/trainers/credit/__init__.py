@@ -1,20 +1,18 @@
 """Credit: turns the groups of a step into one weight per episode, turn and agent.
 
-`RULES` lists the algorithms. Your own is a function or a class (see `base`): a project names
+`BUILT_IN` lists the algorithms. Your own is a function or a class (see `base`): a project names
 `file.py:function`, a package registers it in the entry point group `collab.algorithms`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from collab.recipe.base import Component
 from collab.trainers.credit.base import Algorithm, PerGroup, comparing, make_algorithm
 from collab.trainers.credit.group import Group, Node, Rewards, Weights, compare
-from collab.trainers.credit.rules import RULES
-from collab.trainers.credit.shaped import Shaped
+from collab.trainers.credit.rules import BUILT_IN
 
 __all__ = [
+    "BUILT_IN",
     "Algorithm",
     "Group",
     "Node",
@@ -25,8 +23,6 @@ __all__ = [
     "compare",
     "comparing",
 ]
-
-BUILT_IN: dict[str, Any] = {**RULES, "shaped": Shaped}
 
 
 def algorithm_for(component: Component) -> Algorithm:

@@ -159,7 +159,7 @@ def make_algorithm(component: Component, built_in: Mapping[str, Any]) -> Algorit
     Raises:
         RecipeError: there is no such algorithm, or it does not take these options.
     """
-    named: Callable[..., Any] = find("algorithm", component.use, dict(built_in))
+    named: Callable[..., Any] = find("algorithm", component.use, built_in)
     what = f"algorithm '{component.use}'"
     if isclass(named):
         options = check_options(what, named.__init__, component.options)

@@ -210,15 +210,6 @@ def make_group(
     )
 
 
-def with_rewards(group: Group, rewards: Rewards) -> Group:
-    """Return a group whose joint actions earned other rewards, with the resulting returns."""
-    solved = {turn: solved_before(group.episodes, turn) for turn in group.absorbed}
-    tree = Tree(
-        tuple(group.children), group.children, group.baselines_over, group.visit_share, solved
-    )
-    return make_group(group.episodes, group.agents, rewards, tree, group.discount)
-
-
 def compare(group: Group, advantages: Advantages) -> Weights:
     """Compute the weights of a group by comparing returns within each baseline set.
 

@@ -11,7 +11,15 @@ from collab.runs.metric_names import REWARD_MODEL, named
 from collab.trainers.credit.base import Algorithm, TeamModels
 from collab.trainers.credit.checks import check_one_reward, one_reward
 from collab.trainers.credit.critics import Critics, joint_history
-from collab.trainers.credit.group import Group, Node, Weights, with_rewards
+from collab.trainers.credit.group import (
+    Group,
+    Node,
+    Rewards,
+    Tree,
+    Weights,
+    make_group,
+    solved_before,
+)
 from collab.trainers.credit.joint_actions import joined
 from collab.trainers.credit.madpo import best_pairs
 from collab.trainers.credit.magrpo import marloo
@@ -228,3 +236,12 @@ def _rewards(group: Group, nodes: Sequence[Node]) -> list[float]:
 
 def _nothing(group: Group) -> Weights:
     return {(*node, agent): 0.0 for node in group.children for agent in group.agents}
+
+
+def with_rewards(group: Group, rewards: Rewards) -> Group:
+    """Return a group whose joint actions earned other rewards, with the resulting returns."""
+    solved = {turn: solved_before(group.episodes, turn) for turn in group.absorbed}
+    tree = Tree(
+        tuple(group.children), group.children, group.baselines_over, group.visit_share, solved
+    )
+    return make_group(group.episodes, group.agents, rewards, tree, group.discount)

@@ -1,33 +1,31 @@
-"""The shipped credit algorithms by name, except `shaped`, which wraps one of them."""
+"""The shipped credit algorithms by name."""
 
 from __future__ import annotations
 
-from typing import Any
+from collab.lazy import BuiltIn
 
-from collab.trainers.credit.counterfactual.algorithms import Coma, Cross, Removal, Shapley
-from collab.trainers.credit.critics import IAC, MAAC
-from collab.trainers.credit.madpo import MADPO
-from collab.trainers.credit.magrpo import at_grpo, magrpo, mareinforce, maremax, marloo
-from collab.trainers.credit.marlhf import MARLHF
-from collab.trainers.credit.rae import Rae
-from collab.trainers.credit.sft import Sft
-from collab.trainers.credit.vdn import VDN
+_PACKAGE = "collab.trainers.credit"
 
-RULES: dict[str, Any] = {
-    "magrpo": magrpo,
-    "marloo": marloo,
-    "maremax": maremax,
-    "mareinforce": mareinforce,
-    "cross": Cross,
-    "coma": Coma,
-    "shapley": Shapley,
-    "removal": Removal,
-    "iac": IAC,
-    "maac": MAAC,
-    "madpo": MADPO,
-    "marlhf": MARLHF,
-    "vdn": VDN,
-    "rae": Rae,
-    "sft": Sft,
-    "at-grpo": at_grpo,
+_PLACES = {
+    "magrpo": "magrpo:magrpo",
+    "marloo": "magrpo:marloo",
+    "maremax": "magrpo:maremax",
+    "mareinforce": "magrpo:mareinforce",
+    "cross": "counterfactual.algorithms:Cross",
+    "coma": "counterfactual.algorithms:Coma",
+    "shapley": "counterfactual.algorithms:Shapley",
+    "removal": "counterfactual.algorithms:Removal",
+    "iac": "critics:IAC",
+    "maac": "critics:MAAC",
+    "madpo": "madpo:MADPO",
+    "marlhf": "marlhf:MARLHF",
+    "vdn": "vdn:VDN",
+    "rae": "rae:Rae",
+    "sft": "sft:Sft",
+    "at-grpo": "at_grpo:at_grpo",
 }
+
+RULES = BuiltIn(_PACKAGE, _PLACES)
+"""All algorithms that `shaped` can wrap."""
+
+BUILT_IN = BuiltIn(_PACKAGE, {**_PLACES, "shaped": "shaped:Shaped"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import ceil
 from typing import Any, NamedTuple
@@ -15,7 +15,6 @@ from torch.utils.checkpoint import checkpoint
 from collab.models.local.batching import pack
 from collab.models.local.dimensions import attends_to_all
 from collab.models.local.layers import computes_twice
-from collab.models.local.sampling import nucleus
 from collab.trainers.learner.device_sizes import chunk_tokens
 from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.prefix_tree.attention import (
@@ -30,27 +29,12 @@ from collab.trainers.learner.prefix_tree.varlen import (
     varlen_kernel,
 )
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.support import SamplingSettings, excluded
 from collab.trainers.learner.transfer import tensor_on, to_device
 
 WIDTHS = 16
 """Row widths between two powers of two. oneDNN compiles a product per width, and keeps them by the
 hundred. Padding adds a sixteenth at most, or fewer tokens than this."""
-
-TOKENS_AT_ONCE = 128
-"""Tokens whose vocabularies are narrowed at once, which takes several times the memory of their
-logits."""
-
-ONE_BITS = 0x3F800000
-"""Bits of 1.0 in float32. Smaller positive numbers have smaller integers."""
-
-
-class SamplingSettings(NamedTuple):
-    """The settings with which a token was drawn."""
-
-    temperature: float
-    top_p: float
-    top_k: int
-    """Top_k, or the vocabulary's size if all of it is kept."""
 
 
 class Scored(NamedTuple):
@@ -225,68 +209,11 @@ def _score(
     vocabulary = logits.shape[1]
     narrow = [n for n, way in enumerate(drawn) if way.top_p < 1 or way.top_k < vocabulary]
     if narrow:
-        left_out = _left_out(logits.detach(), top_p, top_k, drawn, narrow)
+        left_out = excluded(logits.detach(), top_p, top_k, drawn, narrow)
         outside_support = left_out.gather(1, targets[:, None])[:, 0]
         left_out.scatter_(1, targets[:, None], value=False)
         logits = logits.masked_fill(left_out, -torch.inf)
     return -functional.cross_entropy(logits, targets, reduction="none"), outside_support
-
-
-def _reads_are_free(device: torch.device) -> bool:
-    """Return True if values may be read on the host, which makes it wait for a GPU."""
-    return device.type == "cpu"
-
-
-def _left_out(
-    logits: Tensor,
-    top_p: Tensor,
-    top_k: Tensor,
-    drawn: Sequence[SamplingSettings],
-    narrow: Sequence[int],
-) -> Tensor:
-    """Return the tokens that the rows `narrow` exclude: [chunk, vocabulary].
-
-    If reading values shows that few candidates suffice, or `top_k` says so, these are sorted.
-    Otherwise `top_p` alone becomes a threshold, since sorting a whole vocabulary takes longer on a
-    GPU.
-    """
-    left_out = torch.zeros_like(logits, dtype=torch.bool)
-    vocabulary, reads_are_free = logits.shape[1], _reads_are_free(logits.device)
-    ranked = [n for n in narrow if reads_are_free or drawn[n].top_k < vocabulary]
-    for some in batched(ranked, TOKENS_AT_ONCE):
-        rows = tensor_on(some, logits.device)
-        of_rows = logits[rows].softmax(dim=-1)
-        width = None if reads_are_free else max(drawn[n].top_k for n in some)
-        candidates, index = nucleus(of_rows, top_p[rows], top_k[rows], width)
-        left = torch.ones_like(of_rows, dtype=torch.bool).scatter_(1, index, candidates == 0)
-        left_out[rows] = left
-    for some in batched(sorted(set(narrow) - set(ranked)), TOKENS_AT_ONCE):
-        rows = tensor_on(some, logits.device)
-        of_rows = logits[rows].softmax(dim=-1)
-        left_out[rows] = of_rows < least_kept(of_rows, top_p[rows])
-    return left_out
-
-
-def least_kept(probabilities: Tensor, top_p: Tensor) -> Tensor:
-    """Return the smallest probability that `top_p` keeps in each row, [rows, 1].
-
-    It bisects floats in the order of their bits. So the tokens with at least this probability are
-    those that sorting keeps, except for ties with the last one and for rounding of the sums.
-    """
-    values = probabilities.float()
-    low = torch.zeros(len(values), 1, dtype=torch.int32, device=values.device)
-    high = torch.full_like(low, ONE_BITS)
-    for _ in range(ONE_BITS.bit_length()):
-        middle = (low + high + 1) // 2
-        kept = torch.where(values >= middle.view(torch.float32), values, 0.0).sum(-1, keepdim=True)
-        enough = kept >= top_p[:, None]
-        low, high = torch.where(enough, middle, low), torch.where(enough, high, middle - 1)
-    return low.view(torch.float32)
-
-
-def batched(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    """Yield the items in batches of this size."""
-    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:

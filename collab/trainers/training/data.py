@@ -1,29 +1,25 @@
-"""The tasks of a training run: order, held-out tasks, levels, and phases of the curriculum."""
+"""The tasks of a training run: order, held-out tasks and phases of the curriculum."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 from math import ceil
 from pathlib import Path
-from typing import Any
 
-from collab.errors import RecipeError, RecordError, TrainingError
+from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, TaskSpec, TrainerSpec
-from collab.recipe.trainer import LevelsSpec, MeasuredBy
 from collab.records import Episode, Problem
 from collab.records.run import key_of
-from collab.runs.checkpoint import LevelsState
 from collab.runs.layout import EPISODES
 from collab.runs.log import each_once, read_whole_lines
-from collab.stats import mean
 from collab.tasks import open_suite
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.sft import Sft
-from collab.trainers.training.rollouts import played_out, whole
+from collab.trainers.training.rollouts import whole
 from collab.wording import counted
 
 Recorded = Mapping[str, tuple[Episode, ...]]
@@ -74,7 +70,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
     """Read the recipe's suite, and choose the training tasks and the held-out tasks.
 
     Raises:
-        RecipeError: a problem is both trained on and held out, or has no level.
+        RecipeError: a problem is both trained on and held out.
         TaskError: a selection names no problem.
         RecordError, TrainingError: `trainer.episodes` contains nothing to learn from.
     """
@@ -96,8 +92,6 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
     if spec.episodes is not None:
         recorded = kept_episodes(recipe, spec, {problem.address for problem in training})
         training = [problem for problem in training if problem.address in recorded]
-    if spec.levels is not None:
-        by_level(training, spec.levels.field)
     return TaskOrder(
         tuple(training),
         tuple(held_out),
@@ -169,136 +163,6 @@ def _check_agents(recipe: Recipe, kept: Mapping[str, Sequence[Episode]]) -> None
                 f"{', '.join(sorted(heard))}); give the agent that name, or set"
                 f" agents.{name}.trainable=false"
             )
-
-
-def by_level(problems: Sequence[Problem], field: str) -> dict[float, list[Problem]]:
-    """Group the problems by the number in `field`, lowest first.
-
-    Raises:
-        RecipeError: a problem has no number there.
-    """
-    levels: dict[float, list[Problem]] = {}
-    for problem in problems:
-        level = {**problem.hidden, **problem.public}.get(field)
-        if isinstance(level, bool) or not isinstance(level, int | float):
-            value = "no such field" if level is None else f"{level!r:.40}"
-            raise RecipeError(
-                f"trainer.levels needs a number in the field '{field}' of every task, and"
-                f" {problem.address} has {value}; set trainer.levels.field to such a field, or"
-                " leave out trainer.levels"
-            )
-        levels.setdefault(level, []).append(problem)
-    return dict(sorted(levels.items()))
-
-
-def measured(episodes: Sequence[Episode], by: MeasuredBy, key: str) -> float | None:
-    """Return the share of solved episodes, or the mean return as a share of the largest.
-
-    Failed episodes do not count. The result is None if all episodes failed. `key` is the setting
-    that needs the share, for messages.
-
-    Raises:
-        TrainingError: the share of solved episodes is needed, and no reward defines `solved`.
-    """
-    whole = played_out(episodes)
-    if not whole:
-        return None
-    if by == "return":
-        return mean([(e.joint_return or 0.0) / (e.largest_return or 1.0) for e in whole])
-    if any(e.score is None or e.score.solved is None for e in whole):
-        raise TrainingError(
-            f"{key}.by is 'solved', but the reward of {whole[0].task} does not define solved; set"
-            f" {key}.by to 'return', or `solves: true` for a part of the reward"
-        )
-    return mean([float(e.solved) for e in whole])
-
-
-class Levels:
-    """The tasks of a run's steps: all tasks, or with a `spec` those of the current level.
-
-    The last level is trained on until the run ends.
-    """
-
-    def __init__(self, tasks: TaskOrder, spec: LevelsSpec | None) -> None:
-        """Sort the tasks into levels.
-
-        Raises:
-            RecipeError: a task has no level.
-        """
-        self.tasks, self._spec = tasks, spec
-        self._orders: list[TaskOrder] = []
-        self._names: list[float] = []
-        self._at = 0
-        self._since = 0
-        self._shares: list[float] = []
-        self.only(tasks.training)
-
-    def only(self, problems: Sequence[Problem]) -> None:
-        """Use only these problems. Call this before the first step.
-
-        Raises:
-            RecipeError: a problem has no level.
-        """
-        levels: list[Sequence[Problem]] = [problems]
-        if self._spec is not None:
-            by_name = by_level(problems, self._spec.field)
-            self._names, levels = list(by_name), list(by_name.values())
-        self._orders = [replace(self.tasks, training=tuple(members)) for members in levels]
-
-    @property
-    def level(self) -> float | None:
-        """Current level, or None in a run without levels."""
-        return self._names[self._at] if self._names else None
-
-    def batch(self, step: int) -> list[Problem]:
-        """Return the problems of a step, counted from 0. It must be the next step, or the last one
-        played.
-        """
-        return self._orders[self._at].batch(step - self._since)
-
-    def share(self, groups: Sequence[Sequence[Episode]]) -> float | None:
-        """Return the team's rate on a step's episodes, or None without levels or if all episodes
-        failed.
-
-        Raises:
-            TrainingError: the share of solved episodes is needed, and no reward defines `solved`.
-        """
-        if self._spec is None:
-            return None
-        episodes = [episode for group in groups for episode in group]
-        return measured(episodes, self._spec.by, "trainer.levels")
-
-    def add(self, step: int, share: float | None) -> None:
-        """Add the rate of a finished step, and move on if the level is learned."""
-        if self._spec is None or share is None:
-            return
-        if self.stays(share):
-            self._shares = [*self._shares, share][-self._spec.steps :]
-        else:
-            self._at, self._since, self._shares = self._at + 1, step + 1, []
-
-    def stays(self, share: float | None) -> bool:
-        """Return True if the level does not change after a step with this `share`."""
-        if self._spec is None or share is None or self._at == len(self._orders) - 1:
-            return True
-        shares = [*self._shares, share][-self._spec.steps :]
-        return len(shares) < self._spec.steps or mean(shares) <= self._spec.above
-
-    def state(self) -> dict[str, Any]:
-        """Return the state for a checkpoint."""
-        return {"level": self.level, "since": self._since, "shares": self._shares}
-
-    def restore(self, state: LevelsState) -> None:
-        """Continue from an earlier `state`.
-
-        If its level no longer exists, or the run had no levels, continue with the next level.
-        """
-        if not self._names or state.level is None:
-            return
-        later = [n for n, name in enumerate(self._names) if name >= state.level]
-        self._at = later[0] if later else len(self._names) - 1
-        self._since = state.since
-        self._shares = list(state.shares) if self.level == state.level else []
 
 
 @dataclass(frozen=True)

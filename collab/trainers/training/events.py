@@ -14,7 +14,7 @@ from collab.runs.log import read_lines
 from collab.runs.metric_names import SOLVED
 from collab.runtime.events import RunFinished, RunStarted
 
-StepPart = Literal["sampling", "credit", "update", "evaluation", "filter"]
+StepPart = Literal["sampling", "credit", "update", "evaluation"]
 Mode = Literal["sampled", "greedy"]
 
 

@@ -95,9 +95,6 @@ def _fixed(recipe: Recipe) -> dict[str, Any]:
         settings |= {
             f"trainer.{k}": getattr(recipe.trainer, k) for k in ("policies", "tasks_per_step")
         }
-        measured = recipe.trainer.filter
-        settings["trainer.filter.by"] = measured.by if measured else None
-        settings["trainer.filter.samples"] = measured.samples if measured else None
     for name, agent in recipe.team.agents.items():
         place = f"team.agents.{name}"
         settings[f"{place}.trainable"] = agent.trainable

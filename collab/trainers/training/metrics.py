@@ -38,8 +38,6 @@ class StepData:
     """Seconds by kind of work, and of the whole `step`."""
     unlearned: str = ""
     """Reason why the whole step was skipped, if it was."""
-    level: float | None = None
-    """Level of the step's tasks, in a run with levels."""
     sampler: SamplerReport = field(default_factory=SamplerReport)
     """Load of separate sampling engines while the step was played."""
     version: int = 0
@@ -95,8 +93,6 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics.update(_staleness(data, policies.agents))
     metrics.update(_costs(data, episodes, policies))
     metrics.update({names.named(names.SERVER, k): v for k, v in data.sampler.metrics.items()})
-    if data.level is not None:
-        metrics[names.TASK_LEVEL] = data.level
     metrics[names.LEARNING_RATE] = data.update.rate
     metrics.update(data.credit.measures)
     return metrics

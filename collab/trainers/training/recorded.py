@@ -17,7 +17,7 @@ from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.base import Learner
 from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.samples import Sample, weigh_tokens
-from collab.trainers.training.data import Levels
+from collab.trainers.training.data import TaskOrder
 from collab.trainers.training.step import Report, Stepper
 
 
@@ -123,12 +123,11 @@ class RecordedStepper(Stepper):
         self,
         recipe: Recipe,
         spec: TrainerSpec,
-        levels: Levels,
+        tasks: TaskOrder,
         policies: Policies,
         learner: Learner,
     ) -> None:
-        super().__init__(recipe, spec, levels, policies, learner)
-        self._tasks = levels.tasks
+        super().__init__(recipe, spec, tasks, policies, learner)
         agents = recipe.team.agents
         self._listeners = {
             agent: Listener(agent, agents[agent], sampling, policies.of(agent))

@@ -29,7 +29,7 @@ from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.ranks.orders import begin, learner_for
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
-from collab.trainers.training.data import Levels, TaskOrder, choose_tasks
+from collab.trainers.training.data import TaskOrder, choose_tasks
 from collab.trainers.training.evaluations import Evaluations, mean_return
 from collab.trainers.training.events import (
     CheckpointSaved,
@@ -42,7 +42,6 @@ from collab.trainers.training.metrics import generated_tokens, step_metrics
 from collab.trainers.training.plan.cards import card_of_here
 from collab.trainers.training.plan.memory import may_sleep
 from collab.trainers.training.plan.plan import make_plan
-from collab.trainers.training.rates import Rates
 from collab.trainers.training.recorded import RecordedStepper
 from collab.trainers.training.skipping import History
 from collab.trainers.training.step import Stepper
@@ -117,12 +116,12 @@ class StepPlayer:
         return groups, {**times, "publishing": published, "waiting": waited - published}
 
     def begin(self, step: int, tokens: int, played: Sequence[Sequence[Episode]]) -> None:
-        """Begin to play the step after `step`, if the trainer allows it and its tasks are known.
+        """Begin to play the step after `step`, if the trainer allows it and it has the same phase.
 
         `tokens` were generated before `step`, whose episodes are `played`.
         """
         last = self._ending.is_reached(step + 1, tokens + generated_tokens(played))
-        if self._spec.max_staleness and not last and self._stepper.goes_on_alike(step, played):
+        if self._spec.max_staleness and not last and self._stepper.goes_on_alike(step):
             self._playing = step + 1, asyncio.create_task(self._play(step + 1))
 
     async def aclose(self) -> None:
@@ -232,7 +231,6 @@ class TrainingRun:
         self._ending = Ending.of(self.spec, self.total_steps)
         self._history = History(recipe, self.total_steps)
         self._emit = emit or (lambda _: None)
-        self.levels = Levels(self.tasks, self.spec.levels)
         self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
         self._saved_step, self._trackers = -1, Trackers(self.spec.report_samples)
@@ -266,7 +264,7 @@ class TrainingRun:
             open_learner, *shape, ranks=self._ranks, loading=self._loading
         )
         kind = RecordedStepper if self.spec.episodes is not None else Stepper
-        stepper = kind(self.recipe, self.spec, self.levels, policies, learner)
+        stepper = kind(self.recipe, self.spec, self.tasks, policies, learner)
         self._player = StepPlayer(stepper, learner, self.spec, self._ending, self._emit)
         try:
             self._stateful = learner, stepper.algorithm
@@ -298,7 +296,6 @@ class TrainingRun:
         status = "interrupted"
         try:
             self._trackers.open(self.spec.report_to, Tracked.of(about, self.recipe, self.out, step))
-            await self._filter(about, policies, begun=checkpoint is not None)
             self._begin(policies, checkpoint)
             await self._train(policies, stepper)
             status = "done"
@@ -315,16 +312,6 @@ class TrainingRun:
             self._folder.about({**about, "status": status, "summary": summary})
             self._folder.close()
         return summary
-
-    async def _filter(self, about: dict[str, Any], policies: Policies, *, begun: bool) -> None:
-        """Skip tasks by their rates, measuring those that are unknown."""
-        if self.spec.filter is None:
-            return
-        rates = Rates(self.out, self.spec.filter, self.tasks.training)
-        kept = await rates.kept(self.recipe, policies, self._report, begun=begun)
-        self.levels.only(kept)
-        about["filter"] = rates.about(kept)
-        self._folder.about(about)
 
     def _check_folder(self) -> dict[str, Any]:
         """Check the folder, and make the first entries of `run.json` without writing anything."""
@@ -383,7 +370,6 @@ class TrainingRun:
         self._history.restore(state.step, rows)
         self._saved_step = policies.version = self.step
         self.evaluations.restore(state, rows)
-        self.levels.restore(state.levels)
 
     async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
         with operation("training_step", {"collab.step": self.step + 1}) as step, step.entered():
@@ -428,15 +414,14 @@ class TrainingRun:
             self._save(policies)
 
     def _save(self, policies: Policies) -> None:
-        sizes = {"levels": self.levels.state(), "sizes": self._folder.sync()}
-        state = {**self.evaluations.state(), **sizes}
+        state = {**self.evaluations.state(), "sizes": self._folder.sync()}
         path = self._checkpoints.save(self.step, *self._stateful, state)
         self._folder.save_team(self.recipe, policies)
         self._saved_step = self.step
         self._emit(CheckpointSaved(step=self.step, path=str(path)))
 
     def _report(self, phase: Any, done: int, total: int) -> None:
-        step = self.step if phase in ("evaluation", "filter") else self.step + 1
+        step = self.step if phase == "evaluation" else self.step + 1
         self._emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
 
     def _summary(self) -> dict[str, Any]:

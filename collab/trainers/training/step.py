@@ -26,7 +26,7 @@ from collab.trainers.learner.optimiser import rate_at
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.policy import report as sampler_report
 from collab.trainers.learner.samples import Sample, make_samples
-from collab.trainers.training.data import Levels, phase_at
+from collab.trainers.training.data import TaskOrder, phase_at
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import play_groups, whole
 from collab.trainers.training.skipping import too_many_failed
@@ -81,11 +81,11 @@ class Stepper:
         self,
         recipe: Recipe,
         spec: TrainerSpec,
-        levels: Levels,
+        tasks: TaskOrder,
         policies: Policies,
         learner: Learner,
     ) -> None:
-        self._recipe, self._spec, self._levels = recipe, spec, levels
+        self._recipe, self._spec, self._tasks = recipe, spec, tasks
         self._policies, self._learner = policies, learner
         self.algorithm = algorithm_for(spec.algorithm)
         self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
@@ -120,7 +120,7 @@ class Stepper:
         """Return the episodes of each task of `step`, counted from 0, and the seconds by kind of
         work."""
         session = await self._session_at(step)
-        problems = self._levels.batch(step)
+        problems = self._tasks.batch(step)
         shape = self._shape(session)
         total = len(problems) * shape.episodes
         timer, done = StepTimer(), 0
@@ -145,11 +145,10 @@ class Stepper:
         self._sampler_reports[step] = await sampler_report(self._policies)
         return groups, timer.seconds
 
-    def goes_on_alike(self, step: int, groups: Sequence[Sequence[Episode]]) -> bool:
-        """Return True if the step after `step`, which was just played, has the same phase and
-        level."""
+    def goes_on_alike(self, step: int) -> bool:
+        """Return True if the step after `step` has the same phase."""
         now, then = (phase_at(at, self._recipe, self._spec).index for at in (step, step + 1))
-        return now == then and self._levels.stays(self._levels.share(groups))
+        return now == then
 
     async def learn(
         self,
@@ -159,12 +158,8 @@ class Stepper:
         report: Report,
     ) -> StepData:
         """Give credit to the episodes and learn from them, unless too many of them failed."""
-        share = self._levels.share(groups)
         data = await self._learn(step, groups, times, report)
-        sampler = self._sampler_reports.pop(step, data.sampler)
-        data = replace(data, level=self._levels.level, sampler=sampler)
-        self._levels.add(step, share)
-        return data
+        return replace(data, sampler=self._sampler_reports.pop(step, data.sampler))
 
     async def _learn(
         self,
@@ -196,7 +191,7 @@ class Stepper:
         """Give credit to the episodes of a step, and return the responses to learn from."""
         session = await self._session_at(step)
         giving = self._credit = self._credit or self._begin_credit(session)
-        played = zip(self._levels.batch(step), map(whole, groups), strict=True)
+        played = zip(self._tasks.batch(step), map(whole, groups), strict=True)
         credit = await giving.credit(list(played))
         await self._end_credit()
         return credit, make_samples(credit, self._samplings, self._spec)

@@ -35,7 +35,10 @@ except SystemExit:
         (["run", "--help"], {*MODELS, "rich.console", "yaml", "collab.recipe.load"}),
         (["tasks"], {*MODELS, "rich", "jinja2", "asyncio", "collab.recipe.load"}),
         (["teams"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
-        (["run", "coding", "--task", "humaneval/12", "--dry-run"], {*MODELS, "rich", "ctypes"}),
+        (
+            ["run", "coding", "--task", "humaneval/12", "--dry-run"],
+            {*MODELS, "rich", "ctypes", "filelock", "tomllib"},
+        ),
     ],
 )
 def test_what_is_not_needed_is_not_imported(words: list[str], heavy: set[str]) -> None:
@@ -50,4 +53,4 @@ def test_what_is_not_needed_is_not_imported(words: list[str], heavy: set[str]) -
 @pytest.mark.skipif(processor(TransformersModel(name=DEFAULT_MODEL)) is None, reason="a GPU's plan")
 def test_the_plan_of_a_training_is_made_without_torch() -> None:
     words = ["train", str(RECIPES / "pocket-code.yaml"), "--dry-run"]
-    test_what_is_not_needed_is_not_imported(words, MODELS - {"numpy"})
+    test_what_is_not_needed_is_not_imported(words, {*MODELS, "filelock"} - {"numpy"})

@@ -19,6 +19,7 @@ from collab.recipe.base import Component
 from collab.records import Episode, read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.credit import Algorithm, Group, algorithm_for
+from collab.trainers.credit.at_grpo import at_grpo
 from collab.trainers.credit.games import (
     Game,
     expectation,
@@ -29,7 +30,7 @@ from collab.trainers.credit.games import (
     two_turns,
 )
 from collab.trainers.credit.group import make_group, tree_of
-from collab.trainers.credit.magrpo import at_grpo, magrpo
+from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.credit.normalise import normalise
 from collab.trainers.credit.shape import Shape
 from collab.trainers.training.plan.plan import make_plan

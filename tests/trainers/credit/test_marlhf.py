@@ -26,8 +26,8 @@ from collab.trainers.credit.games import (
     sequential_code,
     two_turns,
 )
-from collab.trainers.credit.group import Group, Weights, with_rewards
-from collab.trainers.credit.marlhf import MARLHF
+from collab.trainers.credit.group import Group, Weights
+from collab.trainers.credit.marlhf import MARLHF, with_rewards
 from collab.trainers.credit.shape import Shape
 from collab.trainers.training.check import check_recipe
 

@@ -27,7 +27,7 @@ from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.samples import Sample
 from collab.trainers.training.check import check_recipe
-from collab.trainers.training.data import Levels, choose_tasks
+from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.recorded import RecordedStepper, chosen
 
 
@@ -63,8 +63,8 @@ def teaching(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
     policies = open_policies(recipe, spec)
     policies.by_name["a"].engine.module.double()
     learner = TorchLearner(policies, spec, total_steps=1, seed=0)
-    levels = Levels(choose_tasks(recipe, spec), spec.levels)
-    stepper = RecordedStepper(recipe, spec, levels, policies, learner)
+    tasks = choose_tasks(recipe, spec)
+    stepper = RecordedStepper(recipe, spec, tasks, policies, learner)
     yield policies, stepper
     asyncio.run(stepper.aclose())
     asyncio.run(policies.aclose())
@@ -233,7 +233,6 @@ def test_more_episodes_than_a_group_takes_come_in_turn() -> None:
             "needs episodes that the team plays now; set algorithm",
         ),
         ({"tokens": 9}, "so tokens has no effect"),
-        ({"levels": {}, "steps": 1}, "so levels has no effect"),
         ({"importance_cap": 2.0}, "so a correction for the sampler has no effect"),
     ],
 )

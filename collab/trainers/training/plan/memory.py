@@ -10,7 +10,6 @@ from collab.errors import RecipeError
 from collab.models import Request
 from collab.models.local.batching import CPU_TOKENS, batch_bytes, fitting_tokens, pack
 from collab.models.local.fast.memory import COMPILED_PRODUCTS
-from collab.models.vllm.calls import GB
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, VLLMModel, local_weights
 from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
@@ -122,7 +121,7 @@ def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
     for model in models:
         cache = model.kv_cache_gb
         share = model.among(len(models)).memory_share
-        taken += share * memory if cache is None else cache * GB + weights
+        taken += share * memory if cache is None else cache * 1e9 + weights
     return int(taken)
 
 

@@ -8,7 +8,6 @@ from math import ceil
 
 from collab.models import Request
 from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
-from collab.recipe.trainer import FilterSpec
 from collab.rewards.declared import outlook
 from collab.runtime.dry_run import most_new_tokens
 from collab.runtime.rehearsal import describe_rounds
@@ -29,25 +28,6 @@ from collab.trainers.training.plan.memory import (
     lengths_of,
 )
 from collab.wording import counted
-
-
-def describe_filter(spec: FilterSpec | None, tasks: int, most_tokens: int) -> list[str]:
-    """Return a plan's line on the filter, or none without a filter.
-
-    `tasks` is the number of tasks to choose from, and `most_tokens` the most new tokens per
-    episode.
-    """
-    if spec is None:
-        return []
-    bounds = f"it keeps tasks with a rate from {spec.low:g} to {spec.high:g}"
-    if spec.episodes is not None:
-        return [f"filter: nothing is played, the episodes are those of {spec.episodes}; {bounds}"]
-    episodes = tasks * spec.samples
-    return [
-        f"filter: before the first step {counted(episodes, 'episode')} ({tasks} x {spec.samples}),"
-        f" at most {episodes * most_tokens:,} new tokens, which trainer.tokens does not count;"
-        f" {bounds}"
-    ]
 
 
 @dataclass(frozen=True)
@@ -150,8 +130,6 @@ class Plan:
     """The algorithm's description of the credit for this team."""
     overlap: list[str] = field(default_factory=list)
     """The play that overlaps with learning, and its correction."""
-    filter: list[str] = field(default_factory=list)
-    """The cost of measuring tasks for `trainer.filter`."""
     rounds: list[str] = field(default_factory=list)
     """The order in which agents act."""
     outlook: list[str] = field(default_factory=list)
@@ -187,7 +165,6 @@ class Plan:
             f"per step: {counted(self.episodes_per_step, 'episode')},"
             f" {counted(self.responses_per_step, 'response')}, at most {self.tokens_per_step:,}"
             f" tokens, {self.update_tokens_per_step:,} of them computed in the update",
-            *self.filter,
             *self.overlap,
             *self.rounds,
             *self.outlook,
@@ -255,7 +232,6 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         warnings=list(played.warnings),
         credit=_credit(recipe, spec),
         overlap=_overlap(spec),
-        filter=describe_filter(spec.filter, len(tasks.training), most_new_tokens(played.requests)),
         judging=judging(recipe.sandbox) if recipe.uses_sandbox else "",
         ranks=ranks,
     )

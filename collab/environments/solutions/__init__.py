@@ -1,1 +1,0 @@
-"""Exact values and best play of the small games, found by trying all moves."""
