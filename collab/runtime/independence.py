@@ -53,6 +53,12 @@ def dependence_planned(turn: Rehearsed) -> Dependence:
     )
 
 
+def are_independent(turn: Rehearsed) -> bool:
+    """Return True if the joined answers are independent of each other and all of them count."""
+    depends = dependence_planned(turn)
+    return not turn.is_chosen and all(depends.is_alone(a, turn.joined) for a in turn.joined)
+
+
 def dependence(acts: Iterable[Act]) -> Dependence:
     """Compute the dependence of acts, given in the order in which they happened."""
     sources: list[frozenset[tuple[str, int]]] = []  # by act: itself, and all that it depends on
