@@ -22,6 +22,7 @@ from types import BuiltinMethodType, MethodType
 from typing import Any
 
 from jinja2 import nodes, pass_context
+from jinja2.lexer import TokenStream
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import (
     ImmutableSandboxedEnvironment,
@@ -36,6 +37,9 @@ MOST = 20_000_000
 """Characters that one rendering may handle."""
 STEP = 50
 """Characters that one step counts as."""
+OF_SOURCE, OF_TOKEN, OF_NESTED, OF_NAME = 5, 500, 10, 5
+"""Costs of compiling: of a character, of a token, of a node per block around it, and of a name per
+statement."""
 HUGE, OF_HUGE = 2**60, 5_000
 """Integers from here on can be made to collide as keys. Each counts as so many characters."""
 
@@ -288,9 +292,9 @@ def _charged(
     return update_wrapper(charged, function)
 
 
-def _counted(values: Iterator[Any]) -> Iterator[Any]:
+def _counted(values: Iterator[Any], cost: int = STEP) -> Iterator[Any]:
     for value in values:
-        charge(STEP)
+        charge(cost)
         yield value
 
 
@@ -317,7 +321,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     intercepted_unops = frozenset(ImmutableSandboxedEnvironment.default_unop_table)
 
     def __init__(self, *, one_shot: bool = False, **options: Any) -> None:
-        super().__init__(finalize=weighed, **options)
+        super().__init__(finalize=weighed, optimized=False, **options)
         del self.globals["lipsum"]
         self._kind: Callable[[Iterator[Any]], Any] = OneShot if one_shot else list
         tables: list[dict[str, Any]] = [self.filters, self.tests]
@@ -329,8 +333,16 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         """Add a filter whose calls have a `cost`, besides reading their arguments."""
         self.filters[name] = _charged(name, function, self._kind, cost)
 
+    def _tokenize(self, source: str, *place: Any) -> TokenStream:
+        charge(OF_SOURCE * len(source) + OF_TOKEN * source.count("{#"))
+        stream = super()._tokenize(source, *place)
+        stream._iter = _counted(stream._iter, OF_TOKEN)
+        return stream
+
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        tree: nodes.Template = _Marking().visit(super()._parse(source, name, filename))
+        marking = _Marking()
+        tree: nodes.Template = marking.visit(super()._parse(source, name, filename))
+        charge(OF_NAME * marking.statements * len(marking.names))
         tree.set_environment(self)
         return tree
 
@@ -380,7 +392,26 @@ _WEIGHED, _TICK = "(weighed)", "(tick)"
 
 
 class _Marking(NodeTransformer):
-    """Makes a template charge for operations that call no method of its environment."""
+    """Makes a template charge for operations that call no method of its environment, and charges
+    for the nesting of its blocks."""
+
+    def __init__(self) -> None:
+        self.size = self.statements = 0
+        self.names: set[str] = set()
+
+    def visit(self, node: nodes.Node, *args: Any, **options: Any) -> nodes.Node:
+        """Visit a node. Its size is the number of nodes in it and the length of its texts."""
+        before = self.size
+        self.size += 2 + len(node.data) if isinstance(node, nodes.TemplateData) else 2
+        if isinstance(node, nodes.Name):
+            self.names.add(node.name)
+        elif isinstance(node, nodes.FromImport):
+            self.names.update(map(str, node.names))
+        self.statements += isinstance(node, nodes.Stmt)
+        visited: nodes.Node = (self.get_visitor(node) or self.generic_visit)(node)
+        if hasattr(node, "body"):
+            charge(OF_NESTED * (self.size - before))
+        return visited
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         if node.test is not None:
@@ -389,10 +420,10 @@ class _Marking(NodeTransformer):
 
     def _marked(self, node: nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block) -> nodes.Node:
         """Charge a node whose body may run more than once."""
-        texts = sum(len(text.data) for text in node.find_all(nodes.TemplateData))
-        steps = 2 * sum(1 for _ in node.find_all(nodes.Node))
-        node.body.insert(0, nodes.ExprStmt(_ticking(node, texts + steps), lineno=node.lineno))
+        before = self.size
         self.generic_visit(node)
+        cost = _ticking(node, self.size - before)
+        node.body.insert(0, nodes.ExprStmt(cost, lineno=node.lineno))
         return node
 
     visit_Macro = visit_CallBlock = visit_Block = _marked
