@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import deque
 from collections.abc import (
     Callable,
@@ -10,18 +11,20 @@ from collections.abc import (
     Iterable,
     Iterator,
     KeysView,
+    Mapping,
     Sequence,
     Sized,
     ValuesView,
 )
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import update_wrapper
+from functools import lru_cache, update_wrapper
+from inspect import Signature, signature, unwrap
 from math import prod
 from types import BuiltinMethodType, MethodType
-from typing import Any
+from typing import Any, NoReturn
 
-from jinja2 import nodes, pass_context
+from jinja2 import TemplateSyntaxError, nodes, pass_context
 from jinja2.lexer import TokenStream
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import (
@@ -40,8 +43,9 @@ STEP = 50
 OF_SOURCE, OF_TOKEN, OF_NESTED, OF_NAME = 5, 500, 10, 5
 """Costs of compiling: of a character, of a token, of a node per block around it, and of a name per
 statement."""
-HUGE, OF_HUGE = 2**60, 5_000
-"""Integers from here on can be made to collide as keys. Each counts as so many characters."""
+HUGE, OF_HUGE, OF_TUPLE = 2**60, 5_000, 3_000
+"""Integers from here on can be made to collide as keys, and so can tuples and ranges, unless they
+hold only texts. Each counts as so many characters."""
 
 
 class Overrun(Exception):
@@ -93,9 +97,11 @@ def weight_of(value: Any) -> int:
             total += value.bit_length() // 8 + (OF_HUGE if abs(value) >= HUGE else 0)
         elif isinstance(value, range):
             largest = max(abs(value.start), abs(value.stop))
-            total += len(value) * (OF_HUGE if largest >= HUGE else STEP)
+            total += OF_TUPLE + len(value) * (OF_HUGE if largest >= HUGE else STEP)
         elif inner := _held_in(value):
             total += len(inner)
+            if isinstance(value, tuple) and not all(isinstance(held, _TEXTS) for held in inner):
+                total += OF_TUPLE
             waiting += inner if total <= MOST else ()
     return total
 
@@ -165,8 +171,45 @@ def _by_items(values: Any, *options: Any) -> int:
     return (5 * STEP + path) * len(values) if isinstance(values, Sized) else 0
 
 
+def _by_comparisons(values: Any, *options: Any) -> int:
+    """Return the cost of sorting, which compares each item with several others."""
+    held = _held_in(values)
+    nested = sum(weight_of(value) for value in held if _held_in(value))
+    return _by_items(values, *options) + len(held).bit_length() * nested
+
+
 def _by_square(*values: Any) -> int:
-    return sum(map(weight_of, values)) ** 2 // 1000
+    return sum(map(weight_of, values)) ** 2 // 400
+
+
+def _by_words(text: Any, options: Sequence[Any], share: int) -> int:
+    """Return the cost of handling each word in Python, where an option may follow each. A word also
+    costs a `share` of the square of its length."""
+    weight = weight_of(text)
+    cost = weight * (20 + sum(weight_of(option) - STEP for option in options))
+    if cost > MOST or not isinstance(text, str):
+        return cost
+    longest = max((run.end() - run.start() for run in _RUN.finditer(text)), default=0)
+    return cost + weight * longest // share
+
+
+def _of_urlize(text: Any, *options: Any) -> int:
+    return _by_words(text, options, 5)
+
+
+def _of_wordwrap(text: Any, *options: Any) -> int:
+    return _by_words(text, options, 500)
+
+
+_RUN = re.compile(r"\s+|\S+")
+
+
+def _of_codec(text: Any, encoding: Any = "utf-8", *_: Any) -> int:
+    """Return the cost of encoding and decoding, which for some codecs is quadratic."""
+    return weight_of(text) * (STEP if encoding in _FAST_CODECS else weight_of(text))
+
+
+_FAST_CODECS = ("utf-8", "utf8", "ascii", "latin-1")
 
 
 def _of_division(left: Any, right: Any) -> int:
@@ -201,14 +244,16 @@ def cost_of_format(text: str, *values: Any) -> int:
 
 _COSTS: dict[str, Callable[..., int]] = {
     **dict.fromkeys(("center", "ljust", "rjust", "zfill", "batch", "slice", "round"), _by_width),
-    **dict.fromkeys(("list", "split", "splitlines", "title"), _by_characters),
+    **dict.fromkeys(("list", "split", "splitlines", "title", "urlencode"), _by_characters),
     **dict.fromkeys(("map", "select", "reject", "selectattr", "rejectattr"), _by_items),
-    **dict.fromkeys(("groupby", "sort", "unique", "min", "max", "dictsort"), _by_items),
+    **dict.fromkeys(("groupby", "sort", "unique", "min", "max", "dictsort"), _by_comparisons),
     **dict.fromkeys(("join", "indent", "expandtabs", "translate", "to_bytes"), _by_product),
     **dict.fromkeys(("strip", "lstrip", "rstrip", "trim"), _by_product),
     **dict.fromkeys(("rfind", "rindex", "rsplit", "rpartition"), _by_product),
-    **dict.fromkeys(("striptags", "urlize", "wordwrap", "pprint"), _by_square),
-    **dict.fromkeys(("encode", "decode"), _by_square),
+    **dict.fromkeys(("striptags", "pprint"), _by_square),
+    "urlize": _of_urlize,
+    "wordwrap": _of_wordwrap,
+    **dict.fromkeys(("encode", "decode"), _of_codec),
     "divisibleby": _of_division,
     "tojson": _by_indent,
     "replace": _of_replace,
@@ -262,6 +307,8 @@ _FREE = {
 """Filters and tests with constant cost for any value."""
 _FORMATS = ("format", "format_map")
 _METHODS = (BuiltinMethodType, MethodType)
+_OF_JINJA = {"_loop_vars", "_block_vars"}
+"""Arguments that Jinja adds to every call within a loop or block."""
 _LOOKS_UP = ("get", "items", "keys", "values")
 
 
@@ -271,6 +318,23 @@ def _tick(context: Context, characters: int) -> bool:  # noqa: ARG001  # else it
     return True
 
 
+def _in_order(
+    function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Return the arguments of a call in the order of the function's parameters, with defaults."""
+    try:
+        bound = _signature(function).bind(*args, **options)
+    except (TypeError, ValueError):  # the call fails, or the function does not name its parameters
+        return (*args, *options.values())
+    bound.apply_defaults()
+    return (*bound.args, *bound.kwargs.values())
+
+
+@lru_cache(maxsize=512)
+def _signature(function: Callable[..., Any]) -> Signature:
+    return signature(function)
+
+
 def _charged(
     name: str,
     function: Callable[..., Any],
@@ -278,10 +342,13 @@ def _charged(
     cost: Callable[..., int] | None = None,
 ) -> Callable[..., Any]:
     """Wrap a filter or test with a charge, and return what is lazy as `kind`, computed at once."""
-    skipped = 0 if _PassArg.from_obj(function) is None else 1
+    plain = unwrap(function)
+    skipped, hidden = (0 if _PassArg.from_obj(f) is None else 1 for f in (function, plain))
 
     def charged(*args: Any, **options: Any) -> Any:
-        values = (*args[skipped:], *options.values()) if skipped or options else args
+        values = args[skipped:]
+        if options:
+            values = _in_order(plain, args[skipped - hidden :], options)[hidden:]
         charge_call(name, values, cost)
         if name == "format":
             charge(cost_of_format(str(values[0]), *values[1:]))
@@ -346,6 +413,15 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         tree.set_environment(self)
         return tree
 
+    def handle_exception(self, source: str | None = None) -> NoReturn:  # noqa: ARG002
+        """Raise the current error. Jinja's own method builds a traceback with the lines of the
+        template, whose cost is not bounded."""
+        error = sys.exception()
+        assert error is not None
+        if isinstance(error, TemplateSyntaxError):
+            error.translated = True  # its text is its message
+        raise error
+
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         charge(STEP + cost_of_operator(operator, left, right))
         return super().call_binop(context, operator, left, right)
@@ -354,7 +430,8 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return super().call_unop(context, operator, weighed(arg))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        values = (*args, *kwargs.values()) if kwargs else args
+        given = {name: kwargs[name] for name in kwargs.keys() - _OF_JINJA}
+        values = (*args, *given.values())
         if isinstance(__obj, _METHODS):
             name, owner = __obj.__name__, __obj.__self__
             if name in _FORMATS and isinstance(owner, str):
@@ -399,7 +476,7 @@ class _Marking(NodeTransformer):
         self.size = self.statements = 0
         self.names: set[str] = set()
 
-    def visit(self, node: nodes.Node, *args: Any, **options: Any) -> nodes.Node:
+    def visit(self, node: nodes.Node, *_: Any, **__: Any) -> nodes.Node:
         """Visit a node. Its size is the number of nodes in it and the length of its texts."""
         before = self.size
         self.size += 2 + len(node.data) if isinstance(node, nodes.TemplateData) else 2
