@@ -21,12 +21,12 @@ from contextvars import ContextVar
 from functools import lru_cache, update_wrapper
 from inspect import Signature, signature, unwrap
 from math import prod
-from types import BuiltinMethodType, MethodType
+from types import BuiltinMethodType, MappingProxyType, MethodType
 from typing import Any, NoReturn
 
 from jinja2 import TemplateSyntaxError, nodes, pass_context
 from jinja2.lexer import TokenStream
-from jinja2.runtime import Context, Macro
+from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import (
     ImmutableSandboxedEnvironment,
     SandboxedEscapeFormatter,
@@ -123,7 +123,9 @@ def _held_in(value: Any) -> Sequence[Any]:
         value = value._Namespace__attrs
     elif isinstance(value, OneShot):
         value = value.values
-    if isinstance(value, dict):
+    elif isinstance(value, LoopContext):
+        return (value._iterable,)
+    if isinstance(value, dict | MappingProxyType):
         return [*value.keys(), *value.values()]
     if isinstance(value, list | tuple):
         return value
@@ -436,7 +438,9 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             name, owner = __obj.__name__, __obj.__self__
             if name in _FORMATS and isinstance(owner, str):
                 __obj = __self.wrap_str_format(__obj)
-            looks_up = isinstance(owner, dict) and name in _LOOKS_UP
+            looks_up = isinstance(owner, LoopContext) or (
+                isinstance(owner, dict) and name in _LOOKS_UP
+            )
             charge_call(name, values if looks_up else (owner, *values))
         else:
             charge_call("", () if isinstance(__obj, Macro) else values)
@@ -476,7 +480,7 @@ class _Marking(NodeTransformer):
         self.size = self.statements = 0
         self.names: set[str] = set()
 
-    def visit(self, node: nodes.Node, *_: Any, **__: Any) -> nodes.Node:
+    def visit(self, node: nodes.Node, *_: Any, **__: Any) -> Any:
         """Visit a node. Its size is the number of nodes in it and the length of its texts."""
         before = self.size
         self.size += 2 + len(node.data) if isinstance(node, nodes.TemplateData) else 2
@@ -485,7 +489,7 @@ class _Marking(NodeTransformer):
         elif isinstance(node, nodes.FromImport):
             self.names.update(map(str, node.names))
         self.statements += isinstance(node, nodes.Stmt)
-        visited: nodes.Node = (self.get_visitor(node) or self.generic_visit)(node)
+        visited = (self.get_visitor(node) or self.generic_visit)(node)
         if hasattr(node, "body"):
             charge(OF_NESTED * (self.size - before))
         return visited

@@ -140,6 +140,13 @@ HUGE = {
         "{% set ns = namespace(x=1) %}{% for _ in range(180) %}{% set ns.x = [ns.x] %}{% endfor %}"
         + MANY.replace("DONE", "ns.x | pprint")
     ),
+    "a joined loop": (
+        "{% for a in range(5000) %}{% if loop.first %}"
+        "{% set x = loop | join('y' * 90_000) %}{% endif %}{% endfor %}"
+    ),
+    "a view of keys": (
+        "{% set d = {}.fromkeys(range(5000)).keys().mapping %}" + MANY.replace("DONE", "d.copy()")
+    ),
     "what is missing": MANY.replace("DONE", "task['abcdef'] is sequence"),
     "an integer's sign": (
         "{% set n = ('f' * 2000000) | int(base=16) %}"
