@@ -32,6 +32,7 @@ import os
 import re
 import traceback
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar
@@ -152,9 +153,19 @@ class RecordError(CollabError):
     exit_status = 2
 
 
+COMPARED, LONGEST = 500, 60
+"""Most known names that are compared with an unknown one, and the most characters of each."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name most like `name`, or None if none is close."""
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.65)
+    """Return the known name most like `name`, or None if none is close.
+
+    Long names are not compared, nor are names after the first 500, because that takes too long.
+    """
+    if len(name) > LONGEST:
+        return None
+    short = (other for other in known if len(other) <= LONGEST)
+    matches = difflib.get_close_matches(name, list(islice(short, COMPARED)), n=1, cutoff=0.65)
     return matches[0] if matches else None
 
 

@@ -11,7 +11,8 @@ from jinja2 import Template as JinjaTemplate
 
 from collab.agents.parsers import docstring, signature
 from collab.errors import AgentError, RecipeError, nearest
-from collab.trust.bounded import BoundedEnvironment, Overrun, bounded
+from collab.syntax import MAX_CHARACTERS
+from collab.trust.bounded import BoundedEnvironment, Overrun, bounded, charge
 
 _NOTHING_SEEN = {
     "others": "only sequential and discussion teams see `others`: the agents that acted before",
@@ -94,6 +95,10 @@ class _Fields(dict[str, Any]):
         return f"; {whose}: {', '.join(self) or 'none'}"
 
 
+OF_MISSING = 2_000
+"""Cost of the error for a missing name per known name, because it compares them."""
+
+
 class _Missing(StrictUndefined):
     """A missing name, which reports the existing ones."""
 
@@ -101,8 +106,13 @@ class _Missing(StrictUndefined):
     def _undefined_message(self) -> str:
         fields = self._undefined_obj
         if isinstance(fields, _Fields) and self._undefined_hint is None:
+            charge(OF_MISSING * len(fields))  # a template may hide the error, and repeat it
             return fields._lacks(str(self._undefined_name))
         return str(super()._undefined_message)
+
+
+def _cost_of_parsing(prompt: str) -> int:
+    return 50 * min(len(prompt), MAX_CHARACTERS)
 
 
 @cache
@@ -114,7 +124,8 @@ def _environment(as_written: bool) -> BoundedEnvironment:
         lstrip_blocks=not as_written,
         keep_trailing_newline=as_written,
     )
-    environment.filters.update(signature=signature, docstring=docstring)
+    environment.add_filter("signature", signature, _cost_of_parsing)
+    environment.add_filter("docstring", docstring, _cost_of_parsing)
     return environment
 
 

@@ -6,13 +6,21 @@ A tokenizer's template runs whenever a model reads a chat, also before any appro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import Template
+from jinja2 import Template, TemplateError, TemplateRuntimeError
 
-from collab.trust.bounded import BoundedEnvironment, bounded, charge, cost_of_json, cost_of_time
+from collab.trust.bounded import (
+    BoundedEnvironment,
+    Overrun,
+    bounded,
+    charge,
+    cost_of_json,
+    cost_of_time,
+)
 
 Given = dict[str, Any]
 """A message or a tool, in the form that a template takes."""
@@ -26,18 +34,35 @@ def render(
     The text is that of `apply_chat_template` for plain data.
 
     Raises:
-        TemplateError: the template does not parse, or refuses the messages.
-        Overrun: the template exceeds the cost of a rendering.
+        TemplateError: the template does not parse, refuses the messages, or fails.
+        Overrun: the template exceeds the cost of a compilation or of a rendering.
     """
-    with bounded():
-        template = _compiled(tokenizer.get_chat_template(tools=list(tools) or None))
-        return template.render(
-            messages=[_without_none(message) for message in messages],
-            tools=list(tools) or None,
-            documents=None,
-            add_generation_prompt=begin_answer,
-            **tokenizer.special_tokens_map,
-        )
+    fields = {
+        **tokenizer.special_tokens_map,
+        "messages": [_without_none(message) for message in messages],
+        "tools": list(tools) or None,
+        "documents": None,
+        "add_generation_prompt": begin_answer,
+    }
+    environment = _environment()
+    with bounded(), _failing():
+        source = tokenizer.get_chat_template(tools=list(tools) or None)
+        template = _compiled(environment, source)
+    with bounded(), _failing():
+        text = template.render(fields)
+        text.encode()  # fails for half a character, which no tokenizer reads
+    return text
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """Context manager for a template's own code: whatever it raises becomes a TemplateError."""
+    try:
+        yield
+    except (TemplateError, Overrun):
+        raise
+    except Exception as error:  # whatever an expression within it can raise
+        raise TemplateRuntimeError(f"{type(error).__name__}: {error}") from error
 
 
 def _without_none(message: Mapping[str, Any]) -> Given:
@@ -45,8 +70,8 @@ def _without_none(message: Mapping[str, Any]) -> Given:
 
 
 @lru_cache(maxsize=64)
-def _compiled(template: str) -> Template:
-    return _environment().from_string(template)
+def _compiled(environment: BoundedEnvironment, source: str) -> Template:
+    return environment.from_string(source)
 
 
 @lru_cache(maxsize=1)

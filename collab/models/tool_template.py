@@ -6,6 +6,7 @@ Calls are parsed by the tokenizer's `response_template` if it has one, else by t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,9 @@ from collab.models.masked import BLANK
 from collab.models.tool_text import UnreadableCall, before_calls, read_calls
 from collab.records import Message, ToolCall, ToolSpec
 from collab.trust.bounded import Overrun
+
+_UNFIT = (ValueError, KeyError, TypeError, re.error)
+"""Errors for a response that is not of the form of its template, or for a faulty template."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class ToolTemplate:
             parsed = tokenizer.parse_response(text, prefix=list(prompt), tools=given_tools(tools))
             called = [call["function"] for call in parsed.get("tool_calls") or ()]
             return tuple(ToolCall(name=c["name"], arguments=c["arguments"]) for c in called)
-        except (ValueError, KeyError, TypeError):  # not in this format
+        except _UNFIT:  # not in this format
             return ()
 
     def _before_calls(self, content: str) -> str:
@@ -75,7 +79,10 @@ class ToolTemplate:
             return before_calls(content)
         from transformers.utils.chat_parsing import parse_response
 
-        return str(parse_response(content, self.responses, prefix="").get("content") or "")
+        try:
+            return str(parse_response(content, self.responses, prefix="").get("content") or "")
+        except _UNFIT:
+            return content
 
     def _joins(self, before: Given) -> bool:
         return before["role"] == "tool" and not self.user_after_tool
@@ -171,10 +178,10 @@ def _written(question: str, answered: str, called: str) -> str:
 
 def _rendered(tokenizer: Any, template: ToolTemplate, messages: Sequence[Message]) -> str:
     """Render a chat only to see the template's format, or return "" if the template refuses."""
+    given = template.messages(messages)
     try:
-        given = template.messages(messages)
         return render(tokenizer, given, given_tools([PROBE]), begin_answer=False)
-    except (TemplateError, Overrun, TypeError, ValueError, KeyError):
+    except (TemplateError, Overrun):
         return ""
 
 

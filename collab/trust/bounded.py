@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import deque
 from collections.abc import (
     Callable,
@@ -10,19 +11,22 @@ from collections.abc import (
     Iterable,
     Iterator,
     KeysView,
+    Mapping,
     Sequence,
     Sized,
     ValuesView,
 )
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import update_wrapper
+from functools import lru_cache, update_wrapper
+from inspect import Signature, signature, unwrap
 from math import prod
-from types import BuiltinMethodType, MethodType
-from typing import Any
+from types import BuiltinMethodType, MappingProxyType, MethodType
+from typing import Any, NoReturn
 
-from jinja2 import nodes, pass_context
-from jinja2.runtime import Context, Macro
+from jinja2 import TemplateSyntaxError, nodes, pass_context
+from jinja2.lexer import TokenStream
+from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import (
     ImmutableSandboxedEnvironment,
     SandboxedEscapeFormatter,
@@ -36,8 +40,12 @@ MOST = 20_000_000
 """Characters that one rendering may handle."""
 STEP = 50
 """Characters that one step counts as."""
-HUGE, OF_HUGE = 2**60, 5_000
-"""Integers from here on can be made to collide as keys. Each counts as so many characters."""
+OF_SOURCE, OF_TOKEN, OF_NESTED, OF_NAME = 5, 500, 10, 5
+"""Costs of compiling: of a character, of a token, of a node per block around it, and of a name per
+statement."""
+HUGE, OF_HUGE, OF_TUPLE = 2**60, 5_000, 3_000
+"""Integers from here on can be made to collide as keys, and so can tuples and ranges, unless they
+hold only texts. Each counts as so many characters."""
 
 
 class Overrun(Exception):
@@ -89,9 +97,11 @@ def weight_of(value: Any) -> int:
             total += value.bit_length() // 8 + (OF_HUGE if abs(value) >= HUGE else 0)
         elif isinstance(value, range):
             largest = max(abs(value.start), abs(value.stop))
-            total += len(value) * (OF_HUGE if largest >= HUGE else STEP)
+            total += OF_TUPLE + len(value) * (OF_HUGE if largest >= HUGE else STEP)
         elif inner := _held_in(value):
             total += len(inner)
+            if isinstance(value, tuple) and not all(isinstance(held, _TEXTS) for held in inner):
+                total += OF_TUPLE
             waiting += inner if total <= MOST else ()
     return total
 
@@ -113,7 +123,9 @@ def _held_in(value: Any) -> Sequence[Any]:
         value = value._Namespace__attrs
     elif isinstance(value, OneShot):
         value = value.values
-    if isinstance(value, dict):
+    elif isinstance(value, LoopContext):
+        return (value._iterable,)
+    if isinstance(value, dict | MappingProxyType):
         return [*value.keys(), *value.values()]
     if isinstance(value, list | tuple):
         return value
@@ -161,8 +173,45 @@ def _by_items(values: Any, *options: Any) -> int:
     return (5 * STEP + path) * len(values) if isinstance(values, Sized) else 0
 
 
+def _by_comparisons(values: Any, *options: Any) -> int:
+    """Return the cost of sorting, which compares each item with several others."""
+    held = _held_in(values)
+    nested = sum(weight_of(value) for value in held if _held_in(value))
+    return _by_items(values, *options) + len(held).bit_length() * nested
+
+
 def _by_square(*values: Any) -> int:
-    return sum(map(weight_of, values)) ** 2 // 1000
+    return sum(map(weight_of, values)) ** 2 // 400
+
+
+def _by_words(text: Any, options: Sequence[Any], share: int) -> int:
+    """Return the cost of handling each word in Python, where an option may follow each. A word also
+    costs a `share` of the square of its length."""
+    weight = weight_of(text)
+    cost = weight * (20 + sum(weight_of(option) - STEP for option in options))
+    if cost > MOST or not isinstance(text, str):
+        return cost
+    longest = max((run.end() - run.start() for run in _RUN.finditer(text)), default=0)
+    return cost + weight * longest // share
+
+
+def _of_urlize(text: Any, *options: Any) -> int:
+    return _by_words(text, options, 5)
+
+
+def _of_wordwrap(text: Any, *options: Any) -> int:
+    return _by_words(text, options, 500)
+
+
+_RUN = re.compile(r"\s+|\S+")
+
+
+def _of_codec(text: Any, encoding: Any = "utf-8", *_: Any) -> int:
+    """Return the cost of encoding and decoding, which for some codecs is quadratic."""
+    return weight_of(text) * (STEP if encoding in _FAST_CODECS else weight_of(text))
+
+
+_FAST_CODECS = ("utf-8", "utf8", "ascii", "latin-1")
 
 
 def _of_division(left: Any, right: Any) -> int:
@@ -197,14 +246,16 @@ def cost_of_format(text: str, *values: Any) -> int:
 
 _COSTS: dict[str, Callable[..., int]] = {
     **dict.fromkeys(("center", "ljust", "rjust", "zfill", "batch", "slice", "round"), _by_width),
-    **dict.fromkeys(("list", "split", "splitlines", "title"), _by_characters),
+    **dict.fromkeys(("list", "split", "splitlines", "title", "urlencode"), _by_characters),
     **dict.fromkeys(("map", "select", "reject", "selectattr", "rejectattr"), _by_items),
-    **dict.fromkeys(("groupby", "sort", "unique", "min", "max", "dictsort"), _by_items),
+    **dict.fromkeys(("groupby", "sort", "unique", "min", "max", "dictsort"), _by_comparisons),
     **dict.fromkeys(("join", "indent", "expandtabs", "translate", "to_bytes"), _by_product),
     **dict.fromkeys(("strip", "lstrip", "rstrip", "trim"), _by_product),
     **dict.fromkeys(("rfind", "rindex", "rsplit", "rpartition"), _by_product),
-    **dict.fromkeys(("striptags", "urlize", "wordwrap", "pprint"), _by_square),
-    **dict.fromkeys(("encode", "decode"), _by_square),
+    **dict.fromkeys(("striptags", "pprint"), _by_square),
+    "urlize": _of_urlize,
+    "wordwrap": _of_wordwrap,
+    **dict.fromkeys(("encode", "decode"), _of_codec),
     "divisibleby": _of_division,
     "tojson": _by_indent,
     "replace": _of_replace,
@@ -258,6 +309,8 @@ _FREE = {
 """Filters and tests with constant cost for any value."""
 _FORMATS = ("format", "format_map")
 _METHODS = (BuiltinMethodType, MethodType)
+_OF_JINJA = {"_loop_vars", "_block_vars"}
+"""Arguments that Jinja adds to every call within a loop or block."""
 _LOOKS_UP = ("get", "items", "keys", "values")
 
 
@@ -267,6 +320,23 @@ def _tick(context: Context, characters: int) -> bool:  # noqa: ARG001  # else it
     return True
 
 
+def _in_order(
+    function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Return the arguments of a call in the order of the function's parameters, with defaults."""
+    try:
+        bound = _signature(function).bind(*args, **options)
+    except (TypeError, ValueError):  # the call fails, or the function does not name its parameters
+        return (*args, *options.values())
+    bound.apply_defaults()
+    return (*bound.args, *bound.kwargs.values())
+
+
+@lru_cache(maxsize=512)
+def _signature(function: Callable[..., Any]) -> Signature:
+    return signature(function)
+
+
 def _charged(
     name: str,
     function: Callable[..., Any],
@@ -274,10 +344,13 @@ def _charged(
     cost: Callable[..., int] | None = None,
 ) -> Callable[..., Any]:
     """Wrap a filter or test with a charge, and return what is lazy as `kind`, computed at once."""
-    skipped = 0 if _PassArg.from_obj(function) is None else 1
+    plain = unwrap(function)
+    skipped, hidden = (0 if _PassArg.from_obj(f) is None else 1 for f in (function, plain))
 
     def charged(*args: Any, **options: Any) -> Any:
-        values = (*args[skipped:], *options.values()) if skipped or options else args
+        values = args[skipped:]
+        if options:
+            values = _in_order(plain, args[skipped - hidden :], options)[hidden:]
         charge_call(name, values, cost)
         if name == "format":
             charge(cost_of_format(str(values[0]), *values[1:]))
@@ -288,9 +361,9 @@ def _charged(
     return update_wrapper(charged, function)
 
 
-def _counted(values: Iterator[Any]) -> Iterator[Any]:
+def _counted(values: Iterator[Any], cost: int = STEP) -> Iterator[Any]:
     for value in values:
-        charge(STEP)
+        charge(cost)
         yield value
 
 
@@ -317,7 +390,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     intercepted_unops = frozenset(ImmutableSandboxedEnvironment.default_unop_table)
 
     def __init__(self, *, one_shot: bool = False, **options: Any) -> None:
-        super().__init__(finalize=weighed, **options)
+        super().__init__(finalize=weighed, optimized=False, **options)
         del self.globals["lipsum"]
         self._kind: Callable[[Iterator[Any]], Any] = OneShot if one_shot else list
         tables: list[dict[str, Any]] = [self.filters, self.tests]
@@ -329,10 +402,27 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         """Add a filter whose calls have a `cost`, besides reading their arguments."""
         self.filters[name] = _charged(name, function, self._kind, cost)
 
+    def _tokenize(self, source: str, *place: Any) -> TokenStream:
+        charge(OF_SOURCE * len(source) + OF_TOKEN * source.count("{#"))
+        stream = super()._tokenize(source, *place)
+        stream._iter = _counted(stream._iter, OF_TOKEN)
+        return stream
+
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        tree: nodes.Template = _Marking().visit(super()._parse(source, name, filename))
+        marking = _Marking()
+        tree: nodes.Template = marking.visit(super()._parse(source, name, filename))
+        charge(OF_NAME * marking.statements * len(marking.names))
         tree.set_environment(self)
         return tree
+
+    def handle_exception(self, source: str | None = None) -> NoReturn:  # noqa: ARG002
+        """Raise the current error. Jinja's own method builds a traceback with the lines of the
+        template, whose cost is not bounded."""
+        error = sys.exception()
+        assert error is not None
+        if isinstance(error, TemplateSyntaxError):
+            error.translated = True  # its text is its message
+        raise error
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         charge(STEP + cost_of_operator(operator, left, right))
@@ -342,12 +432,15 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return super().call_unop(context, operator, weighed(arg))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        values = (*args, *kwargs.values()) if kwargs else args
+        given = {name: kwargs[name] for name in kwargs.keys() - _OF_JINJA}
+        values = (*args, *given.values())
         if isinstance(__obj, _METHODS):
             name, owner = __obj.__name__, __obj.__self__
             if name in _FORMATS and isinstance(owner, str):
                 __obj = __self.wrap_str_format(__obj)
-            looks_up = isinstance(owner, dict) and name in _LOOKS_UP
+            looks_up = isinstance(owner, LoopContext) or (
+                isinstance(owner, dict) and name in _LOOKS_UP
+            )
             charge_call(name, values if looks_up else (owner, *values))
         else:
             charge_call("", () if isinstance(__obj, Macro) else values)
@@ -380,7 +473,26 @@ _WEIGHED, _TICK = "(weighed)", "(tick)"
 
 
 class _Marking(NodeTransformer):
-    """Makes a template charge for operations that call no method of its environment."""
+    """Makes a template charge for operations that call no method of its environment, and charges
+    for the nesting of its blocks."""
+
+    def __init__(self) -> None:
+        self.size = self.statements = 0
+        self.names: set[str] = set()
+
+    def visit(self, node: nodes.Node, *_: Any, **__: Any) -> Any:
+        """Visit a node. Its size is the number of nodes in it and the length of its texts."""
+        before = self.size
+        self.size += 2 + len(node.data) if isinstance(node, nodes.TemplateData) else 2
+        if isinstance(node, nodes.Name):
+            self.names.add(node.name)
+        elif isinstance(node, nodes.FromImport):
+            self.names.update(map(str, node.names))
+        self.statements += isinstance(node, nodes.Stmt)
+        visited = (self.get_visitor(node) or self.generic_visit)(node)
+        if hasattr(node, "body"):
+            charge(OF_NESTED * (self.size - before))
+        return visited
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         if node.test is not None:
@@ -389,10 +501,10 @@ class _Marking(NodeTransformer):
 
     def _marked(self, node: nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block) -> nodes.Node:
         """Charge a node whose body may run more than once."""
-        texts = sum(len(text.data) for text in node.find_all(nodes.TemplateData))
-        steps = 2 * sum(1 for _ in node.find_all(nodes.Node))
-        node.body.insert(0, nodes.ExprStmt(_ticking(node, texts + steps), lineno=node.lineno))
+        before = self.size
         self.generic_visit(node)
+        cost = _ticking(node, self.size - before)
+        node.body.insert(0, nodes.ExprStmt(cost, lineno=node.lineno))
         return node
 
     visit_Macro = visit_CallBlock = visit_Block = _marked

@@ -10,6 +10,7 @@ from collab.errors import CollabError
 MERSENNE = str(2**61 - 1)
 """Its multiples have one hash."""
 DOUBLED = "{% for _ in range(60) %}{% set ns.x = GROWN %}{% endfor %}{{ ns.x }}"
+MANY = "{% for _ in range(99999) %}{% set y = DONE %}{% endfor %}"
 HUGE = {
     "nested loops": "{% for a in range(99999) %}" * 2 + "{% endfor %}" * 2,
     "loops that skip": (
@@ -112,6 +113,41 @@ HUGE = {
         "{% set n = ('f' * 200000) | int(base=16) %}{% set m = ('f' * 100000) | int(base=16) %}"
         "{% for _ in range(20) %}{{ n is divisibleby(m) }}{% endfor %}"
     ),
+    "many values": "{{ a }}" * 300_000,
+    "many conditions": "{% if a %}{% endif %}" * 100_000,
+    "many names in many conditions": "".join(
+        f"{{% set a{i}=1 %}}{{% if b %}}{{% endif %}}" for i in range(5000)
+    ),
+    "a long list": "{% set x = [" + "a," * 400_000 + "] %}",
+    "macros within macros": ("{% macro m() %}" * 75 + "{{ a }}" * 16_000 + "{% endmacro %}" * 75),
+    "long paths": ("{{ a" + ".b" * 150 + " }}") * 300,
+    "many comments": "{##}" * 1_000_000,
+    "many lines below each other": (
+        "\n" * 1_500_000 + "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"
+    ),
+    "signature": "{% set s = 'a;' * 9999 %}" + MANY.replace("DONE", "s | signature"),
+    "docstring": "{% set s = 'a;' * 9999 %}" + MANY.replace("DONE", "s | docstring"),
+    "replace by name": "{{ ('x' * 5000) | replace(new='y' * 100_000, old='x') }}",
+    "sums by name": "{{ (range(99999) | batch(1) | list) | sum(attribute=none, start=[]) }}",
+    "what follows a line": "{{ ('x ' * 15_000) | wordwrap(1, wrapstring='y' * 50_000) }}",
+    "long words, wrapped": "{% set s = 'x' * 1000 %}" + MANY.replace("DONE", "s | wordwrap(1)"),
+    "urlize": "{{ ('x' ~ ')' * 25_000 ~ 'x)') | urlize }}",
+    "urlize of words": "{% set s = 'a ' * 500 %}" + MANY.replace("DONE", "s | urlize"),
+    "the target of links": "{{ ('ab.com ' * 5000) | urlize(target='y' * 60_000) }}",
+    "idna": "{% set s = ('é' * 20 ~ '.') * 5 %}" + MANY.replace("DONE", "s.encode('idna')"),
+    "punycode": "{% set s = 'é' * 300 %}" + MANY.replace("DONE", "s.encode('punycode')"),
+    "lists within lists": (
+        "{% set ns = namespace(x=1) %}{% for _ in range(180) %}{% set ns.x = [ns.x] %}{% endfor %}"
+        + MANY.replace("DONE", "ns.x | pprint")
+    ),
+    "a joined loop": (
+        "{% for a in range(5000) %}{% if loop.first %}"
+        "{% set x = loop | join('y' * 90_000) %}{% endif %}{% endfor %}"
+    ),
+    "a view of keys": (
+        "{% set d = {}.fromkeys(range(5000)).keys().mapping %}" + MANY.replace("DONE", "d.copy()")
+    ),
+    "what is missing": MANY.replace("DONE", "task['abcdef'] is sequence"),
     "an integer's sign": (
         "{% set n = ('f' * 2000000) | int(base=16) %}"
         "{% for _ in range(99999) %}{{ -n > 0 }}{% endfor %}"
@@ -123,7 +159,47 @@ HUGE = {
 def test_a_huge_template_ends(source: str) -> None:
     begun = time.thread_time()
     with pytest.raises(CollabError, match=r"handles more than|maximum recursion|nested too deeply"):
-        Template(source, "team.agents.a.prompt").render(task={})
+        Template(source, "team.agents.a.prompt").render(task={"abc": 1})
+    assert time.thread_time() - begun < 5
+
+
+def colliding(number: int) -> list[tuple[int, int]]:
+    """Return pairs with one hash, as the hash of a tuple is computed."""
+    first, second, third = 11400714785074694791, 14029467366897019727, 2870177450012600261
+    pairs: list[tuple[int, int]] = []
+    for a in range(1, 64 * number):
+        begun = (third + a * second) % 2**64
+        begun = ((begun << 31) | (begun >> 33)) * first % 2**64
+        b = (12345678901234567 - begun) * pow(second, -1, 2**64) % 2**64
+        pairs += [(a, b)] * (b < 2**60)
+    return pairs[:number]
+
+
+def nested(depth: int, value: object) -> object:
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+PAIRS = colliding(25_000)
+GIVEN: dict[str, tuple[str, object]] = {
+    "pairs that collide": ("{{ {}.fromkeys(task.x | map('first')) }}", [[p] for p in PAIRS]),
+    "unique pairs that collide": ("{{ task.x | unique | list }}", PAIRS),
+    "sorted lists": ("{{ task.x | sort }}", [nested(150, i * 7919 % 2000) for i in range(2000)]),
+    "grouped lists": (
+        "{{ task.x | groupby(0) }}",
+        [nested(70, i * 7919 % 2000) for i in range(4000)],
+    ),
+    "a long name": ("{{ task['" + "ab" * 30_000 + "'] }}", ""),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_template_ends_soon_whatever_it_is_given(name: str) -> None:
+    source, given = GIVEN[name]
+    begun = time.thread_time()
+    with pytest.raises(CollabError, match=r"handles more than|has no 'abab"):
+        Template(source, "team.agents.a.prompt").render(task={"x": given, "ba" * 30_000: 1})
     assert time.thread_time() - begun < 5
 
 
@@ -148,11 +224,16 @@ ORDINARY = {
     "{% for a, b in {'x': 1}.items() if b > 0 %}{{ a }}{{ b }}{% else %}none{% endfor %}": "x1",
     "{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m('a') ~ m('b') }}": "<a><b>",
     "{{ task.nothing is defined }} {{ 2 ** 1000 > 1 }} {{ -3 | abs }}": "False True 3",
+    "{{ 'abc' | replace(new='y', old='b') }}{{ 'ab' | indent(first=true) }}": "ayc    ab",
+    "{{ [1, 2] | join(d='-') }}{{ [3, 1] | sort(reverse=true) | list }}": "1-2[3, 1]",
+    "{{ [1, 2, 3] | slice(slices=2) | list }}{{ [2] | sum(start=1) }}": "[[1, 2], [3]]3",
+    "{{ task.texts[0] | wordwrap(79) | length }}": "20253",
+    "x" * 1_000_000: "x" * 1_000_000,
     "{{ range(3) | list | tojson }} {{ {'a': (1,)} }}": "[0, 1, 2] {'a': (1,)}",
 }
 
 
-@pytest.mark.parametrize("source", ORDINARY)
+@pytest.mark.parametrize("source", ORDINARY, ids=[source[:60] for source in ORDINARY])
 def test_an_ordinary_template_is_rendered(source: str) -> None:
     rendered = Template(source, "p").render(task={"texts": ["x" * 20_000] * 50})
     assert ORDINARY[source] in (None, rendered)

@@ -18,7 +18,7 @@ from collab.errors import ModelError
 from collab.models.base import Call, Request
 from collab.models.chat import prompt_ids
 from collab.models.chat_template import render
-from collab.models.tool_template import PROBE, given_tools, tool_template
+from collab.models.tool_template import PROBE, ToolTemplate, given_tools, tool_template
 from collab.records import Message, Sampling
 
 LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
@@ -42,6 +42,8 @@ ENDLESS = {
     "a macro": "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}"
     "{{ f(40) }}",
     "an iterator": "{% set m = range(99999) | map('string') %}{{ m | join('x' * 99999) }}",
+    "many values": "{{ a }}" * 60_000,
+    "replace by name": "{% set x = ('x' * 3000) | replace(new='y' * 100_000, old='x') %}",
     "generation": "{% for a in range(99999) %}{% generation %}" + "x" * 999 + "{% endgeneration %}"
     "{% endfor %}",
 }
@@ -58,6 +60,43 @@ def test_a_template_that_takes_too_much_is_refused(name: str) -> None:
     with pytest.raises(ModelError, match=LIMIT):
         prompt_ids(request_of(Message(role="user", content="hi")), tokenizer, "THEIR/tiny")
     assert tool_template(tokenizer) is None
+
+
+FAULTY = {
+    "a division": "{{ 1 / 0 }}",
+    "deep nesting": "{{ " + "(" * 3000 + ")" * 3000 + " }}",
+    "many loops": "{% for a in b %}" * 25 + "{% endfor %}" * 25,
+    "a long number": "{{ 10 ** 5000 }}",
+    "a large number": "{{ 10.0 ** 400 }}",
+    "half a character": "{{ '\\ud800' }}",
+    "no syntax": "{{ 1 + }}",
+    "recursion": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_template_that_fails_is_named(name: str) -> None:
+    tokenizer = tokenizer_of("bytes", "chatml", template=FAULTY[name])
+    with pytest.raises(ModelError, match="the chat template of 'THEIR/tiny' refuses the messages"):
+        prompt_ids(request_of(Message(role="user", content="hi")), tokenizer, "THEIR/tiny")
+    assert tool_template(tokenizer) is None
+
+
+def test_a_defect_of_collab_is_not_taken_for_one_of_the_template(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise TypeError("a defect")
+
+    monkeypatch.setattr(ToolTemplate, "messages", broken)
+    with pytest.raises(TypeError, match="a defect"):
+        tool_template(tokenizer_of("bytes", "chatml"))
+
+
+def test_a_long_message_is_rendered() -> None:
+    tokenizer = tokenizer_of("bytes", "thinking")
+    message = {"role": "assistant", "content": "x " * 1_000_000}
+    assert len(render(tokenizer, [message], begin_answer=True)) > 2_000_000
 
 
 def test_a_run_with_such_a_model_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
