@@ -12,7 +12,8 @@ from jinja2 import Template as JinjaTemplate
 from collab.agents.parsers import docstring, signature
 from collab.errors import AgentError, RecipeError, nearest
 from collab.syntax import MAX_CHARACTERS
-from collab.trust.bounded import BoundedEnvironment, Overrun, bounded, charge
+from collab.trust.bounded import BoundedEnvironment
+from collab.trust.template_costs import Overrun, bounded, charge
 
 _NOTHING_SEEN = {
     "others": "only sequential and discussion teams see `others`: the agents that acted before",

@@ -13,7 +13,7 @@ from collab.models.controls import begins_with, chat_ids, text_ids
 from collab.models.tool_template import given_tools, special_ids, tool_template
 from collab.models.tool_text import fenced
 from collab.records import ToolCall
-from collab.trust.bounded import MOST, STEP, Overrun
+from collab.trust.template_costs import MOST, STEP, Overrun
 
 
 def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:

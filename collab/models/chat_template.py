@@ -13,14 +13,8 @@ from typing import Any
 
 from jinja2 import Template, TemplateError, TemplateRuntimeError
 
-from collab.trust.bounded import (
-    BoundedEnvironment,
-    Overrun,
-    bounded,
-    charge,
-    cost_of_json,
-    cost_of_time,
-)
+from collab.trust.bounded import BoundedEnvironment
+from collab.trust.template_costs import Overrun, bounded, charge, cost_of_json, cost_of_time
 
 Given = dict[str, Any]
 """A message or a tool, in the form that a template takes."""

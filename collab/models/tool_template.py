@@ -18,7 +18,7 @@ from collab.models.chat_template import Given, render
 from collab.models.masked import BLANK
 from collab.models.tool_text import UnreadableCall, before_calls, read_calls
 from collab.records import Message, ToolCall, ToolSpec
-from collab.trust.bounded import Overrun
+from collab.trust.template_costs import Overrun
 
 _UNFIT = (ValueError, KeyError, TypeError, re.error)
 """Errors for a response that is not of the form of its template, or for a faulty template."""

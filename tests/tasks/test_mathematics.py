@@ -17,7 +17,6 @@ from collab.recipe import load_task
 from collab.records import Problem
 from collab.rewards import Scorer
 from collab.tasks import open_suite
-from collab.trainers.training.data import by_level
 
 GSM = [
     {"question": "Two and two thousand?", "answer": "2+2000=<<2+2000=2002>>2,002\n#### 2,002"},
@@ -88,8 +87,6 @@ def test_a_level_is_a_number_or_is_left_out(
     found = problems(tmp_path, "math-500", [{"problem": "?", "answer": "1", **row}])
     assert found[0].public.get("level") == level
     assert ("level" in found[0].public) == (level is not None)
-    if level is not None:
-        assert list(by_level(found, "level")) == [level]
 
 
 @pytest.mark.parametrize(
