@@ -130,7 +130,10 @@ def _files(command: Sequence[str]) -> list[Path]:
 
 def _real(path: Path) -> Path:
     """Return the path with links resolved, as far as they lead anywhere."""
-    return Path(os.path.realpath(path))
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:  # a text that can be no path
+        return path
 
 
 def _is_of_kernel(path: Path) -> bool:
