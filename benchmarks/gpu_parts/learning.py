@@ -25,7 +25,7 @@ GROUP = 8
 
 
 class Load(NamedTuple):
-    """What a step learns from: groups of eight responses to a prompt."""
+    """The rows of a step: groups of eight responses to a prompt."""
 
     groups: int
     prompt: int
@@ -56,7 +56,7 @@ def tree_tokens(samples: list[Sample], shared: bool) -> int:
 
 
 def step_flops(module: Any, samples: list[Sample], tokens: int, *, twice: bool) -> float:
-    """Of the products with weights: the head's for responses alone, and none of the embedding."""
+    """Count the products with weights: the head's for responses only, none of the embedding."""
     config = unwrapped(module).config
     head = config.vocab_size * config.hidden_size
     tables = 1 if config.tie_word_embeddings else 2

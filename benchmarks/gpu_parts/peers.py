@@ -20,7 +20,7 @@ STEPS, GROUP = 4, 8
 
 
 class StepLoad(NamedTuple):
-    """What a step samples and learns from, of each agent."""
+    """Sizes of a step: numbers and lengths of each agent's prompts and responses."""
 
     prompts: int
     prompt: int

@@ -12,7 +12,7 @@ Measure = Callable[["Machine"], dict[str, Any]]
 
 GPU = "GPU"
 PACKAGES = {"trl": "trl", "comlrl": "comlrl==1.4.3", "vllm": "'collab-agents[vllm]'"}
-"""What to install for a row that needs a package."""
+"""Packages that some rows need, as pip takes them."""
 
 CHANGES: dict[str, dict[str, Any]] = {
     "small": {"micro_batch_tokens": 2048},

@@ -1,4 +1,4 @@
-"""How many responses a step samples at once: on a GPU those of all its episodes."""
+"""On a GPU, a step samples the responses of all its episodes at once."""
 
 from __future__ import annotations
 

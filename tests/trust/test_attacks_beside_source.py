@@ -264,22 +264,22 @@ def recipe_in_memory(attacker: Attacker) -> None:
         collab.load(recipe).run(out="r")
 
 
-def link_out_of_the_folder(attacker: Attacker) -> None:
+def link_to_a_file_outside(attacker: Attacker, file: str, target: str) -> None:
+    """Link `evil` to a new folder outside with a module, or to its file `target`."""
     attacker.write("rules.py", HERE + "__import__('evil')" + RIGHT)
     attacker.agree()
     hidden = attacker.folder.parent / "hidden"
     hidden.mkdir()
-    (hidden / "evil.py").write_text(attacker.mark)
-    (attacker.folder / "evil.py").symlink_to(hidden / "evil.py")
+    (hidden / file).write_text(attacker.mark)
+    (attacker.folder / (target or "evil")).symlink_to(hidden / target)
+
+
+def link_out_of_the_folder(attacker: Attacker) -> None:
+    link_to_a_file_outside(attacker, "evil.py", "evil.py")
 
 
 def link_to_a_package_outside(attacker: Attacker) -> None:
-    attacker.write("rules.py", HERE + "__import__('evil')" + RIGHT)
-    attacker.agree()
-    hidden = attacker.folder.parent / "hidden"
-    hidden.mkdir()
-    (hidden / "__init__.py").write_text(attacker.mark)
-    (attacker.folder / "evil").symlink_to(hidden)
+    link_to_a_file_outside(attacker, "__init__.py", "")
 
 
 def link_to_an_archive_outside(attacker: Attacker) -> None:

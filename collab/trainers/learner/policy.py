@@ -326,7 +326,7 @@ def _whole_model(
     return Policy(name, (name,), engine, parameters, is_adapter=False, frozen=frozen)
 
 
-# How weights reach the sampler. A model that is trained in this process also samples, with the same
+# Weights for the sampler. A model that is trained in this process also samples, with the same
 # parameters. A separate engine, such as vLLM, holds its own weights: it receives the adapters, and
 # releases memory while the trainer learns.
 

@@ -1,4 +1,4 @@
-"""How many tokens are sampled from at once: by device, free memory and what they take."""
+"""The size of a sampling batch follows the device, the free memory and the size of a token."""
 
 from __future__ import annotations
 

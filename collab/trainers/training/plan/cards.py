@@ -25,7 +25,7 @@ class Card:
     """True if it multiplies bfloat16 natively, so the dtype `auto` selects bfloat16."""
 
 
-# By name: memory in GiB, dense bfloat16 TFLOPS, and words in torch's name for the GPU.
+# Memory in GiB, dense bfloat16 TFLOPS, and words in torch's name for the GPU, by name.
 _TABLE: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "b200": (180, 2250, ("B200",)),
     "h200": (141, 989, ("H200",)),
