@@ -56,12 +56,12 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
         rounds.append(round_)
         return dict.fromkeys(round_.agents, "")
 
-    asked = 0
+    consultations = 0
 
     async def examine(turn: Turn) -> TurnFeedback:
-        nonlocal asked
-        asked += 1
-        if asked > MOST_ROUNDS:
+        nonlocal consultations
+        consultations += 1
+        if consultations > MOST_ROUNDS:
             raise RecipeError(
                 f"the protocol asks for feedback more than {MOST_ROUNDS} times in one turn;"
                 " give its loop a limit"
@@ -82,7 +82,9 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
     except Exception as error:
         cause = attribute(error, AgentError)
         raise cause if isinstance(cause, RecipeError) else RecipeError(str(cause)) from error
-    return Rehearsed(tuple(rounds), joined, turn.chosen is not None, asks_feedback=asked > 0)
+    return Rehearsed(
+        tuple(rounds), joined, turn.chosen is not None, asks_feedback=consultations > 0
+    )
 
 
 def gives_feedback(recipe: Recipe) -> bool:

@@ -101,9 +101,9 @@ def _mismatch(error: ValidationError) -> str:
 SPEC = ToolSpec(
     name="python",
     description=(
-        "Runs Python code and tells what it printed, and the value of its last line where that is"
-        " an expression. Every call starts anew: nothing is kept from the one before. There are no"
-        " files, no network, and no modules but those of Python itself."
+        "Runs Python code. Returns what it printed, and the value of the last line if that line is"
+        " an expression. Calls share no state. Files and the network are not available, and only"
+        " the standard library can be imported."
     ),
     parameters={
         "type": "object",

@@ -151,10 +151,12 @@ class _Counter(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, _SCOPES):
-            own = self._depth == 0 and isinstance(node, ast.FunctionDef) and node.name == "check"
+            is_check = (
+                self._depth == 0 and isinstance(node, ast.FunctionDef) and node.name == "check"
+            )
             with self._within(
                 _depth=self._depth + 1,
-                _elsewhere=not own,
+                _elsewhere=not is_check,
                 _branched=False,
                 _looped=False,
                 _caught=False,

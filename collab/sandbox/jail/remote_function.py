@@ -73,7 +73,7 @@ class RemoteFunction:
 
     def __init__(self, line: Line, limits: Limits, tell: Callable[..., None]) -> None:
         self._line, self._limits, self._tell = line, limits, tell
-        self.asked = False
+        self.called = False
         self.answers = Answers()
 
     def ask(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> Any:
@@ -83,9 +83,9 @@ class RemoteFunction:
             CandidateError: the program gives no valid answer.
             Exception: the program's own exception.
         """
-        if not self.asked:
-            self.asked = True
-            self._tell({"asked": True})
+        if not self.called:
+            self.called = True
+            self._tell({"called": True})
         call = {
             "id": os.urandom(8).hex(),
             "arguments": self._argument(list(arguments)),

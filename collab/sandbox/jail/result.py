@@ -35,7 +35,7 @@ class TrialResult:
         self.ready = False
         """True if the worker is sealed and waits for the program."""
         self.loaded = False
-        self.asked = False
+        self.called = False
         """True if the test has called the program."""
         self.done = False
         self.error: str | None = None
@@ -58,8 +58,8 @@ class TrialResult:
             self.ready = True
         elif "loaded" in frame:
             self.loaded = True
-        elif "asked" in frame:
-            self.asked = True
+        elif "called" in frame:
+            self.called = True
         elif "failed" in frame:
             self.error = self.error or frame["failed"]
         elif "done" in frame:
@@ -86,7 +86,7 @@ class TrialResult:
         """Record the status with which the test runner ended."""
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSYS:
             self.error = "the test was killed at a denied system call"
-            if not self.asked:
+            if not self.called:
                 self.trouble = f"{self.error}; tests run sealed, as programs do"
 
     def _check(self, frame: dict[str, Any]) -> None:

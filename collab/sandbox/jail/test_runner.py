@@ -142,14 +142,14 @@ def _counts(case: Case) -> list[int | None]:
 
 
 def _loaded(
-    case: Case, test: CountedTest, asked: object, candidate_of: Callable[[dict[str, Any]], object]
+    case: Case, test: CountedTest, referee: object, candidate_of: Callable[[dict[str, Any]], object]
 ) -> Callable[[], Any]:
     """Return the test's `check` of a candidate, in a separate namespace.
 
     Raises:
         Exception: the test's own exception.
     """
-    space: dict[str, Any] = {"__name__": "test", REFEREE: asked}
+    space: dict[str, Any] = {"__name__": "test", REFEREE: referee}
     exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
     if case.is_class:
         # The test's class only lists the methods. The candidate takes its place.
@@ -196,7 +196,7 @@ def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | N
         runner = TestRunner(test.assertions, tell_of)
         check = _loaded(case, test, runner, partial(_candidate, case, remote))
     except Exception as error:
-        if remote.asked:
+        if remote.called:
             return described(error), None
         remedy = f" ({IMPORTABLE})" if isinstance(error, ImportError) else ""
         raise Trouble(f"the test could not be loaded: {described(error)}{remedy}") from error
@@ -205,7 +205,7 @@ def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | N
     except Trouble:
         raise
     except BaseException as error:
-        if isinstance(error, ImportError) and not remote.asked:
+        if isinstance(error, ImportError) and not remote.called:
             raise Trouble(f"the test cannot run: {described(error)} ({IMPORTABLE})") from error
         return described(error), None
     if inspect.iscoroutine(result):

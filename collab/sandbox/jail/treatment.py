@@ -284,8 +284,8 @@ def _watch(function: str, end: Callable[[], None]) -> Callable[[str, tuple[Any, 
 def _looks(event: str, arguments: tuple[Any, ...], function: str) -> bool:
     if event == "object.__getattr__":
         owner, name = arguments[:2]
-        own = name == "__code__" and getattr(owner, "__name__", "") == function
-        return own or name in _READS
+        is_code = name == "__code__" and getattr(owner, "__name__", "") == function
+        return is_code or name in _READS
     if event == "sys._getframe":
         return sys._getframe(2).f_code not in _HARMLESS
     return event.startswith(_LOOKS)

@@ -259,10 +259,10 @@ def _instance(value: Any, each: Callable[[Iterable[Any]], list[Any]]) -> Any:
         copy = object.__new__(type(value))
     except TypeError:
         return value
-    own = _fields(copy)
-    if own is None:
+    copied = _fields(copy)
+    if copied is None:
         return value
-    own.update(zip(fields, each(fields.values()), strict=True))
+    copied.update(zip(fields, each(fields.values()), strict=True))
     return copy
 
 
