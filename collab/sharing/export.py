@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,17 @@ def base_of(recipe: Recipe, agent: str) -> TransformersModel:
     return spec
 
 
-def export_adapters(run: Path, out: Path) -> dict[str, str]:
+def export_adapters(run: Path, out: Path, *, half: bool = False) -> dict[str, str]:
     """Write each agent's adapter to `out`/AGENT in PEFT's format, and return the base models by
     agent.
+
+    Args:
+        half: round the weights to bfloat16, at half the size.
 
     Raises:
         RecordError: there is no adapter, or `out` is not empty.
     """
-    return _export(run, out, _copy)
+    return _export(run, out, partial(_copy, half=half))
 
 
 def export_merged(run: Path, out: Path) -> dict[str, str]:
@@ -83,8 +87,16 @@ def _export(
     return {agent: public_name(base.name) for agent, base in bases.items()}
 
 
-def _copy(base: TransformersModel, adapter: Path, out: Path) -> None:
-    shutil.copyfile(adapter / ADAPTER_WEIGHTS, out / ADAPTER_WEIGHTS)
+def _copy(base: TransformersModel, adapter: Path, out: Path, *, half: bool) -> None:
+    if half:
+        import torch
+        from safetensors.torch import load_file, save_file
+
+        weights = load_file(adapter / ADAPTER_WEIGHTS)
+        rounded = {name: weight.to(torch.bfloat16) for name, weight in weights.items()}
+        save_file(rounded, out / ADAPTER_WEIGHTS, metadata={"format": "pt"})
+    else:
+        shutil.copyfile(adapter / ADAPTER_WEIGHTS, out / ADAPTER_WEIGHTS)
     config = json.loads((adapter / ADAPTER_CONFIG).read_text())
     config |= {"base_model_name_or_path": public_name(base.name), "revision": base.revision}
     (out / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n")

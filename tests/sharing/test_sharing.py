@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from support.hub_server import HubServer, read_datasets_from
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
@@ -83,6 +84,15 @@ def test_adapters_name_their_base_and_load_by_peft_alone(run: Path, base: Path) 
         assert torch.equal(*found)
     with pytest.raises(RecordError, match="is not empty; give another folder"):
         export_adapters(run, out)
+
+
+def test_half_the_size_is_the_nearest_bfloat16(run: Path) -> None:
+    export_adapters(run, Path("whole"))
+    export_adapters(run, Path("half"), half=True)
+    name = "a/adapter_model.safetensors"
+    whole, half = load_file(f"whole/{name}"), load_file(f"half/{name}")
+    assert {weight.dtype for weight in half.values()} == {torch.bfloat16}
+    assert all(torch.equal(half[key], whole[key].bfloat16()) for key in whole)
 
 
 def test_merged_models_answer_as_the_base_with_its_adapter(run: Path, base: Path) -> None:

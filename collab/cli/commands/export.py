@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from collab.cli.options import argument, complete_runs, option
+from collab.cli.options import argument, complete_runs, flag, option
 
 SERVED_RANK = 16
 """vLLM's default for the largest rank of an adapter."""
@@ -18,6 +18,7 @@ def command(
     adapters: Path | None = option(
         "--adapters", "DIR", "Write one adapter per agent, in PEFT's format."
     ),
+    half: bool = flag("--half", "Round the adapters to bfloat16, at half the size."),
     merged: Path | None = option(
         "--merged", "DIR", "Write one model per agent, with its adapter merged."
     ),
@@ -39,7 +40,7 @@ def command(
     if adapters is None and merged is None:
         raise RecipeError("give --adapters DIR, --merged DIR, or both")
     if adapters is not None:
-        bases = export_adapters(run, adapters)
+        bases = export_adapters(run, adapters, half=half)
         for agent, base in bases.items():
             print(f"{adapters / agent}: an adapter of {base}")
         for base in dict.fromkeys(bases.values()):
