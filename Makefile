@@ -77,6 +77,7 @@ schema: $(VENV)/.installed
 
 picture: $(VENV)/.installed
 	$(BIN)/python docs/picture.py
+	$(BIN)/python docs/figure.py
 
 docs: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'

@@ -1,4 +1,4 @@
-"""The README's picture of a run: `make picture` draws it, and it shows what a run shows now."""
+"""The pictures that `make picture` draws: README's run, and the figure of docs/results.md."""
 
 import html
 import importlib.util
@@ -13,14 +13,18 @@ from collab.recipe import load_task
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def picture() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("picture", ROOT / "docs" / "picture.py")
+def module_of_docs(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def picture() -> ModuleType:
+    return module_of_docs("picture")
 
 
 def words_of(svg: str) -> list[str]:
@@ -47,3 +51,10 @@ def test_the_picture_has_the_words_of_a_run_of_today(picture: ModuleType, drawn:
     assert reward is not None
     for label in [*labels, *reward.parts, picture.COMMAND.split()[-1]]:
         assert (label in words) == (label in drawn) is True, label
+
+
+def test_the_figure_shows_the_numbers_of_the_table() -> None:
+    figure = module_of_docs("figure")
+    text = figure.RESULTS.read_text()
+    assert len(figure.lines(text)) >= 6
+    assert figure.FIGURE.read_text() == figure.draw(text)
