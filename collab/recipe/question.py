@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -209,7 +209,8 @@ def _reaches(spec: Spec, typed: set[str]) -> Iterator[Item]:
             yield Item("write", f"write adapters to {folder}", f"writes {folder}")
         if isinstance(part, SandboxSpec) and part.isolation == "unsafe" and "unsafe" not in typed:
             text = "run programs without any isolation (sandbox.isolation: unsafe)"
-            yield Item("isolation", text, "unsafe")
+            content = " ".join(["unsafe", *map(_digest_of_data, _data_named_in(spec))])
+            yield Item("isolation", text, content)
 
 
 def _calls_by(text: str) -> list[tuple[str, str]]:
@@ -235,13 +236,25 @@ def _calls(part: Spec) -> Iterator[tuple[str, str]]:
 def _reads(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:
     """List files outside the recipe's folder whose text would go into prompts and records."""
     given_paths = {Path(word).resolve() for word in typed}
+    for path in _data_named_in(spec):
+        if not files.holds(path) and path.resolve() not in given_paths:
+            yield Item("read", f"read {path}", f"reads {path.resolve()}")
+
+
+def _data_named_in(spec: Spec) -> Iterator[Path]:
+    """Yield the files and runs whose text goes into prompts, programs and records."""
     for part in specs_in(spec):
         text = part.path if isinstance(part, SourceSpec) else None
         text = part.episodes if isinstance(part, TrainerSpec) else text
         text = part.name if isinstance(part, ScriptedModel | ReplayModel) else text
-        if (
-            text is not None
-            and not files.holds(Path(text))
-            and Path(text).resolve() not in given_paths
-        ):
-            yield Item("read", f"read {text}", f"reads {Path(text).resolve()}")
+        if text is not None:
+            yield Path(text)
+
+
+def _digest_of_data(path: Path) -> str:
+    """Return a digest of a file, or of a run's episodes; of nothing if there is no such file."""
+    file = path / "episodes.jsonl" if path.is_dir() else path
+    if not file.is_file():
+        return "missing"
+    with file.open("rb") as stream:
+        return file_digest(stream, "blake2b").hexdigest()
