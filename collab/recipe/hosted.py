@@ -136,6 +136,11 @@ class MCPServer(Spec):
     """Seconds that the server may take to start and list its tools."""
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The command, or the address alone."""
+        return (self.mcp,) if isinstance(self.mcp, str) else self.mcp
+
+    @property
     def lock(self) -> str:
         """The server's name in `collab.trust.blocking`."""
         return of_server(self.mcp, (self.key,) if self.key else self.environment)

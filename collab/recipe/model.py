@@ -22,6 +22,7 @@ from collab.errors import RecipeError, UnknownName
 from collab.recipe.base import Spec
 from collab.recipe.hosted import AnthropicModel, OpenAIModel, address
 from collab.records import Sampling
+from collab.trust.blocking import of_server
 
 
 class SamplingSpec(Spec):
@@ -126,6 +127,16 @@ class VLLMModel(Spec):
     """Time limit of one response in seconds, including its wait in the engine's queue."""
     ready_seconds: float = Field(default=600.0, gt=0)
     """Seconds that the engine may take to start, or a server to be ready, including restarts."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command that starts a server; empty for the one of this environment."""
+        return self.server_command
+
+    @property
+    def lock(self) -> str:
+        """The command's name in `collab.trust.blocking`."""
+        return of_server(self.server_command, ())
 
     @property
     def is_seeded(self) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -67,9 +67,9 @@ def settled_in(spec: Spec) -> set[str]:
     kinds = ("file function", "module function")
     named = {text for kind, _, text in named_in(spec) if kind in kinds}
     settled = {text for text in named if is_unblocked(of_function(text))}
-    for server in (part for part in specs_in(spec) if isinstance(part, MCPServer)):
-        if is_unblocked(server.lock):
-            settled |= {server.mcp} if isinstance(server.mcp, str) else set(server.mcp)
+    for part in specs_in(spec):
+        if isinstance(part, MCPServer | VLLMModel) and is_unblocked(part.lock):
+            settled |= set(part.words)
     return settled
 
 
@@ -138,15 +138,18 @@ def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Can
 
 
 def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candidate]:
-    """List MCP servers: commands with the files and folders that they name, and addresses."""
-    for server in (part for part in specs_in(spec) if isinstance(part, MCPServer)):
-        is_foreign = _is_foreign(server, everything=everything)
-        words = {server.mcp} if isinstance(server.mcp, str) else set(server.mcp)
-        is_typed = words <= typed
-        if isinstance(server.mcp, str):
-            item = _address_of(server)
+    """List the commands that start servers, with the files and folders that they name, and the
+    addresses of MCP servers."""
+    for part in specs_in(spec):
+        if not (isinstance(part, MCPServer | VLLMModel) and part.words):
+            continue
+        is_typed = set(part.words) <= typed
+        if isinstance(part, MCPServer) and isinstance(part.mcp, str):
+            is_foreign = everything and not leads_to_loopback(part.mcp)
+            item = _address_of(part)
         else:
-            item = _command_of(server, server.mcp, is_asked=is_foreign and not is_typed)
+            is_foreign = everything or not all(map(_is_own_source, files_of(part.words)))
+            item = _command_of(part, is_asked=is_foreign and not is_typed)
         yield item, is_foreign, is_typed
 
 
@@ -156,30 +159,26 @@ def _is_own_source(file: Path) -> bool:
     return is_own(file) and all(is_own(source.path) for source in sources)
 
 
-def _is_foreign(server: MCPServer, *, everything: bool) -> bool:
-    if isinstance(server.mcp, str):
-        return everything and not leads_to_loopback(server.mcp)
-    return everything or not all(map(_is_own_source, files_of(server.mcp)))
-
-
 def _address_of(server: MCPServer) -> Item:
     sent = server.key or "what agents ask of its tools"
     text = f"send {sent} to the MCP server at {server.mcp}"
     return Item("server", text, f"mcp {sent} {server.mcp}", lock=server.lock)
 
 
-def _command_of(server: MCPServer, command: Sequence[str], *, is_asked: bool) -> Item:
-    given = " ".join(server.environment)
-    text = f"run the command {shlex.join(command)}" + (f" with {given}" if given else "")
+def _command_of(part: MCPServer | VLLMModel, *, is_asked: bool) -> Item:
+    environment = part.environment if isinstance(part, MCPServer) else ()
+    given = " ".join(environment)
+    text = f"run the command {shlex.join(part.words)}" + (f" with {given}" if given else "")
     content = ""
     if is_asked:
-        content = content_of(command, server.environment)
-        folders = folders_of(command)
+        content = content_of(part.words, environment)
+        folders = folders_of(part.words)
         compiled = compiled_in(folders)
         text += f" and any file in {', '.join(map(str, folders))}" if folders else ""
         text += f", {len(compiled)} of them compiled, e.g. {compiled[0]}" if compiled else ""
-    text += " (mcp; asked every time, since it may run other files as well)"
-    return Item("command", text, content, lock=server.lock, contents=((server.lock, content),))
+    key = "mcp" if isinstance(part, MCPServer) else "server_command"
+    text += f" ({key}; asked every time, since it may run other files as well)"
+    return Item("command", text, content, lock=part.lock, contents=((part.lock, content),))
 
 
 def _content_of(origin: str) -> str:
@@ -210,7 +209,8 @@ def _reaches(spec: Spec, typed: set[str]) -> Iterator[Item]:
             yield Item("write", f"write adapters to {folder}", f"writes {folder}")
         if isinstance(part, SandboxSpec) and part.isolation == "unsafe" and "unsafe" not in typed:
             text = "run programs without any isolation (sandbox.isolation: unsafe)"
-            yield Item("isolation", text, "unsafe")
+            content = " ".join(["unsafe", *map(_digest_of_data, _data_named_in(spec))])
+            yield Item("isolation", text, content)
 
 
 def _calls_by(text: str) -> list[tuple[str, str]]:
@@ -236,13 +236,25 @@ def _calls(part: Spec) -> Iterator[tuple[str, str]]:
 def _reads(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:
     """List files outside the recipe's folder whose text would go into prompts and records."""
     given_paths = {Path(word).resolve() for word in typed}
+    for path in _data_named_in(spec):
+        if not files.holds(path) and path.resolve() not in given_paths:
+            yield Item("read", f"read {path}", f"reads {path.resolve()}")
+
+
+def _data_named_in(spec: Spec) -> Iterator[Path]:
+    """Yield the files and runs whose text goes into prompts, programs and records."""
     for part in specs_in(spec):
         text = part.path if isinstance(part, SourceSpec) else None
         text = part.episodes if isinstance(part, TrainerSpec) else text
         text = part.name if isinstance(part, ScriptedModel | ReplayModel) else text
-        if (
-            text is not None
-            and not files.holds(Path(text))
-            and Path(text).resolve() not in given_paths
-        ):
-            yield Item("read", f"read {text}", f"reads {Path(text).resolve()}")
+        if text is not None:
+            yield Path(text)
+
+
+def _digest_of_data(path: Path) -> str:
+    """Return a digest of a file, or of a run's episodes; of nothing if there is no such file."""
+    file = path / "episodes.jsonl" if path.is_dir() else path
+    if not file.is_file():
+        return "missing"
+    with file.open("rb") as stream:
+        return file_digest(stream, "blake2b").hexdigest()

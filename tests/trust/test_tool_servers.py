@@ -1,11 +1,15 @@
-"""Servers of tools that a recipe from elsewhere names are asked about."""
+"""Servers that a recipe from elsewhere names are asked about."""
 
 from pathlib import Path
 
 import pytest
+from support.tiny_words import save_tiny
 
 from collab.errors import Untrusted
+from collab.models.vllm.backend import Capacity
+from collab.models.vllm.own_server import OwnServer
 from collab.recipe import load_recipe
+from collab.recipe.model import VLLMModel
 
 SERVER = """\
 name: theirs
@@ -60,3 +64,24 @@ def test_a_server_of_ones_own_is_asked_about_where_its_file_is_not(
     typed = f'agents.a.tools=[{{"mcp": ["python", "{evil / "evil.py"}"]}}]'
     (project / "own.yaml").write_text("agents:\n  a: {prompt: p}\n")
     load_recipe("own.yaml", settings=[typed])
+
+
+def test_the_command_of_a_vllm_server_is_asked_about(
+    project: Path, evil: Path, tmp_path: Path
+) -> None:
+    file = evil / "recipe.yaml"
+    command = f"[sh, {evil / 'evil.py'}]"
+    text = SERVER.replace("model: echo", "model: {{engine: vllm, name: m, server_command: {tool}}}")
+    text = text.replace("      tools: [{tool}]\n", "")
+    file.write_text(text.format(tool=command))
+    with pytest.raises(Untrusted, match=r"run the command sh .*server_command"):
+        load_recipe(str(file))
+    model = save_tiny(tmp_path / "model", ["yes"])
+    spec = VLLMModel(name=str(model), server_command=("sh", str(evil / "evil.py")))
+    with pytest.raises(Untrusted, match="server_command"):
+        OwnServer(spec, Capacity(), project / "log")
+    load_recipe(str(file), trust=True)
+    with (evil / "evil.py").open("a") as script:
+        script.write("# changed")
+    with pytest.raises(Untrusted, match="changed"):
+        OwnServer(spec, Capacity(), project / "log")

@@ -203,6 +203,16 @@ def test_unsafe_isolation_is_asked_about_where_the_user_did_not_say_it(
     load_recipe(str(evil), settings=["sandbox.isolation=sealed"])
 
 
+def test_without_isolation_an_approval_covers_the_rows(project: Path, evil: Path) -> None:
+    (evil / "recipe.yaml").write_text(recipe_with() + "sandbox: {isolation: unsafe}\n")
+    load_recipe(str(evil), trust=True)
+    load_recipe(str(evil))
+    with (evil / "words.jsonl").open("a") as rows:
+        rows.write('{"word": "w1", "answer": "Say w1."}\n')
+    with pytest.raises(Untrusted, match="isolation"):
+        load_recipe(str(evil))
+
+
 @pytest.mark.parametrize(
     ("model", "told"),
     [

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from collab.distribution import install
-from collab.errors import ModelTimeout, ModelUnavailable
+from collab.errors import ModelTimeout, ModelUnavailable, Untrusted
 from collab.models import store
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.calls import engine_options
 from collab.models.vllm.process import environment_of
 from collab.recipe.model import VLLMModel
+from collab.trust.blocking import is_blocked
+from collab.trust.commands import as_approved
 
 HOST = "127.0.0.1"
 COMMAND = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
@@ -38,7 +42,13 @@ class OwnServer:
 
         Raises:
             ModelUnavailable: vLLM is not installed.
+            Untrusted: a recipe from elsewhere names the command, and it is not approved.
         """
+        if is_blocked(spec.lock):
+            raise Untrusted(
+                f"server_command {shlex.join(spec.server_command)} is named by a recipe from"
+                " elsewhere; read it; if you trust it, give --trust (in Python: trust=True)"
+            )
         if not spec.server_command and find_spec("vllm") is None:
             raise ModelUnavailable(
                 f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')}, set"
@@ -51,12 +61,16 @@ class OwnServer:
         log.parent.mkdir(parents=True, exist_ok=True)
         guard = (sys.executable, "-m", "collab.models.vllm.guard", str(os.getpid()))
         place = ("--host", HOST, "--port", self.url.rpartition(":")[2])
+        self._approved = ExitStack()
+        command, variables = self._approved.enter_context(
+            as_approved(spec.server_command or COMMAND, {})
+        )
         with log.open("ab") as stream:
             self._process = subprocess.Popen(
-                [*guard, *(spec.server_command or COMMAND), *flags(options), *place],
+                [*guard, *command, *flags(options), *place],
                 stdout=stream,
                 stderr=stream,
-                env=_environment(spec),
+                env=_environment(spec) | variables,
             )
 
     def wait(self) -> str:
@@ -95,6 +109,7 @@ class OwnServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._approved.close()
 
 
 def flags(options: Mapping[str, Any]) -> Iterator[str]:

@@ -52,7 +52,7 @@ def check_gone(folder: Path) -> None:
 
 
 def test_rank_0_samples_by_the_servers_of_all(warm_ranks: WarmRanks, folder: Path) -> None:
-    ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run")
+    ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--trust", "--out", "run")
     assert ended.statuses == [0, 0], ended.stderr
     for rank in (0, 1):
         said = (folder / f"run/logs/vllm-0-rank-{rank}.log").read_text()
@@ -67,7 +67,7 @@ def test_rank_0_samples_by_the_servers_of_all(warm_ranks: WarmRanks, folder: Pat
 
 
 def test_servers_go_with_ranks_that_are_killed(warm_ranks: WarmRanks, folder: Path) -> None:
-    ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", fault="kill")
+    ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--trust", "--out", "run", fault="kill")
     assert ended.statuses[1] == -9
     check_gone(folder)
 
@@ -76,7 +76,7 @@ def test_a_server_that_does_not_start_is_told_with_its_log(
     warm_ranks: WarmRanks, tiny_words: Path, tmp_path: Path
 ) -> None:
     folder = written(tiny_words, tmp_path, sys.executable, "-c", "raise SystemExit('no memory')")
-    ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run")
+    ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--trust", "--out", "run")
     assert ended.statuses[0] == 1
     assert "vLLM's server ended while it started, exit status 1" in ended.stderr
     assert "run/logs/vllm-0-rank-" in ended.stderr
