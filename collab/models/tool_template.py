@@ -16,11 +16,12 @@ from jinja2 import TemplateError
 
 from collab.models.chat_template import Given, render
 from collab.models.masked import BLANK
+from collab.models.response_patterns import limited
 from collab.models.tool_text import UnreadableCall, before_calls, read_calls
 from collab.records import Message, ToolCall, ToolSpec
 from collab.trust.template_costs import Overrun
 
-_UNFIT = (ValueError, KeyError, TypeError, re.error)
+_UNFIT = (ValueError, KeyError, TypeError, re.error, TimeoutError)
 """Errors for a response that is not of the form of its template, or for a faulty template."""
 
 
@@ -68,7 +69,10 @@ class ToolTemplate:
         if self.responses is None:
             return ()
         try:
-            parsed = tokenizer.parse_response(text, prefix=list(prompt), tools=given_tools(tools))
+            with limited():
+                parsed = tokenizer.parse_response(
+                    text, prefix=list(prompt), tools=given_tools(tools)
+                )
             called = [call["function"] for call in parsed.get("tool_calls") or ()]
             return tuple(ToolCall(name=c["name"], arguments=c["arguments"]) for c in called)
         except _UNFIT:  # not in this format
@@ -80,7 +84,9 @@ class ToolTemplate:
         from transformers.utils.chat_parsing import parse_response
 
         try:
-            return str(parse_response(content, self.responses, prefix="").get("content") or "")
+            with limited():
+                parsed = parse_response(content, self.responses, prefix="")
+            return str(parsed.get("content") or "")
         except _UNFIT:
             return content
 

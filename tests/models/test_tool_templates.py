@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -272,6 +273,17 @@ def test_transformers_reads_calls_where_the_tokenizer_says_how() -> None:
     assert again.count("<function=double>") == 1
     broken = tokenizer("<tool_call>\n<function=", add_special_tokens=False)["input_ids"]
     assert answer(request, prompt, broken, tokenizer) == ("<tool_call>\n<function=", ())
+
+
+@pytest.mark.parametrize("pattern", ["(?:a|aa|b)+(?:a|aa|c)+[xy]", "(?=a)"])
+def test_a_response_template_without_end_supports_no_tools(pattern: str) -> None:
+    """One search that backtracks forever, and a search that finds the same place forever."""
+    tokenizer = tokenizer_of("bytes", "chatml", template=XML.replace("<tool_call>", "a" * 80 + "!"))
+    field = {"open_pattern": pattern, "close_pattern": pattern, "content": "text"}
+    tokenizer.response_template = RESPONSES | {"fields": {"content": field, "tool_calls": CALLS}}
+    began = time.monotonic()
+    assert tool_template(tokenizer) is None
+    assert time.monotonic() - began < 10
 
 
 def test_a_refusal_of_the_template_is_told() -> None:
