@@ -23,10 +23,15 @@ def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
     Raises:
         ModelError: the request has no tokens.
     """
-    if request.prompt_ids:
-        return list(request.prompt_ids)
-    if not request.messages:
+    if not request.prompt_ids and not request.messages:
         raise ModelError("a request has neither messages nor prompt_ids")
+    ids = list(request.prompt_ids) or _ids_of_messages(request, tokenizer, model)
+    if not ids:
+        raise ModelError(f"the prompt for {model!r} has no tokens; give the agent a prompt")
+    return ids
+
+
+def _ids_of_messages(request: Request, tokenizer: Any, model: str) -> list[int]:
     if request.style == "completion":
         parts = ["\n\n".join(m.content for m in request.messages), request.prefix]
         text = "\n".join(part for part in parts if part)

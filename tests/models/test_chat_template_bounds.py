@@ -169,3 +169,9 @@ def test_an_honest_template_gives_the_text_of_transformers(name: str) -> None:
                 messages, tools=tools or None, add_generation_prompt=begins, tokenize=False
             )
             assert render(tokenizer, messages, tools, begin_answer=begins) == whole
+
+
+def test_a_template_without_a_word_is_refused() -> None:
+    tokenizer = tokenizer_of("bytes", "chatml", template="{# nothing #}")
+    with pytest.raises(ModelError, match="the prompt for 'tiny' has no tokens; give the agent"):
+        prompt_ids(request_of(Message(role="user", content="hi")), tokenizer, "tiny")
