@@ -177,7 +177,6 @@ def episode_data(
         "horizon": episode.horizon if episode.unplayed else None,
         "absorbed": episode.absorbed,
         "shown": _shown(score, columns) if score else {},
-        "scheme": score.scheme if score else None,
         "flags": list(score.flags) if score else [],
         "cut": any(action.finish_reason == "length" for action in actions),
         "tokens": sum(action.usage.new_tokens for action in actions),

@@ -5,7 +5,6 @@ problems.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -315,7 +314,7 @@ def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTabl
     else:
         trained = any(item.phase for items in groups.values() for _, item in items)
         columns = ["Problem", "Episodes", "Solved", "Return"]
-        columns += ["First step", "Last step", "Schemes"] if trained else ["Schemes"]
+        columns += ["First step", "Last step"] * trained
         rows = [_task_row(task, groups[task, 0], trained) for task in first_tasks]
     note = f"Mean returns{at_most(runs)}, of the episodes in this report."
     if len(tasks) > MOST_TASKS:
@@ -368,8 +367,7 @@ def _task_row(title: str, items: Items, trained: bool) -> list[TableCell]:
         steps = sorted({item.step for _, item in items if item.step is not None})
         for step in (steps[:1], steps[1:][-1:]):
             row.append(_mean_return([item.episode for item in played if item.step in step]))
-    schemes = Counter(e.score.scheme for e in episodes if e.score and e.score.scheme)
-    return [*row, words(", ".join(f"{n} {name}" for name, n in schemes.most_common()) or NONE)]
+    return row
 
 
 def _mean_return(episodes: Sequence[Episode]) -> TableCell:

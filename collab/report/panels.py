@@ -94,7 +94,6 @@ FAMILIES = (
     MetricFamily("Return of each agent, if they differ", RETURN, names.AGENT_RETURN, several=True),
     MetricFamily("Points", PARTS, names.PART, split=True, reach="part"),
     MetricFamily("Values", PARTS, names.VALUE, "share", split=True),
-    MetricFamily("How the agents work together", TEAM, names.SCHEME, "share", stacked=True),
     MetricFamily("Length of a response, tokens", TEAM, names.LENGTH),
     MetricFamily("Entropy, nats per token", TEAM, names.ENTROPY),
     MetricFamily("Truncated responses", TEAM, names.TRUNCATED, "share"),

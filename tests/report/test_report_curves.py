@@ -59,19 +59,19 @@ def test_recipes_are_labelled_by_what_differs(tmp_path: Path) -> None:
 
 
 def test_shares_that_are_absent_are_nought() -> None:
-    rows = [{"scheme/wrapper": 1.0}, {"scheme/wrapper": 0.25, "scheme/fallback": 0.75}]
-    panel = named(panels_of(run_of(rows)), "How the agents work together")
+    rows = [{"time/sampling": 1.0}, {"time/sampling": 0.25, "time/update": 0.75}]
+    panel = named(panels_of(run_of(rows)), "Share of time")
     assert panel.stacked
     assert {series.label: series.y for series in panel.series} == {
-        "wrapper": [1.0, 0.25],
-        "fallback": [0.0, 0.75],
+        "sampling": [1.0, 0.25],
+        "update": [0.0, 0.75],
     }
 
 
 def test_shares_end_where_one_seed_does() -> None:
-    runs = [run_of([{"scheme/wrapper": 1.0}] * steps, str(steps)) for steps in (4, 2)]
+    runs = [run_of([{"time/sampling": 1.0}] * steps, str(steps)) for steps in (4, 2)]
     runs = [replace(run, recipe={"name": "pair"}) for run in runs]
-    [series] = named(panels_of(*runs), "How the agents work together").series
+    [series] = named(panels_of(*runs), "Share of time").series
     assert (series.x, series.y) == ([1.0, 2.0], [1.0, 1.0])
 
 

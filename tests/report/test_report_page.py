@@ -65,7 +65,7 @@ def test_the_data_is_complete(page: str) -> None:
     data = data_of(page)
     first = data["episodes"][0]
     decision = first["turns"][0]["decisions"][0]
-    assert (first["task"], first["scheme"] is not None) == ("numbers/0", True)
+    assert first["task"] == "numbers/0"
     assert data["texts"][decision["observation"][1]["content"]] == "Write aux, turn 0."
     assert data["texts"][first["turns"][0]["feedback"]["aux"][0]["text"]].endswith("examples hold.")
     assert decision["action"]["logprobs"].keys() == {"mean", "least"}

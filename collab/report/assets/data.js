@@ -37,7 +37,6 @@ function textsOf(episode) {
       places.push(...items.map((item) => item.text));
     if (turn.score) {
       places.push(...turn.score.failures, ...turn.score.parts.map((part) => part.reason));
-      places.push(...turn.score.schemes.map((scheme) => scheme.why));
     }
   }
   return places;
