@@ -26,7 +26,7 @@ from collab.records import Episode
 from collab.report.episodes import ShownEpisode
 from collab.report.opening import METHOD as INTERVALS
 from collab.report.opening import Opening, in_words, size_of
-from collab.report.panels import RETURN, Panel, Series, Unit, bounded, mark_equal, most_of
+from collab.report.panels import RETURN, Panel, Series, Unit, bounded, most_of
 from collab.report.runs import Cohort, Run, at_most, largest_return, value_at
 from collab.runs import metric_names as names
 from collab.trainers.training.events import values_by_task
@@ -56,7 +56,7 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
             unit: Unit = "share" if metric == names.SOLVED else "number"
             panel = Panel(f"{title}, held out", RETURN, series, unit, note)
             most = most_of("open" if unit == "share" else "return", unit, "", runs)
-            yield mark_equal(bounded(panel, most), merge=len(cohorts) == 1)
+            yield bounded(panel, most)
 
 
 def _points(cohort: Cohort, number: int, mode: str, metric: str, *, named: bool) -> Series | None:

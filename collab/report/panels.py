@@ -1,4 +1,4 @@
-"""Panels of curves as data: metric families, curves, axis limits and equal curves."""
+"""Panels of curves as data: metric families, curves and axis limits."""
 
 from __future__ import annotations
 
@@ -153,38 +153,6 @@ FAMILIES = (
 )
 
 
-def mark_equal(panel: Panel, *, merge: bool) -> Panel:
-    """Dash or merge equal curves, and name them in the panel's note.
-
-    Args:
-        merge: draw them as one curve, under both names; otherwise, dash the later one, so both
-            colors are visible.
-    """
-    if panel.stacked:
-        return panel
-    kept: list[Series] = []
-    notes = []
-    for line in panel.series:
-        place = next((n for n, one in enumerate(kept) if _equal(one, line)), None)
-        if place is None:
-            kept.append(line)
-            continue
-        first = kept[place]
-        notes.append(f"{first.label} and {line.label} are equal.")
-        if merge:
-            label = f"{first.label} = {line.label}"
-            kept[place] = replace(first, label=label, short=label, dashed=False)
-        else:
-            kept.append(replace(line, dashed=True))
-    return replace(panel, series=kept, note=" ".join([n for n in (panel.note, *notes) if n]))
-
-
-def _equal(one: Series, other: Series) -> bool:
-    if "thin" in (one.style, other.style):
-        return False
-    return (one.x, one.y, one.low, one.high) == (other.x, other.y, other.low, other.high)
-
-
 def most_of(reach: Reach, unit: Unit, name: str, runs: Sequence[Run]) -> float | None:
     """Return the largest value that a metric can have, or None if it has no bound.
 
@@ -304,7 +272,7 @@ def _panel(title: str, family: MetricFamily, lines: Sequence[CurveLine], name: s
     runs = [run for cohort in {id(line.cohort): line.cohort for line in lines}.values()
             for run in cohort.runs]  # fmt: skip
     most = most_of(family.reach, family.unit, name, runs)
-    return mark_equal(bounded(panel, most), merge=len({line.key for line in lines}) > 1)
+    return bounded(panel, most)
 
 
 def _note(family: MetricFamily, lines: Sequence[CurveLine], series: Sequence[Series]) -> str:

@@ -26,7 +26,6 @@ function whenOf(episode) {
 // The places of all texts that an episode shows.
 function textsOf(episode) {
   const places = [];
-  places.push(...episode.problem.map((field) => field[1]));
   if (episode.failure) places.push(episode.failure.message);
   for (const turn of episode.turns) {
     places.push(turn.joint, ...Object.values(turn.artefacts));
