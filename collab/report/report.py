@@ -220,7 +220,7 @@ class HtmlReport:
     title: str
     lead: str
     opening: Opening
-    """The result, at the top."""
+    """The results, at the top."""
     runs: list[RunFacts]
     shared: dict[str, str]
     """Facts that all of several runs share."""
