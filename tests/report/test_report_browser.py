@@ -32,7 +32,7 @@ def test_everything_is_drawn(open_page: Open, report: Path) -> None:
     assert {
         "Joint return, held out",
         "Joint return in training",
-        "How the agents work together",
+        "Share of time",
     } <= set(titles)
     expect(page.locator(".panel svg")).to_have_count(len(titles))
     expect(page.locator(".plot .band").first).to_be_attached()
