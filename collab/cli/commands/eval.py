@@ -70,11 +70,6 @@ def command(
     tester: str | None = option(
         "--tester", "AGENT", "With --select: this agent's tests also choose."
     ),
-    budget: str | None = option(
-        "--budget",
-        "tokens:N",
-        "With --select: also choose among the first samples that fit in N new tokens.",
-    ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     seed: int = option(
@@ -111,7 +106,7 @@ def command(
     """
     from collab.evaluation.teams import choose_k, find_teams
 
-    wanted, selection = _numbers(k), _selection(select, recombine, tester, budget)
+    wanted, selection = _numbers(k), _selection(select, recombine, tester)
     evaluated_teams = find_teams(
         teams,
         tasks=task or (),
@@ -141,22 +136,17 @@ def _numbers(text: str | None) -> list[int] | None:
     return [int(piece) for piece in pieces]
 
 
-def _selection(
-    select: str | None, recombine: bool, tester: str | None, budget: str | None
-) -> Selection | None:
+def _selection(select: str | None, recombine: bool, tester: str | None) -> Selection | None:
     from collab.evaluation.selection import Selection
 
     if select is None:
-        given = {"--recombine": recombine, "--tester": tester, "--budget": budget}
+        given = {"--recombine": recombine, "--tester": tester}
         for name in (name for name, value in given.items() if value):
             raise RecipeError(f"{name} needs --select examples; add that, or leave out {name}")
         return None
     if select != "examples":
         raise RecipeError(f"--select takes 'examples', got '{select}'")
-    unit, _, number = (budget or "tokens:1").partition(":")
-    if unit != "tokens" or not number.isdecimal() or not int(number):
-        raise RecipeError(f"--budget takes tokens:N, e.g. tokens:1000, got '{budget}'")
-    return Selection(recombine, tester or "", int(number) if budget else None)
+    return Selection(recombine, tester or "")
 
 
 def _check_tester(tester: str | None, teams: Sequence[EvaluatedTeam]) -> None:
