@@ -131,13 +131,12 @@ class Bars(Progress):
     def show(
         self, name: str, text: str, done: float = 0, total: float | None = None, note: str = ""
     ) -> None:
-        """Set the bar of a piece of work. Another `text` starts its clock again."""
+        """Set the bar of a piece of work. Another `text` makes a new bar."""
         row, before = self._rows.get(name, (None, ""))
-        if row is None:
+        if row is None or text != before:
+            self.drop(name)
             row = self.add_task(text, total=total, note=note)
-        elif text != before:
-            self.reset(row, description=text)
-        self._rows[name] = row, text
+            self._rows[name] = row, text
         self.update(row, completed=done, total=total, note=note)
 
     def drop(self, name: str) -> None:

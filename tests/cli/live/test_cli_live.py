@@ -133,6 +133,9 @@ def test_a_training_shows_its_steps_and_costs(live: LiveReport) -> None:
     assert "2 of 6 steps, $1.0000" in lines(live)
     assert "step 3: sampling" in lines(live)
     assert "1 of 4 episodes" in lines(live)
+    live.see(TrainingProgress(step=3, phase="update"))
+    assert "episodes" not in lines(live)
+    assert live.bars.tasks[-1].total is None
     live.see(StepFinished(step=3, steps=6, metrics={}, tokens=500, of_tokens=2000))
     assert "500 of 2,000 tokens" in lines(live)
 
