@@ -3,10 +3,11 @@
 import pytest
 from support.episodes import make_episode, make_score
 
+from collab.evaluation.results import TeamResult
 from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import difference, speed_of, task_values, team_result
 from collab.recipe import Recipe
-from collab.records import Problem
+from collab.records import Problem, Score
 
 TASKS = [f"words/{n}" for n in range(6)]
 
@@ -85,3 +86,12 @@ def test_failures_are_counted_and_the_first_is_told() -> None:
     assert result.failure is not None
     assert result.failure.message == "no answer"
     assert result.agents["aux"]["new_tokens"] == 10
+
+
+def test_records_with_schemes_still_load() -> None:
+    score = make_score().model_dump()
+    schemes = [{"name": "wrapper", "lines": [5], "why": "main returns what aux gives"}]
+    assert Score.model_validate({**score, "schemes": schemes}) == make_score()
+    result = team_result(make_team("a"), {}, {}, folder=None, models={})
+    older = {**result.model_dump(), "schemes": {"wrapper": 1.0}}
+    assert TeamResult.model_validate(older) == result
