@@ -292,7 +292,7 @@ def title_of(name: str) -> str:
     if part is not None:
         return f"  {part} %"
     if (tries := names.matched(names.TOKENS_OF_TRIES, name)) is not None:
-        return f"tokens of {tries} samples"
+        return f"tokens of {tries} samples" if tries.isdecimal() else f"tokens of at most {tries}"
     if (turn := names.matched(names.SOLVED_AFTER_TURN, name)) is not None:
         return f"solved after turn {turn} %"
     shown = {names.RETURN_SHARE: "return", names.LAST_REWARD_SHARE: "last turn's reward"}

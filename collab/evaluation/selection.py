@@ -50,6 +50,8 @@ class Selection:
     tester: str = ""
     """The agent whose tests, `assert f(1) == 2`, choose among programs that pass the shown ones. A
     team without this agent is judged by the shown tests alone."""
+    budget: int | None = None
+    """New tokens per problem, for an additional choice among the first samples that fit."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ async def selected(
         for problem in problems:
             whole = [e for e in groups.get(problem.address, ()) if e.failure is None]
             episodes = sorted(whole, key=lambda episode: episode.sample)
-            for tries, blocks in _blocks(episodes, ks):
+            for tries, blocks in _blocks(episodes, ks, how.budget):
                 for name, value in (
                     await chooser.of_blocks(problem, blocks, how.recombine)
                 ).items():
@@ -113,12 +115,24 @@ def check_selectable(recipe: Recipe, how: Selection) -> None:
 
 
 def _blocks(
-    episodes: Sequence[Episode], ks: Sequence[int]
+    episodes: Sequence[Episode], ks: Sequence[int], budget: int | None
 ) -> Iterator[tuple[str, list[Sequence[Episode]]]]:
     for k in ks:
         starts = range(0, len(episodes) - k + 1, k)
         if starts:
             yield str(k), [episodes[start : start + k] for start in starts]
+    if budget is not None and (paid := _paid(episodes, budget)):
+        yield f"{budget} tokens", [paid]
+
+
+def _paid(episodes: Sequence[Episode], budget: int) -> Sequence[Episode]:
+    """Return the first episodes that fit in `budget` new tokens."""
+    spent = 0
+    for number, episode in enumerate(episodes):
+        spent += _tokens(episode)
+        if spent > budget:
+            return episodes[:number]
+    return episodes
 
 
 def _tokens(episode: Episode) -> int:

@@ -6,6 +6,7 @@ recipe.yaml            the resolved recipe, which refers to the user's files in 
 functions/  data/      the user's functions, and the rows of a suite that is a file
 run.json               what was run, with which versions, and how it ended
 episodes.jsonl         one episode a line, appended as they end
+best.jsonl             with --best-of: one problem a line, the best of all combinations of answers
 probe.json             of `collab probe`: `collab.probe.results.TeamProbe`
 
 In a training run (`collab train`), `recipe.yaml` is the trained team. It also has:
@@ -37,6 +38,7 @@ FUNCTIONS = "functions"
 DATA = "data"
 RUN = "run.json"
 EPISODES = "episodes.jsonl"
+BEST = "best.jsonl"
 PROBE = "probe.json"
 
 TRAINING = "training.yaml"

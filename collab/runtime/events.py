@@ -93,6 +93,39 @@ class RunFinished(Record):
     summary: dict[str, Any]
 
 
+class BestOf(Record):
+    """The best of all combinations of a problem's answers, by the suite's own reward."""
+
+    type: Literal["best_of"] = "best_of"
+    task: str
+    made_of: dict[str, int]
+    """Sample of each agent's answer."""
+    played: bool
+    """True if these answers belong to one sample. Otherwise, the joint artifact was never
+    played."""
+    artefacts: dict[str, str]
+    joint: str
+    score: Score
+    samples: int
+    """Number of episodes whose answers were combined."""
+    scored: int
+    """Number of combinations with a score, including played ones."""
+    best_played: float
+    """Largest reward of an episode."""
+    failures: tuple[Failure, ...] = ()
+    """Reasons why combinations have no score."""
+
+    def text(self) -> str:
+        """Describe the result in a line for people."""
+        made_of = ", ".join(f"{agent} of sample {n}" for agent, n in self.made_of.items())
+        how = "as it was played" if self.played else "in a combination that was never played"
+        return (
+            f"{self.task}: best of {self.scored} combinations of {self.samples} samples: reward"
+            f" {self.score.reward:.2f} of {self.score.maximum:.2f} by {made_of}, {how}; the best"
+            f" that was played: {self.best_played:.2f}"
+        )
+
+
 Event = Annotated[
     RunStarted
     | EpisodeStarted

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -45,6 +47,9 @@ class NoRun(RecordError):
     """There is no such run under the folders."""
 
 
+KEPT = 8
+"""Reports that are kept while their runs stay as they are."""
+
 STYLES = ("base", "frame", "head", "list", "episode", "media", "collab.view:runs")
 SCRIPTS = ("dom", "collab.view:runs")
 
@@ -56,6 +61,9 @@ class Pages:
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = [root.resolve() for root in roots]
+        self._made: OrderedDict[tuple[str, ...], tuple[str, str]] = OrderedDict()
+        """The stamp and the page, by the runs' names."""
+        self._one = Lock()
 
     def runs(self) -> str:
         """Return the page with the list, which asks for its rows."""
@@ -107,7 +115,17 @@ class Pages:
         Raises:
             NoRun: a run is missing.
         """
-        stamp = self.stamp(names)["stamp"]
+        key, stamp = tuple(names), self.stamp(names)["stamp"]
+        with self._one:
+            kept = self._made.get(key)
+            if kept is None or kept[0] != stamp:
+                self._made[key] = kept = (stamp, self._make(names, stamp))
+            self._made.move_to_end(key)
+            while len(self._made) > KEPT:
+                self._made.popitem(last=False)
+        return kept[1]
+
+    def _make(self, names: Sequence[str], stamp: str) -> str:
         follows = Follows(f"/stamp?{urlencode([('run', name) for name in names])}", stamp)
         try:
             reading = read_all(self.find(names))

@@ -111,6 +111,14 @@ def test_nohup_goes_on_when_the_terminal_is_closed() -> None:
     assert process.returncode == 130
 
 
+def test_every_line_of_a_run_with_the_best_of_its_answers_is_on_stdout() -> None:
+    ended = finish("run", "pair", "-t", "words/0-1", "--model", "echo", "--best-of", "2", "--json")
+    assert ended.returncode == 0, ended.stderr
+    types = [json.loads(line)["type"] for line in ended.stdout.splitlines()]
+    assert types[-3:] == ["run.finished", "best_of", "best_of"]
+    assert "best_of" not in ended.stderr
+
+
 def test_a_killed_run_is_readable_to_its_last_finished_episode(collab) -> None:
     process = begin("--model", "models.py:patient")
     process.kill()

@@ -128,6 +128,8 @@ def test_a_run_at_work_is_followed(tmp_path: Path) -> None:
     first = pages.stamp(["run"])
     assert first["working"] is True
     assert pages.stamp(["run"]) == first
+    page = pages.report(["run"])
+    assert pages.report(["run"]) is page, "nothing is made anew while nothing has changed"
     with (run / "metrics.jsonl").open("a") as stream:
         stream.write('{"type": "step.finished", "step": 5, "return/mean": 3.9}\n')
     assert pages.stamp(["run"])["stamp"] != first["stamp"]

@@ -70,6 +70,11 @@ def command(
     tester: str | None = option(
         "--tester", "AGENT", "With --select: this agent's tests also choose."
     ),
+    budget: str | None = option(
+        "--budget",
+        "tokens:N",
+        "With --select: also choose among the first samples that fit in N new tokens.",
+    ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     seed: int = option(
@@ -106,7 +111,7 @@ def command(
     """
     from collab.evaluation.teams import choose_k, find_teams
 
-    wanted, selection = _numbers(k), _selection(select, recombine, tester)
+    wanted, selection = _numbers(k), _selection(select, recombine, tester, budget)
     evaluated_teams = find_teams(
         teams,
         tasks=task or (),
@@ -136,17 +141,22 @@ def _numbers(text: str | None) -> list[int] | None:
     return [int(piece) for piece in pieces]
 
 
-def _selection(select: str | None, recombine: bool, tester: str | None) -> Selection | None:
+def _selection(
+    select: str | None, recombine: bool, tester: str | None, budget: str | None
+) -> Selection | None:
     from collab.evaluation.selection import Selection
 
     if select is None:
-        given = {"--recombine": recombine, "--tester": tester}
+        given = {"--recombine": recombine, "--tester": tester, "--budget": budget}
         for name in (name for name, value in given.items() if value):
             raise RecipeError(f"{name} needs --select examples; add that, or leave out {name}")
         return None
     if select != "examples":
         raise RecipeError(f"--select takes 'examples', got '{select}'")
-    return Selection(recombine, tester or "")
+    unit, _, number = (budget or "tokens:1").partition(":")
+    if unit != "tokens" or not number.isdecimal() or not int(number):
+        raise RecipeError(f"--budget takes tokens:N, e.g. tokens:1000, got '{budget}'")
+    return Selection(recombine, tester or "", int(number) if budget else None)
 
 
 def _check_tester(tester: str | None, teams: Sequence[EvaluatedTeam]) -> None:

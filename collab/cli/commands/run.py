@@ -23,6 +23,7 @@ from collab.cli.options import (
     WORKERS,
     consent,
     flag,
+    option,
     remark,
     send_spans,
     suite_of,
@@ -31,7 +32,12 @@ from collab.cli.options import (
 from collab.cli.screen.page import open_page
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from collab.cli.live.view import View
     from collab.recipe import Recipe
+    from collab.records import Episode, Problem
+    from collab.runtime.events import BestOf
 
 
 def command(
@@ -41,6 +47,13 @@ def command(
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     samples: int | None = SAMPLES,
+    best_of: int | None = option(
+        "--best-of",
+        "G",
+        "Play G episodes per problem, score all combinations of the agents' answers and keep the"
+        " best.",
+        min=2,
+    ),
     seed: int | None = SEED,
     sandbox: str | None = SANDBOX,
     workers: int | None = WORKERS,
@@ -61,6 +74,7 @@ def command(
       collab run coding -t humaneval/12 --set team.turns=2
       collab run coding -t humaneval/12 --set 'team.feedback=[static, execution]'
       collab run coding -t mine.jsonl/3 --set agents.main.sampling.top_p=0.9
+      collab run coding -t humaneval/12 --best-of 4
       collab run recipe.yaml --model echo --dry-run
 
     Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
@@ -68,22 +82,39 @@ def command(
     that fails its tests changes the status only with --require-solved.
     """
     from collab.recipe import load_recipe
-    from collab.runtime.notes import unused
 
+    if best_of is not None and samples is not None:
+        raise typer.BadParameter(
+            f"it plays {best_of} samples; leave --samples out",
+            param_hint="--best-of",
+        )
     recipe = load_recipe(
         team,
         task=suite_of(task),
         settings=with_sandbox(settings, sandbox, workers),
         trust=consent(trust),
         model=model,
-        samples=samples,
+        samples=best_of or samples,
         seed=seed,
     )
-    remark(unused(recipe, model), "note")
+    _check(recipe, model, best_of)
     if dry_run or show_recipe:
         _plan(recipe, task or [], json=json, whole=show_recipe)
         return
-    raise typer.Exit(_run(recipe, task or [], out, json=json, require_solved=require_solved))
+    combine = best_of is not None
+    raise typer.Exit(
+        _run(recipe, task or [], out, json=json, require_solved=require_solved, combine=combine)
+    )
+
+
+def _check(recipe: Recipe, model: str | None, best_of: int | None) -> None:
+    """Print notes on unused settings; raise RecipeError if --best-of does not fit the team."""
+    from collab.runtime.best_of import check_best_of
+    from collab.runtime.notes import unused
+
+    remark(unused(recipe, model), "note")
+    if best_of is not None:
+        check_best_of(recipe, best_of)
 
 
 def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> None:
@@ -103,7 +134,13 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> N
 
 
 def _run(
-    recipe: Recipe, addresses: list[str], out: Path | None, *, json: bool, require_solved: bool
+    recipe: Recipe,
+    addresses: list[str],
+    out: Path | None,
+    *,
+    json: bool,
+    require_solved: bool,
+    combine: bool,
 ) -> int:
     from collab.cli.live import open_view
     from collab.cli.live.playing import exit_status, play
@@ -113,5 +150,34 @@ def _run(
     send_spans()
     recipe, problems = check(recipe, addresses)
     folder = out or Path("runs") / new_run_id(recipe.team.name)
-    played = play(recipe, problems, out=folder, view=open_view(json=json))
-    return exit_status(played, require_solved=require_solved)
+    view = open_view(json=json)
+    played = play(recipe, problems, out=folder, view=view)
+    status = exit_status(played, require_solved=require_solved)
+    if combine and played.status == "done":
+        bests = _combine(recipe, problems, played.episodes, folder, view)
+        if require_solved and status == 1 and bests and all(best.score.solved for best in bests):
+            return 0
+    return status
+
+
+def _combine(
+    recipe: Recipe,
+    problems: Sequence[Problem],
+    episodes: Sequence[Episode],
+    folder: Path,
+    view: View,
+) -> list[BestOf]:
+    """Find, record and show the best combination of each problem's answers."""
+    import asyncio
+
+    from collab.runs.atomic import write_atomically, writing
+    from collab.runs.layout import BEST
+    from collab.runtime.best_of import best_of
+
+    bests = asyncio.run(best_of(recipe, problems, episodes))
+    lines = [best.model_dump_json() for best in bests]
+    with writing(folder / BEST):
+        write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
+    for best in bests:
+        view.see(best)
+    return bests

@@ -24,7 +24,7 @@ from collab.cli.screen.streams import guarded, json_text
 from collab.evaluation.results import EvaluationFinished, EvaluationStarted, TeamStarted
 from collab.probe.results import TeamProbe
 from collab.records import Record
-from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
+from collab.runtime.events import BestOf, EpisodeFinished, RunFinished, RunStarted
 from collab.study.results import CellFinished, StudyResults, StudyStarted
 from collab.trainers.training.events import Evaluation, StepFinished
 from collab.wording import counted
@@ -102,6 +102,8 @@ class Report(View):
                     show_line(self.page, event.episode, self._width)
             case RunFinished():
                 self._finish(event)
+            case BestOf():
+                self.page.line(event.text())
             case TeamProbe():
                 show_probe(self.page, event)
 

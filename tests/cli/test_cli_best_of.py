@@ -1,0 +1,68 @@
+"""`collab run --best-of`: all combinations of the answers, and what is said of the best."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.usefixtures("project")
+
+ANSWERS = {
+    # by agent, sample after sample: only a's first and b's second answer are right
+    "a": ["Say w0.", "no", "no"],
+    "b": ["no", "Say w0.", "no"],
+}
+
+
+def script(answers: dict[str, list[str]]) -> str:
+    Path("script.yaml").write_text(yaml.safe_dump(answers))
+    return "scripted:script.yaml"
+
+
+def run(collab: Any, *more: str, answers: dict[str, list[str]] = ANSWERS) -> Any:
+    model = script(answers)
+    return collab("run", "pair", "-t", "words/0", "--model", model, "--best-of", "3", *more)
+
+
+def test_the_best_pair_was_never_played(collab: Any) -> None:
+    result = run(collab, "--out", "out")
+    assert result.status == 0
+    told = (
+        "best of 9 combinations of 3 samples: reward 1.00 of 1.00 by a of sample 0, b of sample 1"
+    )
+    assert told in " ".join(result.out.split())
+    assert "that was never played; the best that was played: 0.50" in " ".join(result.out.split())
+    [line] = Path("out/best.jsonl").read_text().splitlines()
+    best = json.loads(line)
+    assert (best["made_of"], best["played"], best["scored"]) == ({"a": 0, "b": 1}, False, 9)
+    assert best["artefacts"] == {"a": "Say w0.", "b": "Say w0."}
+    assert best["score"]["reward"] == 1.0
+    assert len(Path("out/episodes.jsonl").read_text().splitlines()) == 3, "nothing else was played"
+
+
+def test_what_was_played_is_preferred_to_its_equals(collab: Any) -> None:
+    answers = {"a": ["no", "Say w0.", "Say w0."], "b": ["no", "Say w0.", "no"]}
+    result = run(collab, "--json", answers=answers)
+    best = result.events[-1]
+    assert (best["type"], best["played"], best["made_of"]) == ("best_of", True, {"a": 1, "b": 1})
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--samples", "2"), "leave --samples out"),
+        (("--set", "team.protocol=sequential"), "agents see each other's answers"),
+        (("--set", "team.turns=2", "--set", "team.feedback=[self]"), "set team.turns=1"),
+        (("--best-of", "100"), "100^2 = 10000 joint artifacts"),
+    ],
+)
+def test_it_is_refused_where_answers_cannot_be_joined_anew(
+    collab: Any, more: tuple[str, ...], told: str
+) -> None:
+    result = run(collab, *more)
+    assert result.status == 2
+    assert told in " ".join(result.err.split())
