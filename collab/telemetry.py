@@ -12,22 +12,23 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from collab.distribution import install
-from collab.records import Decision, Episode
+from collab.records import Decision
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 Attributes = Mapping[str, str | int | float]
+Emit = Callable[[Any], None]
 
-_NANOSECONDS = 1_000_000_000
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
-_client: ContextVar[Attributes | None] = ContextVar("asked", default=None)
+_client: ContextVar[Attributes | None] = ContextVar("client", default=None)
 """Attributes of the client whose episodes are played here."""
 
 
@@ -55,84 +56,46 @@ def set_up() -> str | None:
     return None
 
 
-class EpisodeSpans:
-    """The spans of one episode, made from its events."""
-
-    def __init__(self, tracer: Tracer | None, workflow: Span | None) -> None:
-        """Start the spans, or do nothing without a tracer."""
-        self._tracer, self._workflow = tracer, workflow
-        self._began: dict[tuple[int, int, str, int], int] = {}
-        self._steps: dict[tuple[int, int, str], int] = {}
-
-    def heard(self, emit: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Return an `emit` for the episode's events that also feeds these spans."""
-        if self._workflow is None:
-            return emit
+@contextmanager
+def traced_episode(team: str, attributes: Attributes, emit: Emit) -> Iterator[Emit]:
+    """Context manager with an `emit` for an episode's events that also makes its spans."""
+    named = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": team}
+    about = {**named, **(_client.get() or {}), **attributes}
+    with operation(f"invoke_workflow {team}", about) as workflow:
 
         def both(event: Any) -> None:
-            self._see(event)
+            if event.type == "agent.acted":
+                _act(workflow, event.turn, event.decision)
+            elif event.type == "episode.finished":
+                workflow.evaluated("reward", event.episode.reward)
+                if event.episode.failure:
+                    workflow.fail(event.episode.failure.type)
             emit(event)
 
-        return both
-
-    def _see(self, event: Any) -> None:
-        """Process an event of `collab.runtime.events`."""
-        match event.type:
-            case "agent.acting":
-                place = (event.turn, event.round, event.agent)
-                step = self._steps[place] = self._steps.get(place, -1) + 1
-                self._began[(*place, step)] = time.time_ns()
-            case "agent.acted":
-                self._act(event.turn, event.decision)
-            case "episode.finished":
-                self._finish(event.episode)
-
-    def _act(self, turn: int, decision: Decision) -> None:
-        if self._tracer is None or self._workflow is None:
-            return
-        from opentelemetry.trace import set_span_in_context
-
-        action = decision.action
-        place = (turn, decision.round, decision.agent, decision.step)
-        end = time.time_ns()
-        began = self._began.pop(place, end)
-        span = _start(
-            self._tracer,
-            f"invoke_agent {decision.agent}",
-            set_span_in_context(self._workflow),
-            start_time=began,
-            attributes={
-                "gen_ai.operation.name": "invoke_agent",
-                "gen_ai.agent.name": decision.agent,
-                "gen_ai.request.model": action.model,
-                "gen_ai.response.finish_reasons": [action.finish_reason],
-                "gen_ai.usage.input_tokens": action.usage.prompt_tokens,
-                "gen_ai.usage.output_tokens": action.usage.new_tokens,
-                "collab.turn": turn,
-                "collab.round": decision.round,
-            },
-        )
-        if action.failure is not None:
-            span.set_attribute("error.type", action.failure.type)
-        span.end(min(end, began + int(action.seconds * _NANOSECONDS)))
-
-    def _finish(self, episode: Episode) -> None:
-        if self._workflow is None:
-            return
-        if episode.reward is not None:
-            _evaluated(self._workflow, "reward", episode.reward)
-        if episode.failure:
-            self._workflow.set_attribute("error.type", episode.failure.type)
+        yield both if workflow.span is not None else emit
 
 
-@contextmanager
-def traced_episode(team: str, attributes: Attributes) -> Iterator[EpisodeSpans]:
-    """Context manager that keeps the spans of an episode open."""
-    named = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": team}
-    with operation(
-        f"invoke_workflow {team}", {**named, **(_client.get() or {}), **attributes}
-    ) as done:
-        yield EpisodeSpans(_tracer(), done.span)
+def _act(workflow: Operation, turn: int, decision: Decision) -> None:
+    """Make the span of a response that has just ended."""
+    tracer, context = _tracer(), workflow.context()
+    assert tracer is not None
+    assert context is not None
+    action, end = decision.action, time.time_ns()
+    attributes = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": decision.agent,
+        "gen_ai.request.model": action.model,
+        "gen_ai.response.finish_reasons": [action.finish_reason],
+        "gen_ai.usage.input_tokens": action.usage.prompt_tokens,
+        "gen_ai.usage.output_tokens": action.usage.new_tokens,
+        "collab.turn": turn,
+        "collab.round": decision.round,
+    }
+    if action.failure is not None:
+        attributes["error.type"] = action.failure.type
+    begin = end - int(action.seconds * 1e9)
+    name = f"invoke_agent {decision.agent}"
+    context.run(_start, tracer, name, start_time=begin, attributes=attributes).end(end)
 
 
 def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
@@ -150,53 +113,48 @@ def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
         random.setstate(state)
 
 
+@dataclass(frozen=True)
 class Operation:
-    """An operation with a duration, and its span, or None without tracing."""
+    """An operation with a duration."""
 
-    def __init__(self, span: Span | None) -> None:
-        self.span = span
+    span: Span | None
+    """Its span, or None without tracing."""
 
-    def note(self, attributes: Attributes) -> None:
-        """Add attributes."""
+    def fail(self, kind: str) -> None:
+        """Note the type of the failure that ends the operation."""
         if self.span is not None:
-            self.span.set_attributes(attributes)
+            self.span.set_attribute("error.type", kind)
 
     def evaluated(self, name: str, score: float | None) -> None:
         """Add an evaluation's score, if there is one."""
         if self.span is not None and score is not None:
-            _evaluated(self.span, name, score)
+            about: Attributes = {
+                "gen_ai.evaluation.name": name,
+                "gen_ai.evaluation.score.value": score,
+            }
+            self.span.add_event("gen_ai.evaluation.result", about)
 
     def context(self) -> Context | None:
         """Return the context in which tasks create child spans of this one, or None for the
         caller's context."""
         if self.span is None:
             return None
+        from opentelemetry.context import attach
+        from opentelemetry.trace import set_span_in_context
+
         context = copy_context()
-        context.run(self._attach)
+        context.run(attach, set_span_in_context(self.span))
         return context
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
+    def entered(self) -> AbstractContextManager[Any]:
         """Context manager in which new spans are children of this one. Do not use it in generators,
         which pause.
         """
         if self.span is None:
-            yield
-            return
-        from opentelemetry.context import detach
+            return nullcontext()
+        from opentelemetry.trace import use_span
 
-        token = self._attach()
-        try:
-            yield
-        finally:
-            detach(token)
-
-    def _attach(self) -> Any:
-        from opentelemetry.context import attach
-        from opentelemetry.trace import set_span_in_context
-
-        assert self.span is not None
-        return attach(set_span_in_context(self.span))
+        return use_span(self.span, record_exception=False, set_status_on_exception=False)
 
 
 @contextmanager
@@ -206,12 +164,12 @@ def operation(name: str, attributes: Attributes) -> Iterator[Operation]:
     if tracer is None:
         yield Operation(None)
         return
-    span = _start(tracer, name, attributes=dict(attributes))
+    work = Operation(span := _start(tracer, name, attributes=dict(attributes)))
     try:
-        yield Operation(span)
+        yield work
     except BaseException as error:
         if not isinstance(error, GeneratorExit):
-            span.set_attribute("error.type", type(error).__name__)
+            work.fail(type(error).__name__)
         raise
     finally:
         span.end()
@@ -236,13 +194,6 @@ def client_of(carrier: Mapping[str, str] | None, attributes: Attributes) -> Iter
     finally:
         _client.reset(noted)
         detach(token)
-
-
-def _evaluated(span: Span, name: str, score: float) -> None:
-    span.add_event(
-        "gen_ai.evaluation.result",
-        {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": score},
-    )
 
 
 def _tracer() -> Tracer | None:

@@ -84,7 +84,7 @@ class Flow:
             value = self._values[id(node)]
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 self._add(self._read(scope, node), [value])
-            for part in self._parts(node):
+            for part in ast.iter_child_nodes(node):
                 if isinstance(part, _NO_VALUES):
                     continue
                 if id(part) not in self._values:
@@ -95,10 +95,6 @@ class Flow:
 
     def _name_value(self, node: ast.AST) -> None:
         self._values[id(node)] = Variable(_VALUE, str(len(self._values)))
-
-    def _parts(self, node: ast.AST) -> Iterable[ast.AST]:
-        """Yield the nodes below `node` that contribute to its value."""
-        return ast.iter_child_nodes(node)
 
     def _read(self, scope: Scope, name: ast.Name) -> set[Variable]:
         variable = scope.resolve(name.id)

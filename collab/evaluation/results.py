@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import model_validator
+
 from collab.evaluation.table import (
     NONE,
     ResultTable,
@@ -94,8 +96,14 @@ class TeamResult(Record):
     """Number of episodes played at the same time, which affects the speed."""
     agents: dict[str, dict[str, Any]]
     """Responses, tokens and money, by agent and by feedback source that asks a model."""
-    schemes: dict[str, float]
-    """Share of each scheme among the scores that have a scheme."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older_records(cls, data: Any) -> Any:
+        """Leave out the former `schemes`."""
+        if not isinstance(data, dict):
+            return data
+        return {key: value for key, value in data.items() if key != "schemes"}
 
     @property
     def total_failure(self) -> str | None:
@@ -225,7 +233,7 @@ def sections(results: Results) -> list[ResultTable]:
     teams, status = results.teams, "" if results.status == "done" else f" ({results.status})"
     columns = {team.label: (team.metrics, team.largest_return) for team in teams}
     shown = metric_names([team.metrics for team in teams], results.k, results.levels)
-    rows = [*metric_rows(shown, [*columns.values()]), *_scheme_rows(teams), *_cost_rows(teams)]
+    rows = [*metric_rows(shown, [*columns.values()]), *_cost_rows(teams)]
     tables = [ResultTable(headline(results) + status, ["", *columns], rows)]
     metrics = [difference.metrics for difference in results.differences]
     changes: list[TableRow] = [
@@ -318,13 +326,6 @@ def _number(name: str, value: float, sign: str = "") -> str:
         return f"{value:{sign}.0f}"
     text = f"{value:{sign}.2f}" if name == names.JOINT_RETURN else f"{100 * value:{sign}.1f}"
     return text.removeprefix("-") if not float(text) and not sign else text
-
-
-def _scheme_rows(teams: Sequence[TeamResult]) -> Iterator[TableRow]:
-    for name in dict.fromkeys(scheme for team in teams for scheme in team.schemes):
-        shares = [team.schemes.get(name, 0.0) if team.schemes else None for team in teams]
-        texts = [None if share is None else f"{100 * share:.1f}" for share in shares]
-        yield _row(f"scheme {name} %", texts)
 
 
 def _cost_rows(teams: Sequence[TeamResult]) -> Iterator[TableRow]:

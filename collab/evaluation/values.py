@@ -148,7 +148,6 @@ def team_result(
         speed=speed_of(episodes),
         concurrency=lanes_of(evaluated.recipe),
         agents=by_agent(episodes),
-        schemes=_shares(score.scheme for score in scores if score.scheme),
     )
 
 
@@ -234,9 +233,3 @@ def how_to_read(results: Results) -> str:
 
 def _most(name: str, most: float) -> float:
     return most if name == names.JOINT_RETURN else 1.0
-
-
-def _shares(names: Iterable[str]) -> dict[str, float]:
-    counts = Counter(names)
-    total = sum(counts.values())
-    return {name: count / total for name, count in counts.most_common()}

@@ -229,16 +229,6 @@ class PartScore(Record):
         return self.weight * self.value if self.applies else 0.0
 
 
-class Scheme(Record):
-    """A cooperation scheme that a joint program shows, with its lines."""
-
-    name: str
-    """One of `collab.analysis.SCHEMES`."""
-    lines: tuple[int, ...]
-    """Lines of the joint artifact that prove it, 1-based."""
-    why: str
-
-
 class Score(Record):
     """The joint reward of one turn, with all its parts."""
 
@@ -262,22 +252,18 @@ class Score(Record):
     """The first failed tests, for people. Agents never see this."""
     isolation: str | None = None
     """Isolation of the program: `sealed` or `unsafe`."""
-    schemes: tuple[Scheme, ...] = ()
-    """Cooperation schemes of the agents' functions: all matches, by precedence."""
     seconds: float = 0.0
 
     @model_validator(mode="before")
     @classmethod
     def _read_older_records(cls, data: Any) -> Any:
-        """Rename `passed`, the former name of `solved`."""
-        if isinstance(data, dict) and "passed" in data and "solved" not in data:
-            return {"solved" if key == "passed" else key: value for key, value in data.items()}
+        """Rename `passed`, the former name of `solved`, and leave out the former `schemes`."""
+        if not isinstance(data, dict):
+            return data
+        data = {key: value for key, value in data.items() if key != "schemes"}
+        if "passed" in data and "solved" not in data:
+            data["solved"] = data.pop("passed")
         return data
-
-    @property
-    def scheme(self) -> str | None:
-        """The cooperation scheme with the highest precedence, or None if there is none."""
-        return self.schemes[0].name if self.schemes else None
 
 
 WhenSolved = Literal["absorb", "stop", "continue"]

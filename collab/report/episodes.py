@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from collab.errors import CollabError
-from collab.recipe.task import SourceSpec, TaskSpec
 from collab.records import Action, Episode, Failure, Score, Turn
 from collab.report.page import Texts
-from collab.report.runs import Run, value_at
+from collab.report.runs import Run
 from collab.rewards.declared import ScoreColumn as Column
 from collab.rewards.declared import measures_of
-from collab.tasks import Suite, open_suite
-from collab.tasks.formats import BUILT_IN as FORMATS
-from collab.tasks.generated import BUILT_IN as GENERATORS
 from collab.trainers.training.events import Mode
 
 Phase = Literal["training", "held out before", "held out after"]
@@ -95,62 +86,6 @@ def spread_evenly(episodes: Sequence[ShownEpisode], most: int) -> list[ShownEpis
     return [shown for place in chosen for shown in groups[keys[place]]][:most]
 
 
-Fields = dict[str, Any]
-
-
-def problems_of(run: Run) -> dict[str, Fields]:
-    """Return the public fields of each problem of the run's suite, by address, if they are known
-    for certain.
-    """
-    suite = _suite(run)
-    if suite is None:
-        return {}
-    problems = (suite.problem(number) for number in range(len(suite)))
-    name = suite.spec.id_field  # the address has it already
-    return {p.address: {k: v for k, v in p.public.items() if k != name} for p in problems}
-
-
-def is_recorded(fields: Fields, episode: Episode) -> bool:
-    """Return True if the agents' observations contain a field of the problem."""
-    decisions = [decision for turn in episode.turns for decision in turn.decisions]
-    observations = "\n".join(message.content for d in decisions for message in d.observation)
-    texts = (as_text(value).strip() for value in fields.values())
-    return any(text and text in observations for text in texts)
-
-
-def as_text(value: Any) -> str:
-    """Return a field's value as agents see it."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _suite(run: Run) -> Suite | None:
-    try:
-        spec = TaskSpec.model_validate(value_at(run.recipe, "task"))
-    except ValidationError:
-        return None
-    source = _at_hand(spec.source, run.path)
-    if source is None:
-        return None
-    try:
-        return open_suite(spec.model_copy(update={"source": source}))
-    except CollabError:
-        return None
-
-
-def _at_hand(source: SourceSpec, folder: Path) -> SourceSpec | None:
-    """Return the source, if it is in the run's folder or belongs to an installed package."""
-    if source.hub or (source.generate and source.generate.use not in GENERATORS):
-        return None
-    if source.adapt and source.adapt.use not in FORMATS:
-        return None
-    if not source.path:
-        return source
-    path = (folder / source.path).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        return None
-    return source.model_copy(update={"path": str(path)})
-
-
 def episode_data(
     shown: ShownEpisode, texts: Texts, columns: Sequence[Column] = ()
 ) -> dict[str, Any]:
@@ -177,7 +112,6 @@ def episode_data(
         "horizon": episode.horizon if episode.unplayed else None,
         "absorbed": episode.absorbed,
         "shown": _shown(score, columns) if score else {},
-        "scheme": score.scheme if score else None,
         "flags": list(score.flags) if score else [],
         "cut": any(action.finish_reason == "length" for action in actions),
         "tokens": sum(action.usage.new_tokens for action in actions),

@@ -5,7 +5,6 @@ problems.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -26,11 +25,12 @@ from collab.evaluation.values import estimate_of, paired
 from collab.records import Episode
 from collab.report.episodes import ShownEpisode
 from collab.report.opening import METHOD as INTERVALS
-from collab.report.opening import Opening, in_words, size_of
-from collab.report.panels import RETURN, Panel, Series, Unit, bounded, mark_equal, most_of
-from collab.report.runs import Cohort, Run, at_most, largest_return, value_at
+from collab.report.opening import Opening
+from collab.report.panels import RETURN, Panel, Series, Unit, bounded, most_of
+from collab.report.runs import Cohort, Run, at_most, largest_return
 from collab.runs import metric_names as names
 from collab.trainers.training.events import values_by_task
+from collab.wording import counted
 
 MODES = ("sampled", "greedy")
 TITLES = {names.JOINT_RETURN: "Joint return", names.SOLVED: "Solved"}
@@ -57,7 +57,7 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
             unit: Unit = "share" if metric == names.SOLVED else "number"
             panel = Panel(f"{title}, held out", RETURN, series, unit, note)
             most = most_of("open" if unit == "share" else "return", unit, "", runs)
-            yield mark_equal(bounded(panel, most), merge=len(cohorts) == 1)
+            yield bounded(panel, most)
 
 
 def _points(cohort: Cohort, number: int, mode: str, metric: str, *, named: bool) -> Series | None:
@@ -130,17 +130,19 @@ class Change:
 
 
 def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
-    """Return held-out results before and after training, or else the returns of the steps."""
+    """Return held-out results before and after training, if there are two evaluations."""
     solved, returns = (
         [c for cohort in cohorts for mode in MODES if (c := _change(cohort, mode, metric))]
         for metric in (names.SOLVED, names.JOINT_RETURN)
     )
     if not returns:
-        return Opening(_without_held_out(cohorts))
+        return Opening()
     tables = [_table("Solved, held out", solved)] if solved else []
     tables.append(_table(f"Return, held out, of {show(returns[0].most, 'points')}", returns))
-    note = f"Gains are paired by problem. {INTERVALS}"
-    return Opening(_sentence(solved or returns, cohorts), tables, note)
+    problems = counted(max(change.gain.tasks for change in returns), "held-out problem")
+    seeds = max(len(cohort.runs) for cohort in cohorts)
+    size = f"{problems}, mean of {seeds} seeds" if seeds > 1 else problems
+    return Opening(tables, f"{size}. Gains are paired by problem. {INTERVALS}")
 
 
 def _change(cohort: Cohort, mode: str, metric: str) -> Change | None:
@@ -167,49 +169,6 @@ def _table(title: str, changes: Sequence[Change]) -> ResultTable:
                 for v in (change.before, change.after)]  # fmt: skip
         rows.append([words(", ".join(words_of)), *ends, change.gained])
     return ResultTable(title, ["", "Before", "After", "Gain"], rows)
-
-
-def _sentence(changes: Sequence[Change], cohorts: Sequence[Cohort]) -> str:
-    best = max(changes, key=lambda change: (change.mode != "greedy", change.after.mean))
-    cohort = next(one for one in cohorts if one.label == best.label)
-    share = best.form == "share"
-    who = "The team" if len(cohorts) == 1 else f"With {cohort.what}, the team"
-    does, what = ("solves", "of") if share else ("earns", "on")
-    after = in_words(best.after.mean, best.form, best.most)
-    before = in_words(best.before.mean, best.form)
-    size = size_of(best.gain.tasks, _samples(cohort.runs, best.mode), len(cohort.runs))
-    most = f": the best of {len(cohorts)} recipes" if len(cohorts) > 1 else ""
-    doubt = "" if best.gained.sign else "; the difference may be chance"
-    return f"{who} {does} {after} {what} held-out problems, {before} before ({size}){most}{doubt}."
-
-
-def _samples(runs: Sequence[Run], mode: str) -> int | None:
-    """Return samples per problem, if all runs have the same number."""
-    if mode == "greedy":
-        return None
-    counts = {value_at(run.recipe, "trainer.evaluation.samples") for run in runs}
-    [samples] = counts if len(counts) == 1 else [None]
-    return samples if isinstance(samples, int) else None
-
-
-def _without_held_out(cohorts: Sequence[Cohort]) -> str:
-    """Return the mean return of the first and the last step, if there is only one run."""
-    runs = [run for cohort in cohorts for run in cohort.runs]
-    if len(runs) != 1:
-        return ""
-    rows = [row for row in runs[0].steps if names.RETURN in row]
-    if not rows:
-        return ""
-    most = largest_return(runs[0])
-    last = in_words(rows[-1][names.RETURN], "points", most)
-    if len(rows) == 1:
-        return f"In its only step of training so far, the team earns {last}; no held-out problems."
-    first = in_words(rows[0][names.RETURN], "points")
-    return (
-        f"In training the team earns {last} in step {int(rows[-1]['step']):,},"
-        f" {first} in step {int(rows[0]['step']):,}; no held-out evaluation, so no before/after"
-        " comparison."
-    )
 
 
 _COLUMNS = ("before", "after", "gain")
@@ -315,7 +274,7 @@ def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTabl
     else:
         trained = any(item.phase for items in groups.values() for _, item in items)
         columns = ["Problem", "Episodes", "Solved", "Return"]
-        columns += ["First step", "Last step", "Schemes"] if trained else ["Schemes"]
+        columns += ["First step", "Last step"] * trained
         rows = [_task_row(task, groups[task, 0], trained) for task in first_tasks]
     note = f"Mean returns{at_most(runs)}, of the episodes in this report."
     if len(tasks) > MOST_TASKS:
@@ -368,8 +327,7 @@ def _task_row(title: str, items: Items, trained: bool) -> list[TableCell]:
         steps = sorted({item.step for _, item in items if item.step is not None})
         for step in (steps[:1], steps[1:][-1:]):
             row.append(_mean_return([item.episode for item in played if item.step in step]))
-    schemes = Counter(e.score.scheme for e in episodes if e.score and e.score.scheme)
-    return [*row, words(", ".join(f"{n} {name}" for name, n in schemes.most_common()) or NONE)]
+    return row
 
 
 def _mean_return(episodes: Sequence[Episode]) -> TableCell:

@@ -1,4 +1,4 @@
-"""Panels of curves as data: metric families, curves, axis limits and equal curves."""
+"""Panels of curves as data: metric families, curves and axis limits."""
 
 from __future__ import annotations
 
@@ -94,7 +94,6 @@ FAMILIES = (
     MetricFamily("Return of each agent, if they differ", RETURN, names.AGENT_RETURN, several=True),
     MetricFamily("Points", PARTS, names.PART, split=True, reach="part"),
     MetricFamily("Values", PARTS, names.VALUE, "share", split=True),
-    MetricFamily("How the agents work together", TEAM, names.SCHEME, "share", stacked=True),
     MetricFamily("Length of a response, tokens", TEAM, names.LENGTH),
     MetricFamily("Entropy, nats per token", TEAM, names.ENTROPY),
     MetricFamily("Truncated responses", TEAM, names.TRUNCATED, "share"),
@@ -152,38 +151,6 @@ FAMILIES = (
     MetricFamily("Tokens per second", COST, names.TOKENS_PER_SECOND, "count"),
     MetricFamily("Peak memory, GB", COST, names.MEMORY),
 )
-
-
-def mark_equal(panel: Panel, *, merge: bool) -> Panel:
-    """Dash or merge equal curves, and name them in the panel's note.
-
-    Args:
-        merge: draw them as one curve, under both names; otherwise, dash the later one, so both
-            colors are visible.
-    """
-    if panel.stacked:
-        return panel
-    kept: list[Series] = []
-    notes = []
-    for line in panel.series:
-        place = next((n for n, one in enumerate(kept) if _equal(one, line)), None)
-        if place is None:
-            kept.append(line)
-            continue
-        first = kept[place]
-        notes.append(f"{first.label} and {line.label} are equal.")
-        if merge:
-            label = f"{first.label} = {line.label}"
-            kept[place] = replace(first, label=label, short=label, dashed=False)
-        else:
-            kept.append(replace(line, dashed=True))
-    return replace(panel, series=kept, note=" ".join([n for n in (panel.note, *notes) if n]))
-
-
-def _equal(one: Series, other: Series) -> bool:
-    if "thin" in (one.style, other.style):
-        return False
-    return (one.x, one.y, one.low, one.high) == (other.x, other.y, other.low, other.high)
 
 
 def most_of(reach: Reach, unit: Unit, name: str, runs: Sequence[Run]) -> float | None:
@@ -305,7 +272,7 @@ def _panel(title: str, family: MetricFamily, lines: Sequence[CurveLine], name: s
     runs = [run for cohort in {id(line.cohort): line.cohort for line in lines}.values()
             for run in cohort.runs]  # fmt: skip
     most = most_of(family.reach, family.unit, name, runs)
-    return mark_equal(bounded(panel, most), merge=len({line.key for line in lines}) > 1)
+    return bounded(panel, most)
 
 
 def _note(family: MetricFamily, lines: Sequence[CurveLine], series: Sequence[Series]) -> str:

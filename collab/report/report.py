@@ -13,11 +13,8 @@ from typing import Any
 from collab.evaluation.table import ResultTable
 from collab.report.episodes import (
     ShownEpisode,
-    as_text,
     choose_episodes,
     episode_data,
-    is_recorded,
-    problems_of,
 )
 from collab.report.held_out import (
     change_table,
@@ -223,7 +220,7 @@ class HtmlReport:
     title: str
     lead: str
     opening: Opening
-    """The result, at the top."""
+    """The results, at the top."""
     runs: list[RunFacts]
     shared: dict[str, str]
     """Facts that all of several runs share."""
@@ -304,11 +301,6 @@ def make_page(report: HtmlReport, runs: Sequence[Run], follows: Follows | None =
 def _data(report: HtmlReport, runs: Sequence[Run], texts: Texts) -> dict[str, Any]:
     columns = [listed(reward_of(run)) for run in runs]
     episodes = [episode_data(shown, texts, columns[shown.run]) for shown in report.shown]
-    known = [problems_of(run) for run in runs]
-    for data, shown in zip(episodes, report.shown, strict=True):
-        fields = known[shown.run].get(shown.episode.task, {})
-        fields = fields if is_recorded(fields, shown.episode) else {}
-        data["problem"] = [[name, texts(as_text(value))] for name, value in fields.items()]
     return {
         "cohorts": report.cohorts,
         "panels": [asdict(panel) for panel in report.panels],

@@ -289,11 +289,6 @@ class Cohort:
     label: str
     runs: list[Run]
 
-    @property
-    def what(self) -> str:
-        """The label without the number of seeds."""
-        return self.label.removesuffix(_seeds(self.runs))
-
 
 def cohorts_of(runs: Sequence[Run]) -> list[Cohort]:
     """Return the runs grouped by recipe, labeled by the settings that differ."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from collab.recipe.reward import AlarmSpec
 from collab.records import PartScore, Score
 from collab.rewards.context import RewardContext, TrialOf
-from collab.rewards.parts import PartFunction
 from collab.stats import mean
 
 if TYPE_CHECKING:
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
 Findings = Mapping[str, Any]
 """Fields of a `Score` that a family sets besides the parts."""
 
-Examine = Callable[
-    [RewardContext, Mapping[str, PartFunction], "Sandbox | None"], Awaitable[Findings]
-]
+Examine = Callable[[RewardContext, "Sandbox | None"], Awaitable[Findings]]
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class Scorer:
         fields: dict[str, Any] = {}
         for family in FAMILIES:
             if family.examine:
-                fields.update(await family.examine(context, self._parts, self._sandbox))
+                fields.update(await family.examine(context, self._sandbox))
         return fields
 
 

@@ -17,7 +17,6 @@ SOLVED = "solved"
 SOLVED_IN_TURN = "solved/turn_*"
 PART = "part/*"
 VALUE = "value/*"
-SCHEME = "scheme/*"
 
 DEAD_GROUPS = "groups/dead"
 SKIPPED_GROUPS = "groups/skipped"

@@ -283,9 +283,8 @@ async def _play_lane(context: RolloutContext, starts: Iterator[Start], seed: int
                 "collab.task": start.problem.address,
                 "collab.sample": start.sample,
             }
-            with traced_episode(context.recipe.team.name, about) as spans:
-                heard = replace(context, emit=spans.heard(context.emit))
-                await EpisodeRun(heard, start, seed).play()
+            with traced_episode(context.recipe.team.name, about, context.emit) as emit:
+                await EpisodeRun(replace(context, emit=emit), start, seed).play()
     finally:
         context.scheduler.leave()
 

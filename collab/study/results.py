@@ -74,7 +74,9 @@ class TrainerResult(Record):
     on_the_way: OverSeeds
     """Mean value over the whole token budget. It is higher if the team learned sooner."""
     level: float
-    """The value to reach."""
+    """The value to reach: half-way between the start of training and the best final result of any
+    trainer on the suite.
+    """
     tokens_to_level: tuple[float | None, ...]
     """One number per seed, or None if the level was not reached."""
     tokens: OverSeeds | None = None
@@ -145,15 +147,13 @@ _ROUNDING = 1e-9
 """Largest difference that counts as rounding, after averaging and subtracting equal values."""
 
 
-def trainer_results(
-    cells: Sequence[CellResult], marks: Sequence[int], level: float | None
-) -> list[TrainerResult]:
-    """Return the results of each trainer and suite with a finished cell. `level` is a share."""
+def trainer_results(cells: Sequence[CellResult], marks: Sequence[int]) -> list[TrainerResult]:
+    """Return the results of each trainer and suite with a finished cell."""
     done = [cell for cell in cells if cell.status == "done" and cell.points]
     results = []
     for task in dict.fromkeys(cell.task for cell in done):
         of_task = [cell for cell in done if cell.task == task]
-        goal = _level(of_task, marks, level)
+        goal = _level(of_task, marks)
         for trainer in dict.fromkeys(cell.trainer for cell in of_task):
             same = [cell for cell in of_task if cell.trainer == trainer]
             results.append(_result(same, marks, goal))
@@ -206,9 +206,7 @@ def on_the_way(points: Sequence[Point], marks: Sequence[int]) -> float:
     return sum(areas) / (marks[-1] - marks[0])
 
 
-def _level(cells: Sequence[CellResult], marks: Sequence[int], share: float | None) -> float:
-    if share is not None:
-        return share * _maximum(cells)
+def _level(cells: Sequence[CellResult], marks: Sequence[int]) -> float:
     trainers = dict.fromkeys(cell.trainer for cell in cells)
     ends = [
         mean([value_at(c.points, marks[-1]) for c in cells if c.trainer == name])

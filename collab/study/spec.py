@@ -62,11 +62,6 @@ class StudySpec(Spec):
     """Number of held-out evaluations, evenly spaced in tokens, besides the one before training."""
     measure: Measure = "return"
     """The value to compare: held-out `return`, or the share `solved`."""
-    level: float | None = Field(default=None, gt=0.0, le=1.0)
-    """Level to reach, for which the study reports the tokens: a share of the largest return, or the
-    solved share. Default: half-way between the start of training and the best final result of any
-    trainer on that suite.
-    """
     settings: dict[str, Any] = {}
     """Settings of all cells, by key as in `--set`, e.g. `trainer.group_size: 8`."""
 

@@ -165,7 +165,7 @@ class Study:
             tokens=self.spec.tokens,
             marks=tuple(self.marks),
             cells=tuple(cells),
-            trainers=tuple(trainer_results(cells, self.marks, self.spec.level)),
+            trainers=tuple(trainer_results(cells, self.marks)),
             differences=tuple(differences(cells, self.marks)),
             command=tuple(sys.argv),
         )
@@ -275,7 +275,7 @@ def free_memory() -> int | None:
         return None
 
 
-MAY_GROW = ("description", "seeds", "level")
+MAY_GROW = ("description", "seeds")
 """Keys of a study that may change when it is continued. More seeds mean more cells."""
 ENDING_SECONDS = 10.0
 """Seconds for a cell's process to end after its study was killed. Training takes one second to

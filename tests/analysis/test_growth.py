@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.shares import one_in
 
-from collab.analysis import classify, helper_use, origins
+from collab.analysis import helper_use
 
 SMALL = 150
 MAX_GROWTH = 2.4
@@ -112,18 +112,3 @@ def test_the_largest_programs_are_analysed_in_seconds(name: str) -> None:
     started = time.thread_time()
     assert helper_use(make(size), "main", "aux").reason
     assert time.thread_time() - started < 10
-
-
-def test_a_scheme_that_takes_too_many_steps_is_not_told_and_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(origins, "MAX_STEPS", 20_000)
-    source = CONSTRUCTS["for a, b, ... in [...]"](200)
-    found = classify(source, "main", "aux", (0, 0))
-    assert found.matches == ()
-    assert "1,000,000 steps" in found.reason
-
-
-def test_calls_by_way_of_many_functions_are_found() -> None:
-    found = classify(CONSTRUCTS["functions that call the next"](300), "main", "aux", (0, 0))
-    assert found.matches[0].name == "decorator"

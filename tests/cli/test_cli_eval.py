@@ -101,7 +101,7 @@ def test_the_schema_of_the_results_is_stable(collab) -> None:
     assert list(team) == [
         "label", "folder", "team", "protocol", "turns", "models", "identity", "planned",
         "episodes", "failed", "failures", "failure", "maximum", "most", "metrics", "speed",
-        "concurrency", "agents", "schemes",
+        "concurrency", "agents",
     ]  # fmt: skip
     assert set(team["metrics"]) == {"return", "return.share", "level.right", "part.right"}
     assert list(team["metrics"]["return"]) == ["mean", "low", "high", "tasks"]

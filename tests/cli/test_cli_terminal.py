@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from collab import records
-from collab.cli.live.view import LiveReport
+from collab.cli.live.progress import LiveReport
 from collab.cli.screen.page import Block, TerminalPage
 from collab.cli.screen.streams import guarded_streams, json_text
 from collab.records import Action, Decision, Episode, PartScore, Score, Turn, Usage

@@ -65,7 +65,7 @@ def test_a_study(width: int) -> None:
     marks = (0, 50_000, 100_000)
     results = StudyResults(
         study="s", description="", status="done", tokens=100_000, marks=marks, cells=cells,
-        trainers=tuple(trainer_results(cells, marks, None)),
+        trainers=tuple(trainer_results(cells, marks)),
         differences=tuple(differences(cells, marks)),
     )  # fmt: skip
     assert "At 100,000 generated tokens" in check(lambda page: show_study(page, results), width)

@@ -1,12 +1,13 @@
-"""Teams in numbers: estimates, paired differences, speed, schemes, cost."""
+"""Teams in numbers: estimates, paired differences, speed, cost."""
 
 import pytest
 from support.episodes import make_episode, make_score
 
+from collab.evaluation.results import TeamResult
 from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import difference, speed_of, task_values, team_result
 from collab.recipe import Recipe
-from collab.records import Problem, Scheme, Score
+from collab.records import Problem, Score
 
 TASKS = [f"words/{n}" for n in range(6)]
 
@@ -78,19 +79,6 @@ def test_speed_is_by_the_time_in_which_an_episode_was_under_way() -> None:
     assert speed.seconds_per_response == pytest.approx(8 / 4)
 
 
-def test_schemes_are_shares_of_the_programs_that_have_one() -> None:
-    def scored(*names: str) -> Score:
-        outcome = tuple(Scheme(name=name, lines=(1,), why="") for name in names)
-        return make_score().model_copy(update={"schemes": outcome})
-
-    episodes = [
-        make_episode("t", n, scored(*names))
-        for n, names in enumerate([("wrapper",), ("unused", "wrapper"), ("unused",), ()])
-    ]
-    result = team_result(make_team("a"), {"t": episodes}, {}, folder=None, models={})
-    assert result.schemes == {"unused": pytest.approx(2 / 3), "wrapper": pytest.approx(1 / 3)}
-
-
 def test_failures_are_counted_and_the_first_is_told() -> None:
     groups = {"t": [make_episode("t", 0, make_score()), make_episode("t", 1, failed=True)]}
     result = team_result(make_team("a"), groups, {}, folder=None, models={})
@@ -98,3 +86,12 @@ def test_failures_are_counted_and_the_first_is_told() -> None:
     assert result.failure is not None
     assert result.failure.message == "no answer"
     assert result.agents["aux"]["new_tokens"] == 10
+
+
+def test_records_with_schemes_still_load() -> None:
+    score = make_score().model_dump()
+    schemes = [{"name": "wrapper", "lines": [5], "why": "main returns what aux gives"}]
+    assert Score.model_validate({**score, "schemes": schemes}) == make_score()
+    result = team_result(make_team("a"), {}, {}, folder=None, models={})
+    older = {**result.model_dump(), "schemes": {"wrapper": 1.0}}
+    assert TeamResult.model_validate(older) == result

@@ -32,7 +32,7 @@ def test_everything_is_drawn(open_page: Open, report: Path) -> None:
     assert {
         "Joint return, held out",
         "Joint return in training",
-        "How the agents work together",
+        "Share of time",
     } <= set(titles)
     expect(page.locator(".panel svg")).to_have_count(len(titles))
     expect(page.locator(".plot .band").first).to_be_attached()
@@ -117,7 +117,7 @@ def test_the_result_is_above_the_fold(
     open_page: Open, report: Path, viewport: dict[str, int]
 ) -> None:
     page = open_page(report, viewport)
-    for place in (".outcome", ".results .compared >> nth=0"):
+    for place in (".results .compared >> nth=0",):
         box = page.locator(place).bounding_box()
         assert box["y"] + box["height"] < viewport["height"], place
     expect(page.locator("#settings > details")).not_to_have_attribute("open", "")
@@ -164,7 +164,7 @@ def test_without_javascript_the_facts_are_there(browser: Any, report: Path) -> N
     page = context.new_page()
     page.goto(report.as_uri())
     expect(page.locator("noscript")).to_be_visible()
-    expect(page.locator(".outcome")).to_be_visible()
+    expect(page.locator(".results .compared").first).to_be_visible()
     expect(page.locator(".results svg").first).to_be_visible()
     expect(page.locator(".compared table").first).to_be_visible()
     page.click("#settings summary")

@@ -59,19 +59,19 @@ def test_recipes_are_labelled_by_what_differs(tmp_path: Path) -> None:
 
 
 def test_shares_that_are_absent_are_nought() -> None:
-    rows = [{"scheme/wrapper": 1.0}, {"scheme/wrapper": 0.25, "scheme/fallback": 0.75}]
-    panel = named(panels_of(run_of(rows)), "How the agents work together")
+    rows = [{"time/sampling": 1.0}, {"time/sampling": 0.25, "time/update": 0.75}]
+    panel = named(panels_of(run_of(rows)), "Share of time")
     assert panel.stacked
     assert {series.label: series.y for series in panel.series} == {
-        "wrapper": [1.0, 0.25],
-        "fallback": [0.0, 0.75],
+        "sampling": [1.0, 0.25],
+        "update": [0.0, 0.75],
     }
 
 
 def test_shares_end_where_one_seed_does() -> None:
-    runs = [run_of([{"scheme/wrapper": 1.0}] * steps, str(steps)) for steps in (4, 2)]
+    runs = [run_of([{"time/sampling": 1.0}] * steps, str(steps)) for steps in (4, 2)]
     runs = [replace(run, recipe={"name": "pair"}) for run in runs]
-    [series] = named(panels_of(*runs), "How the agents work together").series
+    [series] = named(panels_of(*runs), "Share of time").series
     assert (series.x, series.y) == ([1.0, 2.0], [1.0, 1.0])
 
 
@@ -114,14 +114,6 @@ def test_axes_end_where_values_do(trained: Path) -> None:
     assert result["Length of a response, tokens"] is None
 
 
-def test_equal_lines_are_one_with_a_note() -> None:
-    rows = [{"agent/aux/entropy": n / 4, "agent/main/entropy": n / 4} for n in range(3)]
-    panel = named(panels_of(run_of(rows)), "Entropy, nats per token")
-    [line] = panel.series
-    assert line.label == line.short == "aux = main"
-    assert panel.note == "aux and main are equal."
-
-
 def test_alarms_are_shown(tmp_path: Path) -> None:
     path = make_training(tmp_path / "run", steps=12)
     metrics = path / "metrics.jsonl"
@@ -148,10 +140,3 @@ def make_changed(folder: Path, changes: dict[str, str]) -> Path:
 def test_a_recipe_that_takes_many_words_is_labelled_by_its_folder(tmp_path: Path) -> None:
     asked = make_changed(tmp_path / "asked", {"aux: {parser": f"aux: {{role: {'be ' * 20}, parser"})
     assert labels_of(make_training(tmp_path / "a"), asked) == ["a", "asked"]
-
-
-def test_equal_lines_of_two_recipes_are_told_apart() -> None:
-    runs = [run_of([{"solved": 0.5}, {"solved": 1.0}], name) for name in "ab"]
-    panel = named(panels_of(*runs), "Solved in training")
-    assert [(line.label, line.dashed) for line in panel.series] == [("a", False), ("b", True)]
-    assert panel.note == "a and b are equal."

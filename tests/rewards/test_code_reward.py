@@ -127,7 +127,6 @@ def test_the_parts_go_by_role_whatever_agents_are_called(
     roles = Roles(("square", "coder"), "coder", ("square",))
     result = score(published, named, roles=roles)
     assert result.reward == result.maximum == pytest.approx(4.0)
-    assert result.scheme == "coordinator"
     assert result.parts[0].reason == "'square' is defined and returns a value"
 
 

@@ -1,4 +1,4 @@
-"""A helper's function has the name that its row gives it: in rewards, schemes, feedback, a join."""
+"""A helper's function has the name that its row gives it: in rewards, feedback, a join."""
 
 from __future__ import annotations
 
@@ -46,14 +46,12 @@ def test_a_main_that_calls_the_rows_helper_earns_the_maximum(
     result = score(shipped_reward(reward), artefacts, problem=named, roles=ROLES)
     assert result.reward == pytest.approx(result.maximum)
     assert "'square' is defined and returns a value" in [part.reason for part in result.parts]
-    assert result.scheme == "coordinator"
 
 
 def test_the_agents_name_is_no_longer_the_functions(score: Score_, named: Problem) -> None:
     result = score(shipped_reward("code"), BY_AGENT, problem=named, roles=ROLES)
     values = {part.name: part.value for part in result.parts}
     assert (values["helper_defined"], values["tests"], values["calls"]) == (0.0, 1.0, 0.0)
-    assert result.scheme == "unused"
 
 
 def test_an_option_outranks_the_row(score: Score_, named: Problem) -> None:

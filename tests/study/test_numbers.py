@@ -53,12 +53,10 @@ def test_what_is_learned_sooner_is_more_on_the_way() -> None:
 def test_the_level_is_half_way_to_the_best_end() -> None:
     cells = [cell("a", seed, 0, 2, 4) for seed in (0, 1)]
     cells += [cell("b", seed, 0, 4, 8) for seed in (0, 1)]
-    a, b = trainer_results(cells, MARKS, None)
+    a, b = trainer_results(cells, MARKS)
     assert (a.level, b.level) == (4.0, 4.0)
     assert (a.tokens_to_level, b.tokens_to_level) == ((100.0, 100.0), (50.0, 50.0))
     assert [point.mean for point in b.curve] == [0, 4, 8]
-    [chosen, _] = trainer_results(cells, MARKS, 0.5)
-    assert (chosen.level, chosen.tokens_to_level, chosen.tokens) == (5.0, (None, None), None)
 
 
 def test_differences_are_paired_by_task_and_seed() -> None:
@@ -71,7 +69,7 @@ def test_differences_are_paired_by_task_and_seed() -> None:
     [found] = differences(cells, MARKS)
     assert (found.trainer, found.baseline, found.pairs) == ("b", "a", 6)
     assert found.end.mean == pytest.approx(1.0)
-    a, b = trainer_results(cells, MARKS, None)
+    a, b = trainer_results(cells, MARKS)
     assert b.curve[-1].interval, "six ends that differ"
     assert b.curve[-1].interval[0] < a.curve[-1].mean, "unpaired, they overlap"
     assert found.end.interval is None, "and every pair says the same"
@@ -83,7 +81,7 @@ def test_a_cell_without_its_pair_is_left_out() -> None:
     assert (found.pairs, found.end.mean) == (1, 1.0)
     unfinished = [cells[0], cell("b", 0, 0, 1, status="interrupted")]
     assert list(differences(unfinished, MARKS)) == []
-    assert [result.trainer for result in trainer_results(unfinished, MARKS, None)] == ["a"]
+    assert [result.trainer for result in trainer_results(unfinished, MARKS)] == ["a"]
 
 
 def test_several_tasks_are_joined_in_shares() -> None:
@@ -113,5 +111,5 @@ def test_what_does_not_vary_has_no_interval(seeds: int, told: str, gain: float) 
     for change in (found.end, found.on_the_way):
         assert (change.low, change.high, change.tasks) == (None, None, seeds)
         assert change.without_interval == told
-    before = trainer_results(cells, MARKS, None)[0].curve[0]
+    before = trainer_results(cells, MARKS)[0].curve[0]
     assert (before.mean, before.interval) == (0.3, None)

@@ -18,7 +18,6 @@ from collab.records import (
     Feedback,
     Message,
     PartScore,
-    Scheme,
     Score,
     Tests,
     Turn,
@@ -26,8 +25,6 @@ from collab.records import (
 )
 from collab.report import MOST_EPISODES, write_report
 from collab.trainers.training.events import HeldOut, Mode
-
-NAMES = ("wrapper", "decorator", "fallback", "unused")
 
 RECIPE = """\
 name: pair
@@ -84,7 +81,6 @@ def _turn(index: int, chance: random.Random, skill: float, said: str, words: int
     aux = f"def aux(n):\n    return n + {constant}\n{padding}"
     main = f"def solve(n):\n    return aux(n * {index + 2})\n"
     held = sum(chance.random() < skill for _ in range(5))
-    name = chance.choice(NAMES)
     score = Score(
         reward=1.0 + held / 5,
         maximum=2.0,
@@ -99,7 +95,6 @@ def _turn(index: int, chance: random.Random, skill: float, said: str, words: int
         failures=() if held == 5 else ("line 3: assert solve(1) == 3: expected 3, got 4",),
         flags=("worker_died",) if chance.random() < 0.05 else (),
         isolation="sealed",
-        schemes=(Scheme(name=name, lines=(5,), why="main returns what aux gives"),),
     )
     decisions = tuple(
         Decision(
@@ -204,10 +199,10 @@ def add_held_out(folder: Path, *, tasks: int = 6, samples: int = 2, steps: int =
 
 
 def _step(step: int, steps: int, chance: random.Random) -> dict[str, Any]:
-    gain, used = step / steps, 0.6 * chance.random()
+    gain = step / steps
     row = {"type": "step.finished", "step": step, "return/mean": 2 + 2 * gain, "return/std": 0.5}
     row |= {"reward/turn_1": 1 + gain, "reward/turn_2": 1 + gain, "part/tests": gain}
-    row |= {"scheme/wrapper": 1 - used, "scheme/decorator": used, "groups/dead": 0.0}
+    row |= {"groups/dead": 0.0}
     row |= {"time/sampling": 0.7, "time/update": 0.3, "hack_suspects": 0.0}
     for agent in ("aux", "main"):
         row |= {f"agent/{agent}/length": 40 + 10 * chance.random()}

@@ -9,7 +9,7 @@ import pytest
 from support.scoring import joined_score
 from support.shares import one_in
 
-from collab.analysis import classify
+from collab.analysis import helper_use
 from collab.recipe import load_recipe, load_task
 from collab.records import Problem, Score
 from collab.rewards import Scorer
@@ -17,7 +17,6 @@ from collab.runtime import Session
 from collab.sandbox import Sandbox
 from collab.tasks import Suite, open_suite
 
-COOPERATING = {"filter", "coordinator", "decorator"}
 CANONICAL = ("solution", "aux", "main")
 N_TESTS = 6
 
@@ -80,11 +79,6 @@ def test_every_canonical_pair_has_full_marks(canonical: dict[str, Score]) -> Non
     assert short == {}
 
 
-def test_every_canonical_pair_cooperates(canonical: dict[str, Score]) -> None:
-    schemes = {address: found.scheme for address, found in canonical.items()}
-    assert set(schemes.values()) <= COOPERATING, schemes
-
-
 def test_the_whole_solution_is_the_pair(sandbox: Sandbox, some: list[Problem]) -> None:
     whole = [
         {"aux": "", "main": problem.public["prompt"] + problem.hidden["canonical_solution"]}
@@ -123,8 +117,9 @@ def test_main_calls_a_helper_that_does_part_of_the_work(problems: list[Problem])
         parts, name = pair(problem), problem.public["entry_point"]
         assert f"def {name}(" not in parts["aux"]
         assert "def aux(" not in parts["main"]
-        joint = parts["aux"] + "\n\n" + parts["main"]
-        assert classify(joint, name).scheme in COOPERATING, problem.address
+        use = helper_use(parts["main"], name, "aux")
+        assert use.used, problem.address
+        assert not use.wrapper, problem.address
 
 
 def test_agents_see_nothing_that_is_hidden(problems: list[Problem]) -> None:

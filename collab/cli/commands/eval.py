@@ -211,7 +211,7 @@ def _evaluate(
     *,
     json: bool,
 ) -> int:
-    from collab.cli.live.view import open_view
+    from collab.cli.live import open_view
     from collab.evaluation.evaluation import EvaluationRun
     from collab.runs.about import new_run_id
 

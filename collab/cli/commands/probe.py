@@ -89,8 +89,8 @@ def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, jso
     import asyncio
     import time
 
+    from collab.cli.live import open_view
     from collab.cli.live.playing import exit_status, play
-    from collab.cli.live.view import open_view
     from collab.probe.probe import probe
     from collab.runs.about import new_run_id
     from collab.runs.atomic import write_atomically, writing

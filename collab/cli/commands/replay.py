@@ -38,8 +38,8 @@ def command(
       collab replay runs/20260101-120000-000-coding
       collab replay runs/20260101-120000-000-coding --json --out runs/again
     """
+    from collab.cli.live import open_view
     from collab.cli.live.playing import play
-    from collab.cli.live.view import open_view
     from collab.given import given
     from collab.recipe import read_recipe
     from collab.recipe.packing import of_python_in

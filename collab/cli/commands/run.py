@@ -142,8 +142,8 @@ def _run(
     require_solved: bool,
     combine: bool,
 ) -> int:
+    from collab.cli.live import open_view
     from collab.cli.live.playing import exit_status, play
-    from collab.cli.live.view import open_view
     from collab.cli.plan import check
     from collab.runs.about import new_run_id
 

@@ -39,7 +39,7 @@ HELPER = "aux"
 
 _UNSCORED: dict[str, Any] = {
     **dict.fromkeys(("solved", "tests", "reward", "maximum"), None),
-    **{"parts": [], "flags": [], "failures": [], "schemes": [], "isolation": None},
+    **{"parts": [], "flags": [], "failures": [], "isolation": None},
 }
 """The keys of a score in JSON, and their values without one."""
 

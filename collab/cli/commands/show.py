@@ -156,15 +156,12 @@ def _show_list(
     declared = [item for item in declared if any(map(item.cell, scores))]
     heads = [f">{item.head}" for item in declared]
     columns = [">", "episode", "verdict", ">return", ">of", *heads, ">turns", ">tokens"]
-    has_schemes = any(score.scheme for score in scores)
-    columns += [*["scheme"] * has_schemes, "flags"]
-    rows = [_episode_row(n, episode, declared, has_schemes) for n, episode in enumerate(episodes)]
+    columns.append("flags")
+    rows = [_episode_row(n, episode, declared) for n, episode in enumerate(episodes)]
     page.table(columns, rows)
 
 
-def _episode_row(
-    number: int, episode: Episode, declared: Sequence[ScoreColumn], has_schemes: bool
-) -> list[Any]:
+def _episode_row(number: int, episode: Episode, declared: Sequence[ScoreColumn]) -> list[Any]:
     from collab.cli.screen.episode import outcome
 
     score, (word, style) = episode.score, outcome(episode)
@@ -178,9 +175,8 @@ def _episode_row(
     played = str(len(episode.turns))
     turns = f"{played} of {episode.horizon}" if episode.unplayed else played
     counts = [*measured, turns, str(tokens)]
-    scheme = [(score.scheme if score else None) or "-"] * has_schemes
     flags = (", ".join(score.flags) if score else "") or "-"
-    return [(str(number), DIM), episode.id, verdict, *earned, *counts, *scheme, (flags, WARN)]
+    return [(str(number), DIM), episode.id, verdict, *earned, *counts, (flags, WARN)]
 
 
 def _select(episodes: list[Episode], name: str) -> list[Episode]:

@@ -90,8 +90,8 @@ def _run(
     trust: bool,
     json: bool,
 ) -> int:
+    from collab.cli.live import open_view
     from collab.cli.live.playing import run_to_end
-    from collab.cli.live.view import open_view
     from collab.study.page import write_page
     from collab.study.study import Study
 

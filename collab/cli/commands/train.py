@@ -207,8 +207,8 @@ def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, whole: bool) -> None:
 def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: bool) -> int:
     from contextlib import closing
 
+    from collab.cli.live import open_view
     from collab.cli.live.playing import run_to_end
-    from collab.cli.live.view import open_view
     from collab.runs.about import mark_interrupted
     from collab.runs.layout import TRAINING
     from collab.trainers.training.events import TrainingEvent, TrainingProgress

@@ -30,15 +30,13 @@ def command(
     Exit status: 0 the run is done, 1 it failed, was interrupted or killed,
     2 the folder holds no run.
     """
+    from collab.cli.live import open_view
     from collab.cli.live.recorded import follow, how_it_ended
-    from collab.cli.live.view import LiveReport, open_view
     from collab.runs.about import KILLED
     from collab.runs.layout import TRAINING
 
     events = follow(run)
     view = open_view(json=json)
-    if isinstance(view, LiveReport):
-        view.work.watching = True
     try:
         for event in events:
             view.see(event)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-from collab.cli.live.progress import Progress
 from collab.cli.screen.episode import show_episode, show_line
-from collab.cli.screen.page import BAD, GOOD, NAME, WARN, Page, TerminalPage, open_page
+from collab.cli.screen.page import BAD, GOOD, NAME, WARN, Page
 from collab.cli.screen.results import (
     held_out_after,
     held_out_text,
@@ -29,9 +28,6 @@ from collab.runtime.events import BestOf, EpisodeFinished, RunFinished, RunStart
 from collab.study.results import CellFinished, StudyResults, StudyStarted
 from collab.trainers.training.events import Evaluation, StepFinished
 from collab.wording import counted
-
-if TYPE_CHECKING:
-    from rich.console import Group
 
 IN_FULL = 4
 """Up to this many episodes are shown in full. If there are more, each gets one line."""
@@ -175,49 +171,6 @@ class Report(View):
         show_summary(self.page, event.summary, self._models)
         if self._folder:
             self.page.line("record: ", (self._folder, NAME))
-
-
-class LiveReport(Report):
-    """A report on a terminal, with the work in progress below it."""
-
-    progress = True
-    page: TerminalPage
-
-    def __init__(self, page: TerminalPage) -> None:
-        super().__init__(page)
-        self.work = Progress()
-        self._live = page.live(
-            self.render, refresh_per_second=4, transient=True, vertical_overflow="crop"
-        )
-        self._live.start()
-
-    def see(self, event: Record) -> None:
-        self.work.see(event)
-        if isinstance(event, RunFinished | EvaluationFinished | StudyResults):
-            self.close()
-        super().see(event)
-
-    def loading(self, stage: str, done: int, total: int) -> None:
-        self.work.stage = stage_text(stage, done, total)
-
-    def close(self) -> None:
-        self.work.stage = ""
-        self._live.stop()
-
-    def render(self) -> Group:
-        """Return the lines below the report, as they are now."""
-        from rich.console import Group
-
-        console = self.page.console
-        return Group(*self.work.lines(console.width, console.height))
-
-
-def open_view(*, json: bool) -> View:
-    """Return a view for stdout: JSON lines, a live report on a terminal, or a plain report."""
-    if json:
-        return JsonView()
-    page = open_page()
-    return LiveReport(page) if isinstance(page, TerminalPage) else Report(page)
 
 
 def show_training(page: Page, event: RunFinished, folder: str) -> None:

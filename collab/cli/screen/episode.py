@@ -13,7 +13,6 @@ from collab.records import (
     Episode,
     Failure,
     PartScore,
-    Scheme,
     Score,
     ToolCall,
     Turn,
@@ -134,8 +133,6 @@ def show_score(
         page.line((f"  {each_earned(score.by_agent)}", DIM))
     for failure in score.failures:
         page.line((f"  {failure}", DIM))
-    if score.schemes:
-        page.line((f"  {describe(score.schemes[0])}", DIM))
     if score.flags:
         page.line((f"  flags: {', '.join(score.flags)}", WARN))
     if score.isolation:
@@ -143,13 +140,6 @@ def show_score(
         page.line((f"  judged in {score.seconds:.2f} s, isolation {score.isolation}", style))
     if parts and score.parts:
         page.table(PARTS, [_part(part) for part in score.parts])
-
-
-def describe(scheme: Scheme) -> str:
-    """Return a cooperation scheme, with the lines of the joint artifact that show it."""
-    noun = "line" if len(scheme.lines) == 1 else "lines"
-    lines = ", ".join(map(str, scheme.lines))
-    return f"scheme {scheme.name}: {scheme.why} ({noun} {lines})"
 
 
 def verdict(score: Score) -> list[Piece]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 from collab.errors import RecipeError
 from collab.wording import aligned, clean
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         RenderHook,
         RenderResult,
     )
-    from rich.live import Live
 
     from collab.recipe.library import Kind
 
@@ -129,12 +128,6 @@ class TerminalPage:
     def __init__(self, console: Console) -> None:
         self.console = console
         console.push_render_hook(cast("RenderHook", CleanHook()))
-
-    def live(self, render: Callable[[], RenderableType], **options: Any) -> Live:
-        """Return a live part below the page, which `render` redraws. The caller starts it."""
-        from rich.live import Live
-
-        return Live(console=self.console, get_renderable=lambda: Cleaned(render()), **options)
 
     def line(self, *pieces: Piece) -> None:
         from rich.padding import Padding

@@ -20,11 +20,6 @@ const COLUMNS = [
   { name: "Verdict", key: (episode) => episode.verdict },
   { name: "Return", key: (episode) => episode.return, right: true },
   {
-    name: "Scheme",
-    key: (episode) => episode.scheme,
-    only: (data) => data.episodes.some((e) => e.scheme),
-  },
-  {
     name: "Signs",
     key: (episode) => signsOf(episode).join(" "),
     only: (data) => data.episodes.some((e) => signsOf(e).length),

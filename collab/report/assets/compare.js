@@ -72,7 +72,6 @@ function sideBySide(data, place, other) {
 }
 
 function sideHead(data, place, title, here) {
-  const { scheme } = data.episodes[place];
   const label = labelOf(data, place);
   const link = here ? h("b", label) : h("a", { href: `#episode/${place}` }, label);
   return h(
@@ -80,7 +79,6 @@ function sideHead(data, place, title, here) {
     { class: "card" },
     h("h3", { class: "side" }, title),
     h("p", link),
-    scheme && h("small", `scheme: ${scheme}`),
   );
 }
 

@@ -26,7 +26,6 @@ function whenOf(episode) {
 // The places of all texts that an episode shows.
 function textsOf(episode) {
   const places = [];
-  places.push(...episode.problem.map((field) => field[1]));
   if (episode.failure) places.push(episode.failure.message);
   for (const turn of episode.turns) {
     places.push(turn.joint, ...Object.values(turn.artefacts));
@@ -37,7 +36,6 @@ function textsOf(episode) {
       places.push(...items.map((item) => item.text));
     if (turn.score) {
       places.push(...turn.score.failures, ...turn.score.parts.map((part) => part.reason));
-      places.push(...turn.score.schemes.map((scheme) => scheme.why));
     }
   }
   return places;

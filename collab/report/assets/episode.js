@@ -71,7 +71,6 @@ class EpisodeView {
   header(episode) {
     const chips = [
       verdictChip(episode.verdict),
-      episode.scheme && h("span", { class: "chip scheme" }, episode.scheme),
       signsOf(episode).map((sign) => h("span", { class: "chip flag" }, sign)),
     ];
     const facts = [

@@ -19,7 +19,6 @@ class List {
         data.runs[episode.run].name,
         phaseOf(episode),
         episode.verdict,
-        episode.scheme,
         ...signsOf(episode),
       ]
         .join(" ")
@@ -80,7 +79,6 @@ class List {
     const distinct = (key) => [...new Set(episodes.map(key).filter((value) => value !== null))];
     const plain = (values) => values.sort().map((value) => [value, value]);
     add("All verdicts", plain(distinct((e) => e.verdict)), (e, value) => e.verdict === value);
-    add("All schemes", plain(distinct((e) => e.scheme)), (e, value) => e.scheme === value);
     add(
       "All runs",
       runs.map((run, n) => [String(n), run.name]),
@@ -192,7 +190,6 @@ class List {
       Phase: () => phaseOf(episode),
       Verdict: () => verdictChip(episode.verdict),
       Return: () => [outOf(episode.return, episode.largest_return)],
-      Scheme: () => (episode.scheme ? h("span", { class: "chip scheme" }, episode.scheme) : ""),
       Signs: () => signsOf(episode).map((sign) => h("span", { class: "chip flag" }, sign)),
       Turns: () => turnsOf(episode),
       Tokens: () => count(episode.tokens),

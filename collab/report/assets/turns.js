@@ -119,12 +119,12 @@ function prose(data, place) {
     : h("p", { class: "text empty" }, "empty");
 }
 
-// An artefact: a program with its lines numbered and those in `proofs` marked, or a text.
-function work(data, episode, place, proofs = new Set()) {
+// An artefact: a program with its lines numbered, or a text.
+function work(data, episode, place) {
   if (!data.runs[episode.run].language) return prose(data, place);
   const rows = highlight(textOf(data, place).replace(/\s+$/, "")).map((line, n) => {
     const content = line.length ? pieces(line) : "\u00a0";
-    return h("div", { "data-n": n + 1, class: proofs.has(n + 1) && "proof" }, h("span", content));
+    return h("div", { "data-n": n + 1 }, h("span", content));
   });
   return h("pre", { class: "code" }, rows);
 }
@@ -137,8 +137,6 @@ function difference(data, before, after, label) {
 
 function jointCard(data, episode, turn, earlier) {
   if (!textOf(data, turn.joint).trim()) return null;
-  const schemes = (turn.score && turn.score.schemes) || [];
-  const proofs = new Set(schemes.flatMap((scheme) => scheme.lines));
   const happened = turn.score ? turn.score.told : "";
   const made = data.runs[episode.run].language ? "Joint program" : "Joint artefact";
   const title = happened ? "State" : made;
@@ -148,29 +146,12 @@ function jointCard(data, episode, turn, earlier) {
     h(
       "header",
       h("h4", title),
-      proofs.size && !earlier ? h("small", "Marked lines show the scheme.") : null,
       happened ? h("small", happened) : null,
     ),
-    schemes.length ? schemeList(data, schemes) : null,
     earlier
       ? difference(data, earlier.joint, turn.joint, title.toLowerCase())
-      : work(data, episode, turn.joint, proofs),
+      : work(data, episode, turn.joint),
   );
-}
-
-function schemeList(data, schemes) {
-  const rows = schemes.map((scheme, n) => {
-    const name = h("span", { class: n ? "chip" : "chip scheme" }, scheme.name);
-    const lines = `, line${scheme.lines.length > 1 ? "s" : ""} ${scheme.lines.join(", ")}`;
-    return h(
-      "li",
-      name,
-      " ",
-      textOf(data, scheme.why),
-      scheme.lines.length ? h("small", lines) : null,
-    );
-  });
-  return h("ul", { class: "schemes", "aria-label": "How the agents work together" }, rows);
 }
 
 function scoreCard(data, score, n) {

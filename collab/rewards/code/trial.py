@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from collab.agents.examples import Example, as_test
 from collab.agents.joins import preamble
-from collab.analysis import SCHEMES, classify
-from collab.plugins import in_thread
-from collab.records import Scheme
-from collab.rewards.code import cooperation
-from collab.rewards.code.structure import function_name
 from collab.rewards.context import RewardContext
-from collab.rewards.parts import PartFunction, bind_part
 
 if TYPE_CHECKING:
     from collab.sandbox import Check, Sandbox, Treatment, Trial, Verdict
 
 
-def schemes(
-    context: RewardContext,
-    agent: str,
-    helper: str,
-    function: str = "entry_point",
-    helper_function: str = "",
-) -> tuple[Scheme, ...]:
-    """Return the cooperation schemes of the joint program, the chosen one first. Options: see
-    `calls`.
-
-    The result is None if the team lacks one of the two agents, or the problem asks for no function.
-    """
-    fields = {**context.problem.public, **context.problem.hidden}
-    if not {agent, helper} <= {*context.artefacts} or "entry_point" not in fields:
-        return ()
-    classified = classify(
-        context.joint.text,
-        function_name(context, agent, function),
-        function_name(context, helper, helper_function),
-        context.joint.spans.get(helper, (0, 0)),
-    )
-    return tuple(Scheme(name=m.name, lines=m.lines, why=m.why) for m in classified.matches)
-
-
 _MAX_FAILURES = 5
-_ANYBODY = bind_part("calls", "calls", cooperation.calls, {}, built_in=True)
 
 
 @dataclass(frozen=True)
@@ -82,10 +51,8 @@ def trial_of(
     )
 
 
-async def examine(
-    context: RewardContext, parts: Mapping[str, PartFunction], sandbox: Sandbox | None
-) -> dict[str, Any]:
-    """Return the score fields about the joint program's tests and the cooperation schemes.
+async def examine(context: RewardContext, sandbox: Sandbox | None) -> dict[str, Any]:
+    """Return the score fields about the joint program's tests.
 
     The tests run even if a gate closed before any part used them.
 
@@ -96,11 +63,8 @@ async def examine(
         verdict: Verdict | None = await context.verdict()
     else:
         verdict = context.known_verdict()
-    fields = {"schemes": await in_thread(_schemes, context, parts)}
-    return fields if verdict is None else {**fields, **_of_verdict(verdict)}
-
-
-def _of_verdict(verdict: Verdict) -> dict[str, Any]:
+    if verdict is None:
+        return {}
     return {
         "solved": verdict.passed,
         "tests": verdict.tests,
@@ -108,16 +72,6 @@ def _of_verdict(verdict: Verdict) -> dict[str, Any]:
         "failures": _failures(verdict),
         "isolation": verdict.isolation,
     }
-
-
-def _schemes(context: RewardContext, parts: Mapping[str, PartFunction]) -> tuple[Scheme, ...]:
-    """Return the cooperation schemes of the agents that the part `calls` names."""
-    about = next((p for p in parts.values() if p.function is cooperation.calls), _ANYBODY)
-    if about.lacks(context.roles, context.artefacts):
-        return ()
-    calls = about.calls(context.roles).values()
-    shown = [scheme for options in calls for scheme in schemes(context, **options)]
-    return tuple(sorted(shown, key=lambda scheme: SCHEMES.index(scheme.name)))
 
 
 def _failures(verdict: Verdict) -> tuple[str, ...]:

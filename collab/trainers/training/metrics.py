@@ -76,7 +76,6 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics: dict[str, float] = {}
     metrics.update(_returns(data.groups, ended))
     metrics.update(_parts(ended))
-    metrics.update(_schemes(ended))
     metrics.update(_groups(data, episodes))
     for policy in policies:
         for agent in policy.agents:
@@ -136,13 +135,6 @@ def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
             values_of[measure.metric] = values
     for name, values in values_of.items():
         yield name, mean(values)
-
-
-def _schemes(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
-    """Yield the share of each cooperation scheme among the last turns that show one."""
-    shown = Counter(e.score.scheme for e in ended if e.score and e.score.scheme)
-    for name, count in sorted(shown.items()):
-        yield names.named(names.SCHEME, name), count / shown.total()
 
 
 def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, float]]:

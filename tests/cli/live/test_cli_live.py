@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 from support.episodes import make_episode, make_score
 
-from collab.cli.live.progress import Progress
-from collab.cli.live.view import LiveReport, Report, open_view
+from collab.cli.live import open_view
+from collab.cli.live.progress import LiveReport
+from collab.cli.live.view import Report
 from collab.cli.screen.page import PlainPage, TerminalPage
 from collab.evaluation.results import TeamStarted
 from collab.records import Decision
@@ -24,6 +24,7 @@ from collab.runtime.events import (
     EpisodeFinished,
     RunStarted,
 )
+from collab.study.results import CellFinished, CellStarted
 from collab.trainers.training.events import StepFinished, TrainingProgress
 
 TEAM = TeamStarted(label="coding", planned=12, recorded=4)
@@ -48,8 +49,12 @@ def make_started(**changed: Any) -> RunStarted:
     return RunStarted(**values | changed)
 
 
-def lines(work: Progress) -> list[str]:
-    return [line.plain for line in work.lines(80, 40)]
+def lines(view: LiveReport) -> str:
+    """The live part, as it is drawn now."""
+    console = Console(file=io.StringIO(), width=160, height=40)
+    console.print(view.bars.get_renderable())
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
 
 
 def acting(episode: str = "t#0", agent: str = "aux") -> AgentActing:
@@ -69,93 +74,90 @@ def acted(episode: str, decision: Decision) -> AgentActed:
 )
 def test_a_model_is_shown_while_it_is_loaded_and_no_longer(live: LiveReport, work: Any) -> None:
     live.loading("downloading", 5_000_000, 10_000_000)
-    assert lines(live.work) == ["model: downloading 5 of 10 MB"]
+    assert "model: downloading" in lines(live)
+    assert "5 of 10 MB" in lines(live)
     live.see(work)
-    assert not any("model: " in line for line in lines(live.work))
+    assert "model: " not in lines(live)
 
 
 @pytest.mark.parametrize("on_a_terminal", [True, False])
 def test_stdout_decides_the_view(monkeypatch: pytest.MonkeyPatch, on_a_terminal: bool) -> None:
     page = terminal() if on_a_terminal else PlainPage(io.StringIO())
-    monkeypatch.setattr("collab.cli.live.view.open_page", lambda: page)
+    monkeypatch.setattr("collab.cli.live.open_page", lambda: page)
     view = open_view(json=False)
     view.close()
     assert type(view) is (LiveReport if on_a_terminal else Report)
     assert view.progress == on_a_terminal
 
 
-def test_progress_that_comes_late_is_not_counted_again() -> None:
-    work = Progress()
-    work.see(make_started())
+def test_progress_that_comes_late_is_not_counted_again(live: LiveReport) -> None:
+    live.see(make_started())
     episode = make_episode("t", 0, make_score(solved=False))
     [decision, *_] = episode.turns[0].decisions
-    work.see(acting(agent=decision.agent))
-    work.see(acted("t#0", decision))
-    work.see(progress(5, agent=decision.agent))
-    assert work.episodes.tokens == decision.action.usage.new_tokens
-    work.see(EpisodeFinished(episode=episode))
-    assert lines(work)[-1].startswith("1 of 1 episode, 0 of 1 solved, return 1.00 of 4.00")
+    live.see(acting(agent=decision.agent))
+    live.see(acted("t#0", decision))
+    live.see(progress(5, agent=decision.agent))
+    assert live.tally.tokens == decision.action.usage.new_tokens
+    live.see(EpisodeFinished(episode=episode))
+    assert "1 of 1 episode, 0 of 1 solved, return 1.00 of 4.00" in lines(live)
 
 
-def test_tokens_of_all_responses_make_the_speed() -> None:
-    work = Progress()
+def test_tokens_of_all_responses_make_the_speed(live: LiveReport) -> None:
     episode = make_episode("t", 0, make_score(solved=True))
-    work.see(TEAM)
+    live.see(TEAM)
     for place in ("t#0", "t#1"):
-        work.see(acting(place))
-    work.see(progress(7))
-    work.see(progress(20, episode="t#1"))
-    work.see(acted("t#0", episode.turns[0].decisions[0]))
-    work.see(EpisodeFinished(episode=episode))
-    assert work.episodes.since is not None
-    work.episodes.since = time.monotonic() - 10
-    text, _, memory = lines(work)[-1].rpartition(", ")
-    assert text == (
-        "coding 5 of 12 episodes, 1 of 1 solved, return 1.00 of 4.00, 3 tokens/s, 10 s,"
-        " about 70 s left"
-    )
-    assert memory.endswith(" GB")
-    work.watching = True
-    assert not lines(work)[-1].endswith(" GB"), "another process holds the models"
+        live.see(acting(place))
+    live.see(progress(7))
+    live.see(progress(20, episode="t#1"))
+    live.see(acted("t#0", episode.turns[0].decisions[0]))
+    assert live.tally.since is not None
+    live.tally.since = time.monotonic() - 10
+    live.see(EpisodeFinished(episode=episode))
+    text = "5 of 12 episodes, 1 of 1 solved, return 1.00 of 4.00, 3 tokens/s"
+    assert text in lines(live)
+    assert lines(live).startswith("coding ")
 
 
-def test_a_streamed_text_cannot_steer_the_terminal() -> None:
-    page = terminal()
-    view = LiveReport(page)
-    view.see(make_started())
-    view.see(acting())
-    view.see(progress(2, "\x1b[2J[red]x"))
-    view._live.refresh()
-    view.close()
-    assert isinstance(page.console.file, io.StringIO)
-    assert "\\x1b[2J[red]x" in page.console.file.getvalue()
+def test_a_streamed_text_cannot_steer_the_terminal(live: LiveReport) -> None:
+    live.see(make_started())
+    live.see(acting())
+    live.see(progress(2, "\x1b[2J[red]x"))
+    assert "\\x1b[2J[red]x" in lines(live)
 
 
-def test_a_training_shows_the_time_left_truncated_agents_and_a_sample(tmp_path: Path) -> None:
-    episode = make_episode("t", 3, make_score(1.5, solved=False))
-    (tmp_path / "episodes.jsonl").write_text(f"{{}}\n{episode.model_dump_json()}\n")
-    work = Progress()
-    work.see(make_started(agents=("aux", "main"), folder=str(tmp_path), samples=4))
-    metrics = {"seconds": 30.0, "memory_gb": 1.25, "cost": 0.5, "return/mean": 3.5}
-    metrics |= {"agent/aux/truncated": 0.69, "agent/main/truncated": 0.0, "return/maximum": 5.0}
+def test_a_training_shows_its_steps_and_costs(live: LiveReport) -> None:
+    live.see(make_started(agents=("aux", "main"), samples=4))
     for step in (1, 2):
-        work.see(StepFinished(step=step, steps=6, metrics=metrics))
-    work.see(TrainingProgress(step=3, phase="sampling", done=1, total=4))
-    text = "\n".join(lines(work))
-    assert "sample t#3, return 1.50 of 4.00" in text
-    assert "69% of the responses of aux are truncated" in text
-    assert "step 3: sampling 1 of 4 episodes, 0 s, about 2 min left, 1.2 GB, $1.0000" in text
+        live.see(StepFinished(step=step, steps=6, metrics={"seconds": 30.0, "cost": 0.5}))
+    live.see(TrainingProgress(step=3, phase="sampling", done=1, total=4))
+    assert "2 of 6 steps, $1.0000" in lines(live)
+    assert "step 3: sampling" in lines(live)
+    assert "1 of 4 episodes" in lines(live)
+    live.see(TrainingProgress(step=3, phase="update"))
+    assert "episodes" not in lines(live)
+    assert live.bars.tasks[-1].total is None
+    live.see(StepFinished(step=3, steps=6, metrics={}, tokens=500, of_tokens=2000))
+    assert "500 of 2,000 tokens" in lines(live)
 
 
 @pytest.mark.parametrize(
-    ("step", "start"), [(0, "held out, before training:"), (3, "held out, after step 3:")]
+    ("step", "start"), [(0, "held out, before training"), (3, "held out, after step 3")]
 )
-def test_an_evaluation_of_a_training_says_after_which_step(step: int, start: str) -> None:
-    work = Progress()
-    work.see(TrainingProgress(step=step, phase="evaluation", done=2, total=3))
-    assert lines(work)[0].startswith(f"{start} 2 of 3 episodes, ")
-    work.see(TrainingProgress(step=4, phase="sampling", done=2, total=3))
-    assert lines(work)[0].startswith("step 4: sampling 2 of 3 episodes, ")
+def test_an_evaluation_of_a_training_says_after_which_step(
+    live: LiveReport, step: int, start: str
+) -> None:
+    live.see(TrainingProgress(step=step, phase="evaluation", done=2, total=3))
+    assert start in lines(live)
+    live.see(TrainingProgress(step=4, phase="sampling", done=2, total=3))
+    assert start not in lines(live)
+    assert "step 4: sampling" in lines(live)
+
+
+def test_a_study_shows_the_cells_in_progress(live: LiveReport) -> None:
+    live.see(CellStarted(cell="game-magrpo-seed-0", resumed=False))
+    assert "game-magrpo-seed-0" in lines(live)
+    live.see(CellFinished(cell="game-magrpo-seed-0", status="done", seconds=1.0))
+    assert "game-magrpo-seed-0" not in lines(live)
 
 
 def test_a_report_says_each_stage_of_a_model_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,16 +166,3 @@ def test_a_report_says_each_stage_of_a_model_once(capsys: pytest.CaptureFixture[
         view.loading("downloading", done, 10_000_000)
     view.close()
     assert capsys.readouterr().err == "model: downloading 10 MB\n"
-
-
-def test_agents_with_many_truncated_responses_are_named() -> None:
-    work = Progress()
-    work.see(TEAM)
-    decision = make_episode("t", 0, make_score()).turns[0].decisions[0]
-    action = decision.action.model_copy(update={"finish_reason": "length"})
-    for n in range(4):
-        assert not any("truncated" in line for line in lines(work))
-        work.see(acting(f"t#{n}"))
-        work.see(acted(f"t#{n}", decision.model_copy(update={"action": action})))
-    text = f"100% of the responses of {decision.agent} are truncated at their limit"
-    assert lines(work)[-1] == f"warning: {text}; raise its max_new_tokens"
