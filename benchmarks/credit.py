@@ -14,7 +14,7 @@ judged    joint actions scored per group, besides those that were played
 
 Rules with a network (critics, heads and preference models) learn during the measurement, in steps
 of 8 groups. The first `--warmup` groups do not count. Their features distinguish histories and
-responses, and nothing else. `madpo` and `marlhf` follow another gradient than the reward's, which
+responses, and nothing else. `madpo` follows another gradient than the reward's, which
 shows as bias.
 
 It prints a table in Markdown, for docs/credit.md.
@@ -61,7 +61,6 @@ RULES: dict[str, Component] = {
     "maac": Component(use="maac", options={"trace": 1.0, "rate": 0.03}),
     "vdn": Component(use="vdn", options={"rate": 0.03}),
     "madpo": Component(use="madpo"),
-    "marlhf": Component(use="marlhf", options={"rate": 0.03}),
 }
 
 MOST_ERRORS = 1000.0

@@ -47,11 +47,7 @@ class Head:
         """Take steps towards the targets by squared error, and return the error before the first
         step."""
         wanted = torch.tensor(targets, dtype=torch.float32)
-        return self.descend(lambda: functional.mse_loss(self(features), wanted), steps)
-
-    def descend(self, loss: Callable[[], Tensor], steps: int = 1) -> float:
-        """Take steps down `loss`, a scalar, and return its first value."""
-        return descend([self.optimiser], loss, steps)
+        return descend([self.optimiser], lambda: functional.mse_loss(self(features), wanted), steps)
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and the optimizer's moments."""

@@ -264,8 +264,7 @@ def _check_turns(recipe: Recipe, spec: TrainerSpec) -> None:
     if turns > 1:
         raise RecipeError(
             f"algorithm 'madpo' compares responses to one prompt, but this team plays {turns}"
-            " turns with different prompts; set team.turns to 1, or algorithm to 'marlhf' or"
-            " 'cross'"
+            " turns with different prompts; set team.turns to 1, or algorithm to 'cross'"
         )
 
 

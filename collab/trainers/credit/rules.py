@@ -18,7 +18,6 @@ _PLACES = {
     "iac": "critics:IAC",
     "maac": "critics:MAAC",
     "madpo": "madpo:MADPO",
-    "marlhf": "marlhf:MARLHF",
     "vdn": "vdn:VDN",
     "rae": "rae:Rae",
     "sft": "sft:Sft",

@@ -51,7 +51,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "iac": {"group_size": 1, "tasks_per_step": 2},
     "maac": {"group_size": 1, "tasks_per_step": 2},
     "magrpo-tree": {"group_size": 2},
-    "marlhf": {"algorithm": {"use": "marlhf", "options": {"warmup": 1}}},
     "rae": {"group_size": 1, "tasks_per_step": 2, "policies": "shared_adapter"},
 }
 """What would take longer than three steps otherwise, or more episodes than the rule needs."""
