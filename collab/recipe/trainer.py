@@ -123,7 +123,7 @@ class TrainerSpec(Spec):
     """The algorithm that computes each response's weight. `magrpo` (mean baseline), `marloo`
     (leave-one-out), `maremax` (largest), `mareinforce` (none); `cross`, `coma`, `shapley` and
     `removal`, which judge further joint actions; `iac` and `maac`, critics; `vdn`, parts of the
-    return; `madpo`, preferences; `rae`, a moving average; `at-grpo`, for `greedy`
+    return; `rae`, a moving average; `at-grpo`, for `greedy`
     trees; `sft`, the likelihood of solved episodes; `shaped`, another rule with process rewards.
     Your own function or class: `file.py:NAME`, or a registered name. Options are given as `{use:
     NAME, options: {...}}`."""

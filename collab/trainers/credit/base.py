@@ -15,7 +15,6 @@ from collab.errors import RecipeError, TrainingError
 from collab.plugins import call, check_call, check_options, check_plain, find
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.base import Component
-from collab.records import Action
 from collab.trainers.credit.group import Group, Key, Weights
 
 if TYPE_CHECKING:
@@ -52,15 +51,6 @@ class TeamModels(Protocol):
 
     def other(self, name: str) -> FrozenModel:
         """Return another local model by its name. It is loaded once and closed with the run."""
-
-    async def logprobs(
-        self, agent: str, actions: Sequence[Action], *, reference: bool = False
-    ) -> list[tuple[float, ...]]:
-        """Return the log-probability of each token of an agent's responses, in nats.
-
-        It is taken under the agent's current policy, or under its `reference` from before training,
-        with the agent's sampling settings.
-        """
 
 
 Rule = Callable[..., Weights]

@@ -17,7 +17,6 @@ _PLACES = {
     "removal": "counterfactual.algorithms:Removal",
     "iac": "critics:IAC",
     "maac": "critics:MAAC",
-    "madpo": "madpo:MADPO",
     "vdn": "vdn:VDN",
     "rae": "rae:Rae",
     "sft": "sft:Sft",

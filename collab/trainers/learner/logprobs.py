@@ -233,15 +233,14 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
 
 @torch.no_grad()
 def logprobs_of(
-    policy: Policy, samples: Sequence[Sample], batch_tokens: int, *, reference: bool = False
+    policy: Policy, samples: Sequence[Sample], batch_tokens: int
 ) -> list[tuple[float, ...]]:
     """Return the log-probabilities of each sample's tokens, in nats, without gradient.
 
-    Batches have at most `batch_tokens`, padding included. `reference` selects the policy from
-    before training.
+    Batches have at most `batch_tokens`, padding included.
     """
     by_number: dict[int, tuple[float, ...]] = {}
-    with policy.reference() if reference else policy.training() as model:
+    with policy.training() as model:
         for batch in pack([(len(sample), 0) for sample in samples], batch_tokens):
             rows = [[samples[number]] for number in batch]
             scored = response_logprobs(model, rows, policy.device).logprobs

@@ -20,7 +20,7 @@ from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.shaped import Shaped, shaped
 from collab.trainers.training.check import check_recipe
 
-MADE_OF_MORE = ["cross", "removal", "madpo", "sft"]
+MADE_OF_MORE = ["cross", "removal", "sft"]
 """Rules whose weights are not made of the played rewards alone."""
 
 
