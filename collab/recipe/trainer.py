@@ -124,7 +124,7 @@ class TrainerSpec(Spec):
     (leave-one-out), `maremax` (largest), `mareinforce` (none); `cross`, `coma`, `shapley` and
     `removal`, which judge further joint actions; `iac` and `maac`, critics; `vdn`, parts of the
     return; `rae`, a moving average; `at-grpo`, for `greedy`
-    trees; `sft`, the likelihood of solved episodes; `shaped`, another rule with process rewards.
+    trees; `sft`, the likelihood of solved episodes.
     Your own function or class: `file.py:NAME`, or a registered name. Options are given as `{use:
     NAME, options: {...}}`."""
     group_size: int = Field(default=4, ge=1)

@@ -71,8 +71,6 @@ class Algorithm:
     If not, no ratio of the teammates' probabilities applies to it, and `update_order: sequential`
     is refused.
     """
-    goes_by_rewards: bool = True
-    """True if weights depend only on the groups' rewards and returns, so `shaped` can shape it."""
 
     async def open(self, models: TeamModels) -> None:
         """Receive the team's models once, before the first step and before `restore`."""

@@ -23,7 +23,4 @@ _PLACES = {
     "at-grpo": "at_grpo:at_grpo",
 }
 
-RULES = BuiltIn(_PACKAGE, _PLACES)
-"""All algorithms that `shaped` can wrap."""
-
-BUILT_IN = BuiltIn(_PACKAGE, {**_PLACES, "shaped": "shaped:Shaped"})
+BUILT_IN = BuiltIn(_PACKAGE, _PLACES)

@@ -30,7 +30,6 @@ class Sft(Algorithm):
     """
 
     pays_as_played = False
-    goes_by_rewards = False
 
     def __init__(self, *, above: float | None = None) -> None:
         if above is not None and not 0 <= above < 1:

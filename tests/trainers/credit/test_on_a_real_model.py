@@ -42,7 +42,6 @@ IN_TURNS = {"turns": 2}
 TEAMS: dict[str, dict[str, Any]] = {
     "at-grpo": IN_TURNS,
     "magrpo-tree": IN_TURNS,
-    "shaped": IN_TURNS,
 }
 """What a trainer asks of the team, where one parallel turn is not what it is for."""
 
