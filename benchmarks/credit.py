@@ -58,7 +58,6 @@ RULES: dict[str, Component] = {
     "cross, all": Component(use="cross", options={"shifts": "all"}),
     "iac": Component(use="iac", options={"trace": 1.0, "rate": 0.03}),
     "maac": Component(use="maac", options={"trace": 1.0, "rate": 0.03}),
-    "vdn": Component(use="vdn", options={"rate": 0.03}),
 }
 
 MOST_ERRORS = 1000.0
@@ -149,7 +148,7 @@ def fits(rule: str, game: Game) -> bool:
         return len(game.agents) > 2  # the default for two agents
     if rule == "cross, 3 shifts":
         return len(game.agents) == 2  # the default for more agents
-    return rule != "vdn" or not game.sees  # the agents' parts could not be separated
+    return True
 
 
 async def compare(games: Sequence[str], rules: Sequence[str], groups: int, warmup: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -47,7 +47,15 @@ class Head:
         """Take steps towards the targets by squared error, and return the error before the first
         step."""
         wanted = torch.tensor(targets, dtype=torch.float32)
-        return descend([self.optimiser], lambda: functional.mse_loss(self(features), wanted), steps)
+        first = 0.0
+        for step in range(steps):
+            self.optimiser.zero_grad()
+            loss = functional.mse_loss(self(features), wanted)
+            torch.autograd.backward(loss)
+            self.optimiser.step()
+            if step == 0:
+                first = float(loss.detach())
+        return first
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and the optimizer's moments."""
@@ -74,18 +82,3 @@ def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
     nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer
-
-
-def descend(optimisers: Sequence[Optimizer], loss: Callable[[], Tensor], steps: int = 1) -> float:
-    """Take steps down `loss`, a scalar, with several optimizers, and return its first value."""
-    first = 0.0
-    for step in range(steps):
-        for optimiser in optimisers:
-            optimiser.zero_grad()
-        value = loss()
-        torch.autograd.backward(value)
-        for optimiser in optimisers:
-            optimiser.step()
-        if step == 0:
-            first = float(value.detach())
-    return first

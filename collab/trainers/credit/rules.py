@@ -17,7 +17,6 @@ _PLACES = {
     "removal": "counterfactual.algorithms:Removal",
     "iac": "critics:IAC",
     "maac": "critics:MAAC",
-    "vdn": "vdn:VDN",
     "rae": "rae:Rae",
     "sft": "sft:Sft",
     "at-grpo": "at_grpo:at_grpo",

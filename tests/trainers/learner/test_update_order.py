@@ -215,7 +215,6 @@ def test_those_who_wait_for_their_turn_stay_bit_by_bit(tiny_words: Path, tmp_pat
     [
         "cross",
         "shapley",
-        "vdn",
         "sft",
     ],
 )
