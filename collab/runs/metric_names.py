@@ -56,8 +56,6 @@ FURTHER_WAITED = "joint_actions/waited"
 
 LOSS = "loss/*"
 GRADIENT_NORM = "gradient_norm/*"
-UPDATE_ORDER = "update_order/*"
-COMPOUND_RATIO = "compound_ratio/*"
 LEARNING_RATE = "learning_rate"
 MISMATCH = "mismatch"
 STALENESS = "staleness"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FrozenModel(Protocol):
-    """A frozen model: a base with its adapters off, or a separate model."""
+    """A frozen model: a base with its adapters off."""
 
     @property
     def hidden_size(self) -> int:
@@ -49,9 +49,6 @@ class TeamModels(Protocol):
             RecipeError: the agent's whole model is trained, so it has no frozen base.
         """
 
-    def other(self, name: str) -> FrozenModel:
-        """Return another local model by its name. It is loaded once and closed with the run."""
-
 
 Rule = Callable[..., Weights]
 """Computes the weights of a group. The function's other parameters are options."""
@@ -65,12 +62,6 @@ class Algorithm:
 
     compares: bool = False
     """True if the algorithm compares an episode with others of its group."""
-    pays_as_played: bool = True
-    """True if a weight is the advantage of the joint action that was played.
-
-    If not, no ratio of the teammates' probabilities applies to it, and `update_order: sequential`
-    is refused.
-    """
 
     async def open(self, models: TeamModels) -> None:
         """Receive the team's models once, before the first step and before `restore`."""

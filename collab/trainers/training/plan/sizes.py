@@ -92,7 +92,7 @@ def _shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
     names = {FILE}
     if (folder / INDEX).is_file():
         names = set(json.loads((folder / INDEX).read_text())["weight_map"].values())
-    shapes = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for name in sorted(names):
         with (folder / name).open("rb") as stream:
             size = int.from_bytes(stream.read(8), "little")
