@@ -14,7 +14,6 @@ from collab.models.local.batching import pack
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import unwrapped
 from collab.recipe import TrainerSpec
-from collab.recipe.model import TransformersModel
 from collab.trainers.learner.device_sizes import forward_tokens
 from collab.trainers.learner.policy import Policies, adapters_off
 
@@ -24,26 +23,15 @@ class PolicyModels:
 
     def __init__(self, policies: Policies, spec: TrainerSpec, thread: Executor) -> None:
         self._policies, self._spec, self._thread = policies, spec, thread
-        self._others: dict[str, TransformersEngine] = {}
 
     def base(self, agent: str) -> Frozen:
         policy = self._policies.of(agent)
         if not policy.is_adapter:
             raise RecipeError(
                 f"agent '{agent}' has no frozen base for a critic, because policies 'full' trains"
-                " it; set trainer.policies to 'adapters', or give the algorithm a 'model'"
+                " it; set trainer.policies to 'adapters', or trainer.algorithm to 'rae' or 'marloo'"
             )
         return Frozen(policy.engine, self._spec, self._thread)
-
-    def other(self, name: str) -> Frozen:
-        if name not in self._others:
-            self._others[name] = TransformersEngine(TransformersModel(name=name))
-        return Frozen(self._others[name], self._spec, self._thread)
-
-    async def aclose(self) -> None:
-        """Close the separate models, which are not the team's."""
-        for engine in self._others.values():
-            await engine.aclose()
 
 
 class Frozen:

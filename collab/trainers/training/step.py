@@ -201,7 +201,6 @@ class Stepper:
         session, self._session = self._session, None
         if session is not None:
             await session.aclose()
-        await self._models.aclose()
         await self._updates.aclose()
 
     async def _session_at(self, step: int) -> Session:

@@ -100,11 +100,11 @@ def test_what_agents_see_of_each_other_within_a_turn_is_not_in_the_joint_history
 
 def test_a_head_learns_numbers_and_goes_on_from_its_state() -> None:
     features = torch.eye(3)
-    head = Head(3, rate=0.1, width=4)
+    head = Head(3, rate=0.1)
     for _ in range(200):
         head.fit(features, [1.0, -2.0, 5.0])
     assert head.predict(features) == pytest.approx([1.0, -2.0, 5.0], abs=0.1)
-    other = Head(3, rate=0.1, width=4, seed=9)
+    other = Head(3, rate=0.1, seed=9)
     other.restore(head.state())
     head.fit(features, [0.0, 0.0, 0.0])
     other.fit(features, [0.0, 0.0, 0.0])
@@ -150,5 +150,5 @@ def test_a_model_that_is_trained_whole_has_no_base_to_read(
     tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, algorithm="iac", policies="full")
-    with pytest.raises(RecipeError, match="give the algorithm a 'model'"):
+    with pytest.raises(RecipeError, match=r"set trainer\.policies to 'adapters'"):
         check_resume("iac", tiny_words, tmp_path, recipe=recipe)

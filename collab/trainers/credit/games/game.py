@@ -164,10 +164,7 @@ class GameModels:
         self._by_name: dict[str, OneHot] = {}
 
     def base(self, agent: str) -> OneHot:
-        return self.other(agent)
-
-    def other(self, name: str) -> OneHot:
-        return self._by_name.setdefault(name, OneHot(self._size))
+        return self._by_name.setdefault(agent, OneHot(self._size))
 
 
 Draw = Callable[[Table], int]
