@@ -37,8 +37,6 @@ class OnCard:
     """True if the GPU has enough memory for the run."""
     micro_batch_tokens: int
     gradient_checkpointing: bool
-    micro_batches: int
-    """Approximate number of micro-batches in a step."""
 
 
 LEAST_SHOWN = 500_000
@@ -117,7 +115,6 @@ class Plan:
         ]
         lines.append(f"disk: {self.disk / 1e9:.2f} GB, {self.checkpoints} checkpoints and the team")
         lines += self._on(self.on_card) if self.on_card else []
-        lines += ["  vLLM sleeps while the trainer learns"] if self.on_card and self.sleeps else []
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
@@ -127,15 +124,8 @@ class Plan:
             f"on {gpu.card}: {'fits' if gpu.fits else 'does not fit'}, {self.total / 1e9:.1f} of"
             f" {gpu.memory / 1e9:.1f} GB per GPU",
             f"  learning: micro-batches of {gpu.micro_batch_tokens:,} tokens, activations {twice}",
-            f"  {counted(self.ranks, 'rank')}; micro-batches per step: about"
-            f" {gpu.micro_batches:,}, {ceil(gpu.micro_batches / self.ranks):,} per rank",
         ]
-        if gpu.micro_batches < self.ranks:
-            lines.append(
-                f"  warning: {counted(self.ranks - gpu.micro_batches, 'rank')} would have nothing"
-                " to learn from; raise trainer.tasks_per_step, or use fewer GPUs"
-            )
-        return lines
+        return [*lines, "  vLLM sleeps while the trainer learns"] if self.sleeps else lines
 
     def _unused(self) -> str:
         if not self.unused_split:
@@ -205,10 +195,6 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
             fits=plan.total <= card.memory,
             micro_batch_tokens=least.micro_batch_tokens,
             gradient_checkpointing=least.gradient_checkpointing,
-            micro_batches=sum(
-                ceil(sum(item.tokens for item in items) / needs.chosen[agent].micro_batch_tokens)
-                for agent, items in lengths.items()
-            ),
         )
     return plan
 
