@@ -12,10 +12,9 @@ cosine    mean cosine between a group's estimate and the gradient
 dead      share of groups without any gradient
 judged    joint actions scored per group, besides those that were played
 
-Rules with a network (critics, heads and preference models) learn during the measurement, in steps
-of 8 groups. The first `--warmup` groups do not count. Their features distinguish histories and
-responses, and nothing else. `madpo` and `marlhf` follow another gradient than the reward's, which
-shows as bias.
+Rules with a network (critics and heads) learn during the measurement, in steps of 8 groups. The
+first `--warmup` groups do not count. Their features distinguish histories and responses, and
+nothing else.
 
 It prints a table in Markdown, for docs/credit.md.
 """
@@ -59,9 +58,6 @@ RULES: dict[str, Component] = {
     "cross, all": Component(use="cross", options={"shifts": "all"}),
     "iac": Component(use="iac", options={"trace": 1.0, "rate": 0.03}),
     "maac": Component(use="maac", options={"trace": 1.0, "rate": 0.03}),
-    "vdn": Component(use="vdn", options={"rate": 0.03}),
-    "madpo": Component(use="madpo"),
-    "marlhf": Component(use="marlhf", options={"rate": 0.03}),
 }
 
 MOST_ERRORS = 1000.0
@@ -152,9 +148,7 @@ def fits(rule: str, game: Game) -> bool:
         return len(game.agents) > 2  # the default for two agents
     if rule == "cross, 3 shifts":
         return len(game.agents) == 2  # the default for more agents
-    if rule == "vdn":
-        return not game.sees  # the agents' parts could not be separated
-    return rule != "madpo" or game.turns == 1
+    return True
 
 
 async def compare(games: Sequence[str], rules: Sequence[str], groups: int, warmup: int) -> None:

@@ -91,12 +91,28 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+PEAK_TERAFLOPS = {
+    "B200": 2250,
+    "H200": 989,
+    "H100 PCIe": 756,
+    "H100": 989,
+    "A100": 312,
+    "L40S": 362,
+    "RTX A6000": 155,
+    "RTX 5090": 209,
+    "RTX 4090": 165,
+    "RTX 3090": 71,
+    "A10G": 70,
+    "L4": 121,
+}
+"""Dense bfloat16 compute of GPUs, by words in torch's name for them. The first match counts."""
+
+
 def share_of_peak(device: torch.device, flops: float) -> dict[str, float]:
     """The share of the maker's number, where the card is known."""
-    from collab.trainers.training.plan.cards import card_of_device
-
-    card = card_of_device(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
-    return {"of_peak": flops / card.flops} if card and card.flops else {}
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+    peak = next((peak for card, peak in PEAK_TERAFLOPS.items() if card in name), None)
+    return {"of_peak": flops / (peak * 1e12)} if peak else {}
 
 
 def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, Any]:

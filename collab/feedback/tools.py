@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import json
 import os
-import re
 import secrets
 import shutil
 import subprocess
@@ -29,11 +28,6 @@ MAX_BATCH = 64
 NOISE = frozenset({"E501", "S101", "S311", "PLR2004"})
 """Ignored remarks on style: line length, asserts, `random`, plain numbers in comparisons."""
 
-_CONCISE = re.compile(
-    r"^(?P<file>[^:]+):(?P<line>\d+):(?P<column>\d+): (?P<severity>\w+)\[(?P<code>[\w-]+)\] "
-    r"(?P<message>.*)$"
-)
-
 
 def files_of(text: str) -> tuple[File, ...]:
     """Return the files of a program, or () if it has none or they do not form a program."""
@@ -54,12 +48,9 @@ class Analyser:
         """Parse the remarks, each with its file."""
         if self.name == "ruff":
             yield from (_ruff(item) for item in json.loads(output))
-        elif self.name == "mypy":
+        else:
             remarks = map(json.loads, output.splitlines())
             yield from (_mypy(item) for item in remarks if item["severity"] != "note")
-        else:
-            matches = map(_CONCISE.match, output.splitlines())
-            yield from (_ty(match) for match in matches if match)
 
 
 def find_tool(name: str) -> Analyser:
@@ -71,24 +62,18 @@ def find_tool(name: str) -> Analyser:
     if name == "ruff":
         select = "--select E9,F,B,S,PL,C90 --output-format json --quiet"
         pinned = f"check --isolated --no-cache --ignore-noqa {select}"
-        return Analyser(name, (_binary("ruff"), *pinned.split()))
-    if name == "mypy":
-        if importlib.util.find_spec("mypy") is None:
-            raise _missing("mypy")
-        pinned = "--no-incremental --cache-dir /dev/null --check-untyped-defs --output json"
-        lenient = "--ignore-missing-imports --no-error-summary --config-file="
-        # without -P, an agent's file called mypy.py would run here
-        python = (sys.executable, "-P", "-m", "mypy", "--explicit-package-bases")
-        return Analyser(name, (*python, *pinned.split(), *lenient.split()))
-    return Analyser(name, (_binary("ty"), "check", "--output-format", "concise", "--exit-zero"))
-
-
-def _binary(name: str) -> str:
-    beside = Path(sys.prefix) / "bin" / name
-    path = str(beside) if beside.is_file() else shutil.which(name)
-    if path is None:
-        raise _missing(name)
-    return path
+        beside = Path(sys.prefix) / "bin" / name
+        path = str(beside) if beside.is_file() else shutil.which(name)
+        if path is None:
+            raise _missing(name)
+        return Analyser(name, (path, *pinned.split()))
+    if importlib.util.find_spec("mypy") is None:
+        raise _missing("mypy")
+    pinned = "--no-incremental --cache-dir /dev/null --check-untyped-defs --output json"
+    lenient = "--ignore-missing-imports --no-error-summary --config-file="
+    # without -P, an agent's file called mypy.py would run here
+    python = (sys.executable, "-P", "-m", "mypy", "--explicit-package-bases")
+    return Analyser(name, (*python, *pinned.split(), *lenient.split()))
 
 
 def _missing(name: str) -> FeedbackUnavailable:
@@ -258,15 +243,3 @@ def _mypy(item: dict[str, Any]) -> tuple[str, Finding]:
         fix=item["hint"],
     )
     return item["file"], finding
-
-
-def _ty(match: re.Match[str]) -> tuple[str, Finding]:
-    finding = Finding(
-        source="ty",
-        code=match["code"],
-        severity="error" if match["severity"] == "error" else "warning",
-        message=match["message"],
-        line=int(match["line"]),
-        column=int(match["column"]),
-    )
-    return match["file"], finding

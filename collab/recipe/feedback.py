@@ -34,11 +34,9 @@ class StaticFeedback(FeedbackBase):
     """Findings of static analysis, mapped to each agent's own lines."""
 
     source: Literal["static"] = "static"
-    tools: tuple[Literal["ast", "ruff", "mypy", "ty"], ...] = Field(
-        default=("ast", "ruff"), min_length=1
-    )
-    """`ast` reports syntax errors, the functions that are defined and who calls whom. The others
-    are linters and type checkers. `mypy` and `ty` must be installed next to collab."""
+    tools: tuple[Literal["ast", "ruff", "mypy"], ...] = Field(default=("ast", "ruff"), min_length=1)
+    """`ast` reports syntax errors, the functions that are defined and who calls whom. `ruff`
+    is a linter, and `mypy` a type checker, which must be installed next to collab."""
     functions: dict[str, str] = {}
     """Maps each agent to the function it must define, "" for none. Default: the team's `entry`
     agent defines the problem's entry point, each helper the problem's `helper_name` or a function

@@ -96,7 +96,7 @@ Normalise = Literal["none", "group", "agent", "step"]
 TokenWeighting = Literal["sum", "response_mean", "batch_tokens", "constant"]
 TurnStructure = Literal["chains", "tree", "greedy"]
 Objective = Literal["reinforce", "ppo", "gspo", "cispo"]
-UpdateOrder = Literal["simultaneous", "alternating", "sequential"]
+UpdateOrder = Literal["simultaneous", "alternating"]
 Policies = Literal["adapters", "shared_adapter", "full"]
 TrackerName = Literal["trackio", "wandb", "tensorboard", "mlflow"]
 
@@ -109,6 +109,7 @@ class TrainerSpec(Spec):
     removed = {
         "joint_mode": ("aligned", ", and set algorithm to 'cross', which has less noise"),
         "compile_layers": (False, ""),
+        "compound_ratio_cap": (2.0, ""),
         "filter": (None, ", and name the tasks to train on in tasks"),
         "levels": (None, ", and train on easy tasks first, then train that team on harder ones"),
         "head_chunk_tokens": (None, ", and lower micro_batch_tokens to save memory"),
@@ -122,11 +123,10 @@ class TrainerSpec(Spec):
     algorithm: Named = Component(use="magrpo")
     """The algorithm that computes each response's weight. `magrpo` (mean baseline), `marloo`
     (leave-one-out), `maremax` (largest), `mareinforce` (none); `cross`, `coma`, `shapley` and
-    `removal`, which judge further joint actions; `iac` and `maac`, critics; `vdn`, parts of the
-    return; `madpo` and `marlhf`, preferences; `rae`, a moving average; `at-grpo`, for `greedy`
-    trees; `sft`, the likelihood of solved episodes; `shaped`, another rule with process rewards.
-    Your own function or class: `file.py:NAME`, or a registered name. Options are given as `{use:
-    NAME, options: {...}}`."""
+    `removal`, which judge further joint actions; `iac` and `maac`, critics; `rae`, a moving
+    average; `at-grpo`, for `greedy` trees; `sft`, the likelihood of solved episodes. Your own
+    function or class: `file.py:NAME`, or a registered name. Options are given as `{use: NAME,
+    options: {...}}`."""
     group_size: int = Field(default=4, ge=1)
     """G, the number of episodes per task that are compared with each other."""
     tasks: str | None = None
@@ -173,14 +173,9 @@ class TrainerSpec(Spec):
     """Optimizer steps on the same episodes. More than 1 needs a clip, except for `sft`."""
     update_order: UpdateOrder = "simultaneous"
     """`simultaneous`: every agent learns from the same weights (MAGRPO). `alternating`: one agent
-    learns at a time, in the order of the team, while the others stay unchanged. `sequential`:
-    agents learn one after the other, in a new random order per step. Each agent's weight is
-    multiplied by the factor by which earlier updates made the joint action more likely (HAPPO)."""
+    learns at a time, in the order of the team, while the others stay unchanged."""
     alternate_every: int = Field(default=1, ge=1)
     """With `alternating`: steps that one agent learns before the next agent's turn."""
-    compound_ratio_cap: float | None = Field(default=2.0, gt=1.0)
-    """With `sequential`: clamp HAPPO's multiplier, a product over whole responses, between 1 / cap
-    and cap. Without a cap, it is exact but has high variance."""
     importance_cap: float | None = Field(default=None, gt=0.0)
     """Multiply each token's loss by the ratio of trainer to sampler probability, capped at this
     value. None: no correction."""

@@ -17,7 +17,7 @@ from collab.cli.app import app
 from collab.cli.commands import train as ranks
 from collab.recipe.schema import dump_recipe
 from collab.trainers.training.plan import cards
-from collab.trainers.training.plan.cards import CARDS, Card
+from collab.trainers.training.plan.cards import Card
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def dry(folder: Path, *arguments: str) -> Any:
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two GPUs, of which torch tells the names and the memory."""
-    here = [Card("h100", 80_000_000_000, 989e12, 3350e9), Card("l4", 24_000_000_000, None, None)]
+    here = [Card("h100", 80_000_000_000), Card("l4", 24_000_000_000)]
     monkeypatch.setattr(ranks, "_visible_gpus", lambda: 2)
     monkeypatch.setattr(cards, "card_of_here", here.__getitem__)
 
@@ -70,7 +70,6 @@ def test_so_many_gpus_of_a_card_are_planned_for(folder: Path) -> None:
     result = dry(folder, "--gpus", "4", "--card", "rtx4090")
     assert "on 4 x rtx4090: fits" in result.stdout
     assert " GB for each of 4 ranks\n" in result.stdout
-    assert "  4 ranks; micro-batches per step: about" in result.stdout
 
 
 def test_processes_without_a_gpu_are_counted(folder: Path) -> None:
@@ -100,10 +99,7 @@ def test_a_card_of_this_machine_is_known_with_the_memory_that_it_has(
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: About.name != "Tesla T4")
     result = cards.card_of_here(0)
-    assert (result.name, result.memory) == ("l40s", 47_000_000_000)
-    assert result.flops == CARDS["l40s"].flops
-    About.name = "Radeon"
-    assert cards.card_of_here(0) == Card("Radeon", 47_000_000_000)
+    assert (result.name, result.memory) == ("NVIDIA L40S", 47_000_000_000)
     About.name = "Tesla T4"
     assert cards.card_of_here(0) == Card("Tesla T4", 47_000_000_000, bfloat16=False)
 

@@ -174,9 +174,9 @@ def test_a_tool_that_is_not_installed_names_its_remedy(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.prefix", str(tmp_path))
     specs = TypeAdapter(tuple[FeedbackSpec, ...]).validate_python(
-        [{"source": "static", "tools": ["ast", "ty"]}]
+        [{"source": "static", "tools": ["ast", "ruff"]}]
     )
-    with pytest.raises(FeedbackUnavailable, match="pip install ty") as caught:
+    with pytest.raises(FeedbackUnavailable, match="pip install ruff") as caught:
         open_sources(specs, sandbox=None, open_model=no_model)
     assert caught.value.exit_status == 2
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from typing import Any
 
@@ -86,23 +85,6 @@ def test_closing_ends_what_runs() -> None:
     started = time.perf_counter()
     asyncio.run(go())
     assert time.perf_counter() - started < 5
-
-
-@pytest.mark.skipif(shutil.which("ty") is None, reason="ty is not installed")
-def test_ty(outcome_of: OutcomeOf) -> None:
-    main = "def sum_of_squares(xs: list[int]) -> str:\n    return len(xs)"
-    told = give_feedback(outcome_of(aux=AUX, main=main), tools=["ty"])
-    assert [finding.line for finding in told["main"].findings] == [2]
-
-
-def test_ty_output_is_understood() -> None:
-    output = (
-        "program_0.py:3:12: error[invalid-return-type] Return type does not match: got `int`\n"
-        "Found 1 diagnostic\n"
-    )
-    [(file, finding)] = Analyser("ty", ()).read(output)
-    assert file == "program_0.py"
-    assert (finding.code, finding.line, finding.column) == ("invalid-return-type", 3, 12)
 
 
 def test_many_programs_share_few_processes() -> None:

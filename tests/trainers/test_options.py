@@ -52,7 +52,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "inner_epochs": (3, CLIPPED),
     "update_order": ("alternating", {}),
     "alternate_every": (2, {"update_order": "alternating"}),
-    "compound_ratio_cap": (1.00001, {"update_order": "sequential"}),
     "importance_cap": (0.5, {}),
     "importance_band": ([0.0, 1.0001], {"temperature": 0.7}),
     "sequence_limit": (0.5, {}),

@@ -15,7 +15,6 @@ from collab.errors import RecipeError, TrainingError
 from collab.plugins import call, check_call, check_options, check_plain, find
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.base import Component
-from collab.records import Action
 from collab.trainers.credit.group import Group, Key, Weights
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FrozenModel(Protocol):
-    """A frozen model: a base with its adapters off, or a separate model."""
+    """A frozen model: a base with its adapters off."""
 
     @property
     def hidden_size(self) -> int:
@@ -50,18 +49,6 @@ class TeamModels(Protocol):
             RecipeError: the agent's whole model is trained, so it has no frozen base.
         """
 
-    def other(self, name: str) -> FrozenModel:
-        """Return another local model by its name. It is loaded once and closed with the run."""
-
-    async def logprobs(
-        self, agent: str, actions: Sequence[Action], *, reference: bool = False
-    ) -> list[tuple[float, ...]]:
-        """Return the log-probability of each token of an agent's responses, in nats.
-
-        It is taken under the agent's current policy, or under its `reference` from before training,
-        with the agent's sampling settings.
-        """
-
 
 Rule = Callable[..., Weights]
 """Computes the weights of a group. The function's other parameters are options."""
@@ -75,14 +62,6 @@ class Algorithm:
 
     compares: bool = False
     """True if the algorithm compares an episode with others of its group."""
-    pays_as_played: bool = True
-    """True if a weight is the advantage of the joint action that was played.
-
-    If not, no ratio of the teammates' probabilities applies to it, and `update_order: sequential`
-    is refused.
-    """
-    goes_by_rewards: bool = True
-    """True if weights depend only on the groups' rewards and returns, so `shaped` can shape it."""
 
     async def open(self, models: TeamModels) -> None:
         """Receive the team's models once, before the first step and before `restore`."""

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 class Critic:
     """A head on a frozen model, with statistics of its last step."""
 
-    def __init__(self, model: FrozenModel, *, rate: float, width: int, steps: int) -> None:
+    def __init__(self, model: FrozenModel, rate: float) -> None:
         from collab.trainers.credit.head import Head
 
-        self.model, self._steps = model, steps
-        self.head: Head = Head(model.hidden_size, rate=rate, width=width)
+        self.model = model
+        self.head: Head = Head(model.hidden_size, rate=rate)
         self._features: Tensor | None = None
         self.measured: dict[str, float] = {}
         """Statistics of the last step: `loss`, the mean squared error, and `explained`, the share
@@ -42,66 +42,9 @@ class Critic:
         """Move the values of the histories read last towards `targets`."""
         if self._features is None:
             return
-        loss = self.head.fit(self._features, targets, self._steps)
+        loss = self.head.fit(self._features, targets)
         spread = deviation(targets) ** 2
         self.measured = {"loss": loss, "explained": 1 - loss / spread if spread else 0.0}
-
-    def state(self) -> dict[str, Any]:
-        """Return the head's state."""
-        return self.head.state()
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from an earlier `state`."""
-        self.head.restore(state)
-
-
-class Critics:
-    """The critics of a rule by name, each made on first use.
-
-    Args:
-        rate: learning rate of the heads.
-        width: width of a hidden layer, 0 for none.
-        steps: updates of a critic per batch.
-        model: a local model that all critics read, or None for the base of each agent.
-    """
-
-    def __init__(self, *, rate: float, width: int, steps: int, model: str | None) -> None:
-        self._rate, self._width, self._steps, self._model = rate, width, steps, model
-        self._models: TeamModels | None = None
-        self._made: dict[str, Critic] = {}
-        self._saved: Mapping[str, Any] = {}
-
-    def open(self, models: TeamModels) -> None:
-        """Receive the team's models."""
-        self._models = models
-
-    def of(self, name: str, agent: str) -> Critic:
-        """Return the critic with this name, which reads the base model of `agent`."""
-        if name not in self._made:
-            if self._models is None:
-                raise TrainingError("a critic was used before its algorithm was opened")
-            model = self._models.other(self._model) if self._model else self._models.base(agent)
-            made = Critic(model, rate=self._rate, width=self._width, steps=self._steps)
-            if name in self._saved:
-                made.restore(self._saved[name])
-            self._made[name] = made
-        return self._made[name]
-
-    def measures(self) -> dict[str, float]:
-        """Return the metrics of each critic's last step."""
-        return {
-            named(named(CRITIC, name), what): value
-            for name, critic in self._made.items()
-            for what, value in critic.measured.items()
-        }
-
-    def state(self) -> dict[str, Any]:
-        """Return the states of the critics, by name."""
-        return {**self._saved, **{name: critic.state() for name, critic in self._made.items()}}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from an earlier `state`."""
-        self._made, self._saved = {}, dict(state)
 
 
 def own_history(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
@@ -188,28 +131,31 @@ def advantages(
 class ActorCritic(Algorithm):
     """A rule whose weights are generalized advantage estimates of its critics' values.
 
+    Each critic is a linear head on the base model of an agent, made on first use.
+
     Args:
         trace: lambda of GAE. 0 is the paper's one-step error; 1 is unbiased whatever the critic.
         rate: the critics' learning rate.
-        width: width of a critic's hidden layer; 0 for none.
-        steps: updates of a critic per batch.
-        model: a local model for the critics to read instead of the agents' bases.
     """
 
-    def __init__(
-        self,
-        *,
-        trace: float = 0.95,
-        rate: float = 1e-3,
-        width: int = 0,
-        steps: int = 1,
-        model: str | None = None,
-    ) -> None:
-        self._trace = trace
-        self._critics = Critics(rate=rate, width=width, steps=steps, model=model)
+    def __init__(self, *, trace: float = 0.95, rate: float = 1e-3) -> None:
+        self._trace, self._rate = trace, rate
+        self._models: TeamModels | None = None
+        self._critics: dict[str, Critic] = {}
+        self._saved: Mapping[str, Any] = {}
 
     async def open(self, models: TeamModels) -> None:
-        self._critics.open(models)
+        self._models = models
+
+    def critic(self, name: str, agent: str) -> Critic:
+        """Return the critic with this name, which reads the base model of `agent`."""
+        if name not in self._critics:
+            if self._models is None:
+                raise TrainingError("a critic was used before its algorithm was opened")
+            critic = self._critics[name] = Critic(self._models.base(agent), self._rate)
+            if name in self._saved:
+                critic.head.restore(self._saved[name])
+        return self._critics[name]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
         """Raise RecipeError for a normalization that needs centered weights."""
@@ -221,15 +167,19 @@ class ActorCritic(Algorithm):
         They are the mean squared error before the step's update, and the share of the returns'
         variance that the values explain.
         """
-        return self._critics.measures()
+        return {
+            named(named(CRITIC, name), what): value
+            for name, critic in self._critics.items()
+            for what, value in critic.measured.items()
+        }
 
     def state(self) -> dict[str, Any]:
         """Return the states of the critics, by name."""
-        return self._critics.state()
+        return {**self._saved, **{name: c.head.state() for name, c in self._critics.items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from an earlier `state`."""
-        self._critics.restore(state)
+        self._critics, self._saved = {}, dict(state)
 
 
 class IAC(ActorCritic):
@@ -247,7 +197,7 @@ class IAC(ActorCritic):
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
         weights: list[dict[Key, float]] = [{} for _ in groups]
         for agent in dict.fromkeys(agent for group in groups for agent in group.agents):
-            critic = self._critics.of(agent, agent)
+            critic = self.critic(agent, agent)
             read = _histories(groups, agent)
             values = dict(zip(read, await critic.values(list(read.values())), strict=True))
             by_place = advantages_of_groups(groups, agent, values, trace=self._trace)
@@ -289,7 +239,7 @@ class MAAC(ActorCritic):
         if not groups:
             return []
         agents = list(dict.fromkeys(agent for group in groups for agent in group.agents))
-        critic = self._critics.of(TEAM, agents[0])
+        critic = self.critic(TEAM, agents[0])
         places = [(n, node) for n, group in enumerate(groups) for node in group.children]
         for number, node in places:
             one_reward(groups[number], groups[number].rewards, node)

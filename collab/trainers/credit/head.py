@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,19 +16,20 @@ INITIAL_STD = 0.02
 
 
 class Head:
-    """Predicts a number from a hidden state: linear, or with one tanh layer of `width`.
+    """Predicts a number from a hidden state by a linear layer.
 
     It uses float32 for any dtype of the model, because bfloat16 cannot resolve small differences in
-    value.
+    value. The weights come from `seed` alone: torch's global random state already belongs to the
+    resumed run when its rule makes the head.
     """
 
-    def __init__(self, hidden_size: int, *, rate: float, width: int = 0, seed: int = 0) -> None:
+    def __init__(self, hidden_size: int, *, rate: float, seed: int = 0) -> None:
         self._size = hidden_size
+        layer = nn.Linear(hidden_size, 1, device="meta").to_empty(device="cpu")  # draws nothing
         generator = torch.Generator().manual_seed(seed)
-        layers: list[nn.Module] = [linear(hidden_size, width or 1, generator)]
-        if width:
-            layers += [nn.Tanh(), linear(width, 1, generator)]
-        self.network = nn.Sequential(*layers)
+        nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
+        nn.init.zeros_(layer.bias)
+        self.network = nn.Sequential(layer)
         self.optimiser: Optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
 
     def __call__(self, features: Tensor) -> Tensor:
@@ -43,15 +44,13 @@ class Head:
         values: list[float] = self(features).tolist()
         return values
 
-    def fit(self, features: Tensor, targets: Sequence[float], steps: int = 1) -> float:
-        """Take steps towards the targets by squared error, and return the error before the first
-        step."""
-        wanted = torch.tensor(targets, dtype=torch.float32)
-        return self.descend(lambda: functional.mse_loss(self(features), wanted), steps)
-
-    def descend(self, loss: Callable[[], Tensor], steps: int = 1) -> float:
-        """Take steps down `loss`, a scalar, and return its first value."""
-        return descend([self.optimiser], loss, steps)
+    def fit(self, features: Tensor, targets: Sequence[float]) -> float:
+        """Take a step towards the targets by squared error, and return the error before it."""
+        self.optimiser.zero_grad()
+        loss = functional.mse_loss(self(features), torch.tensor(targets, dtype=torch.float32))
+        torch.autograd.backward(loss)
+        self.optimiser.step()
+        return float(loss.detach())
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and the optimizer's moments."""
@@ -66,30 +65,3 @@ class Head:
         """
         self.network.load_state_dict(state["network"])
         self.optimiser.load_state_dict(state["optimiser"])
-
-
-def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
-    """Make a layer whose weights come from `generator` alone.
-
-    Otherwise, the layer would draw from torch's global random state, which a resumed run has
-    already restored when its rule makes the layer.
-    """
-    layer = nn.Linear(n_in, n_out, device="meta").to_empty(device="cpu")  # draws no random numbers
-    nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
-    nn.init.zeros_(layer.bias)
-    return layer
-
-
-def descend(optimisers: Sequence[Optimizer], loss: Callable[[], Tensor], steps: int = 1) -> float:
-    """Take steps down `loss`, a scalar, with several optimizers, and return its first value."""
-    first = 0.0
-    for step in range(steps):
-        for optimiser in optimisers:
-            optimiser.zero_grad()
-        value = loss()
-        torch.autograd.backward(value)
-        for optimiser in optimisers:
-            optimiser.step()
-        if step == 0:
-            first = float(value.detach())
-    return first

@@ -17,15 +17,9 @@ _PLACES = {
     "removal": "counterfactual.algorithms:Removal",
     "iac": "critics:IAC",
     "maac": "critics:MAAC",
-    "madpo": "madpo:MADPO",
-    "marlhf": "marlhf:MARLHF",
-    "vdn": "vdn:VDN",
     "rae": "rae:Rae",
     "sft": "sft:Sft",
     "at-grpo": "at_grpo:at_grpo",
 }
 
-RULES = BuiltIn(_PACKAGE, _PLACES)
-"""All algorithms that `shaped` can wrap."""
-
-BUILT_IN = BuiltIn(_PACKAGE, {**_PLACES, "shaped": "shaped:Shaped"})
+BUILT_IN = BuiltIn(_PACKAGE, _PLACES)

@@ -29,9 +29,6 @@ class Sft(Algorithm):
             keeps those that solved their task.
     """
 
-    pays_as_played = False
-    goes_by_rewards = False
-
     def __init__(self, *, above: float | None = None) -> None:
         if above is not None and not 0 <= above < 1:
             raise RecipeError(

@@ -73,10 +73,6 @@ class Update:
     """Loss of each policy, absent if no response had a weight."""
     gradient_norms: dict[str, float] = field(default_factory=dict)
     """Gradient norm of each policy before clipping, absent if it was not finite."""
-    order: dict[str, int] = field(default_factory=dict)
-    """Position of each learning policy in the order of updates, from 1."""
-    compound_ratios: dict[str, float] = field(default_factory=dict)
-    """Mean factor on each policy's weights for the policies updated before it."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Reasons why a policy that had samples to learn from was left unchanged, by its name."""
     warnings: list[str] = field(default_factory=list)

@@ -18,15 +18,19 @@ from collab.recipe import TrainerSpec
 from collab.trainers.learner.base import NotFinite, Update, explain_memory
 from collab.trainers.learner.checks import check_change, check_mismatch, fingerprint
 from collab.trainers.learner.chosen import ChosenSizes
-from collab.trainers.learner.device_sizes import forward_tokens
-from collab.trainers.learner.logprobs import logprobs_of
 from collab.trainers.learner.optimiser import Optimiser, rate_at
 from collab.trainers.learner.passes import Passes
 from collab.trainers.learner.policy import Policies, Policy, publish, sleep
 from collab.trainers.learner.prefix_tree.varlen import describe_attention, slow_attention
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.update_order import CompoundRatios, learned_by, updated_at
+
+
+def updated_at(step: int, policies: Sequence[Policy], spec: TrainerSpec) -> list[Policy]:
+    """Return the policies that learn in `step`, counted from 0."""
+    if spec.update_order == "alternating":
+        return [policies[step // spec.alternate_every % len(policies)]]
+    return list(policies)
 
 
 class TorchLearner:
@@ -37,12 +41,11 @@ class TorchLearner:
         policies: Policies,
         spec: TrainerSpec,
         total_steps: int,
-        seed: int = 0,
         ranks: Ranks = ALONE,
     ) -> None:
-        """Make the optimizers. `seed` is the run's, and gives the random order of updates."""
+        """Make the optimizers."""
         self.policies, self.spec, self.total_steps = policies, spec, total_steps
-        self._seed, self._ranks = seed, ranks
+        self._ranks = ranks
         self.optimisers = {
             policy.name: Optimiser(policy.parameters.values(), spec.weight_decay)
             for policy in policies
@@ -63,14 +66,11 @@ class TorchLearner:
             StepCancelled: `cancelled` was set.
         """
         update = Update(rate=rate_at(step, self.total_steps, self.spec))
-        order = updated_at(step, list(self.policies), self.spec, self._seed)
-        ratios = CompoundRatios(self.spec, self._measure)
-        for place, policy in enumerate(order):
-            learned = learned_by(policy, ratios.weighed(samples), self.spec)
+        for policy in updated_at(step, list(self.policies), self.spec):
+            of_policy = [sample for sample in samples if sample.agent in policy.agents]
+            learned = [sample for sample in of_policy if sample.alive or self.spec.kl_coef]
             if learned:
-                ratios.tell(update, policy, learned)
-                watched = ratios.following(policy, samples, later=order[place + 1 :])
-                with explain_memory(partial(self._sizes.of, policy), policy.name), watched:
+                with explain_memory(partial(self._sizes.of, policy), policy.name):
                     self._learn_or_skip(policy, learned, update, cancelled)
         if any(policy.device.type == "cpu" for policy in self.policies):
             trim()  # otherwise learning's memory stays allocated during sampling
@@ -103,10 +103,6 @@ class TorchLearner:
     def load(self, folder: Path) -> None:
         for policy in self.policies:
             policy.load_parameters(folder / policy.name)
-
-    def _measure(self, policy: Policy, samples: Sequence[Sample]) -> list[float]:
-        budget = forward_tokens(self.spec, policy.device)
-        return [sum(row) for row in logprobs_of(policy, samples, budget)]
 
     def _learn_or_skip(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event

@@ -12,11 +12,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from collab.models.local.batching import pack
 from collab.models.local.dimensions import attends_to_all
 from collab.models.local.layers import computes_twice
 from collab.trainers.learner.device_sizes import chunk_tokens
-from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.prefix_tree.attention import (
     Branches,
     TreeAttention,
@@ -28,7 +26,6 @@ from collab.trainers.learner.prefix_tree.varlen import (
     branch_plan,
     varlen_kernel,
 )
-from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.support import SamplingSettings, excluded
 from collab.trainers.learner.transfer import tensor_on, to_device
 
@@ -229,22 +226,3 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
     if cap := getattr(config, "final_logit_softcapping", None):  # Gemma
         logits = torch.tanh(logits / cap) * cap
     return logits
-
-
-@torch.no_grad()
-def logprobs_of(
-    policy: Policy, samples: Sequence[Sample], batch_tokens: int, *, reference: bool = False
-) -> list[tuple[float, ...]]:
-    """Return the log-probabilities of each sample's tokens, in nats, without gradient.
-
-    Batches have at most `batch_tokens`, padding included. `reference` selects the policy from
-    before training.
-    """
-    by_number: dict[int, tuple[float, ...]] = {}
-    with policy.reference() if reference else policy.training() as model:
-        for batch in pack([(len(sample), 0) for sample in samples], batch_tokens):
-            rows = [[samples[number]] for number in batch]
-            scored = response_logprobs(model, rows, policy.device).logprobs
-            pieces = torch.split(scored, [len(row[0].token_ids) for row in rows])
-            by_number |= {n: tuple(p.tolist()) for n, p in zip(batch, pieces, strict=True)}
-    return [by_number[number] for number in range(len(samples))]

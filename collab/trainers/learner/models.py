@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
-from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -15,60 +14,24 @@ from collab.models.local.batching import pack
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import unwrapped
 from collab.recipe import TrainerSpec
-from collab.recipe.model import TransformersModel
-from collab.records import Action, Sampling
 from collab.trainers.learner.device_sizes import forward_tokens
-from collab.trainers.learner.logprobs import logprobs_of
 from collab.trainers.learner.policy import Policies, adapters_off
-from collab.trainers.learner.samples import Sample
-
-T = TypeVar("T")
 
 
 class PolicyModels:
     """The `TeamModels` of policies, computed on the learner's thread."""
 
-    def __init__(
-        self,
-        policies: Policies,
-        samplings: Mapping[str, Sampling],
-        spec: TrainerSpec,
-        thread: Executor,
-    ) -> None:
-        self._policies, self._samplings = policies, samplings
-        self._spec, self._thread = spec, thread
-        self._others: dict[str, TransformersEngine] = {}
+    def __init__(self, policies: Policies, spec: TrainerSpec, thread: Executor) -> None:
+        self._policies, self._spec, self._thread = policies, spec, thread
 
     def base(self, agent: str) -> Frozen:
         policy = self._policies.of(agent)
         if not policy.is_adapter:
             raise RecipeError(
                 f"agent '{agent}' has no frozen base for a critic, because policies 'full' trains"
-                " it; set trainer.policies to 'adapters', or give the algorithm a 'model'"
+                " it; set trainer.policies to 'adapters', or trainer.algorithm to 'rae' or 'marloo'"
             )
         return Frozen(policy.engine, self._spec, self._thread)
-
-    def other(self, name: str) -> Frozen:
-        if name not in self._others:
-            self._others[name] = TransformersEngine(TransformersModel(name=name))
-        return Frozen(self._others[name], self._spec, self._thread)
-
-    async def logprobs(
-        self, agent: str, actions: Sequence[Action], *, reference: bool = False
-    ) -> list[tuple[float, ...]]:
-        policy, sampling = self._policies.of(agent), self._samplings[agent]
-        samples = [_sample(agent, action, sampling) for action in actions]
-        return await _on(
-            self._thread,
-            lambda: logprobs_of(
-                policy, samples, forward_tokens(self._spec, policy.device), reference=reference
-            ),
-        )
-
-    async def aclose(self) -> None:
-        """Close the separate models, which are not the team's."""
-        for engine in self._others.values():
-            await engine.aclose()
 
 
 class Frozen:
@@ -87,7 +50,8 @@ class Frozen:
         return tuple(ids) or (int(tokenizer.eos_token_id),)
 
     async def features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
-        return await _on(self._thread, lambda: self._features(sequences))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._features, sequences)
 
     @torch.no_grad()
     def _features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
@@ -108,21 +72,3 @@ class Frozen:
                 at_last = states[torch.arange(len(rows), device=states.device), last]
                 features[list(batch)] = at_last.float().cpu()
         return features
-
-
-def _sample(agent: str, action: Action, sampling: Sampling) -> Sample:
-    return Sample(
-        agent,
-        action.prompt_ids,
-        action.token_ids,
-        action.logprobs,
-        sampling.temperature,
-        weight=0.0,
-        scale=0.0,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-    )
-
-
-async def _on(thread: Executor, work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(thread, work)

@@ -43,8 +43,6 @@ class Sample:
     top_k: int = 0
     token_weights: tuple[float, ...] = ()
     """Advantages of each of `token_ids`, if the algorithm gives them by token."""
-    joint: tuple[int, int, int] = (0, 0, 0)
-    """Key of its joint action: the number of its group in the step, the episode, and the turn."""
 
     @property
     def truncated(self) -> bool:
@@ -67,8 +65,7 @@ def make_samples(
     A turn of a discussion holds several responses of one agent. Each gets the turn's weight.
     """
     samples = []
-    pairs = zip(credit.groups, credit.weights, strict=True)
-    for number, (group, weights) in enumerate(pairs):
+    for group, weights in zip(credit.groups, credit.weights, strict=True):
         for (episode, turn, agent), weight in weights.items():
             share = group.visit_share[episode, turn] / len(credit.groups)
             decisions = group.episodes[episode].turns[turn].decisions
@@ -89,7 +86,6 @@ def make_samples(
                     top_p=sampling.top_p,
                     top_k=sampling.top_k,
                     token_weights=token_weights if isinstance(weight, Sequence) else (),
-                    joint=(number, episode, turn),
                 )
                 samples.append(sample)
     return weigh_tokens(samples, samplings, spec)

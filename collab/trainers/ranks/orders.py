@@ -92,13 +92,13 @@ def end(ranks: TorchRanks) -> None:
 
 
 def learner_for(
-    policies: Policies, spec: TrainerSpec, total_steps: int, seed: int, ranks: Ranks
+    policies: Policies, spec: TrainerSpec, total_steps: int, ranks: Ranks
 ) -> TorchLearner:
     """Make the learner of rank 0. If there are other ranks, they learn with it."""
     if not isinstance(ranks, TorchRanks):
-        return TorchLearner(policies, spec, total_steps, seed, ranks)
+        return TorchLearner(policies, spec, total_steps, ranks)
     ranks.compute_on(device_of(policies))
-    return LeadingLearner(policies, spec, total_steps, seed, ranks)
+    return LeadingLearner(policies, spec, total_steps, ranks)
 
 
 class LeadingLearner(TorchLearner):
@@ -201,7 +201,7 @@ def _open(begin: Begin, ranks: TorchRanks) -> TorchLearner:
     recipe = with_servers(begin.recipe, begin.spec, begin.folder, ranks)
     policies = ranks.each(lambda: open_policies(recipe, begin.spec))
     ranks.compute_on(device_of(policies))
-    return TorchLearner(policies, begin.spec, begin.total_steps, begin.recipe.seed, ranks)
+    return TorchLearner(policies, begin.spec, begin.total_steps, ranks)
 
 
 def _obey(order: Learn | Restore, learner: TorchLearner, ranks: TorchRanks) -> None:

@@ -16,7 +16,6 @@ from collab.recipe.model import VLLMModel, local_weights
 from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.base import Algorithm
 from collab.trainers.training.data import TaskOrder, phases
 from collab.trainers.training.trackers import check_trackers
 
@@ -67,20 +66,10 @@ def _check_functions(recipe: Recipe) -> None:
 def _check_algorithm(recipe: Recipe, spec: TrainerSpec) -> None:
     algorithm = algorithm_for(spec.algorithm)
     algorithm.check(recipe, spec)
-    _check_order(spec, algorithm)
     if algorithm.compares and spec.group_size == 1:
         raise RecipeError(
             f"group_size 1 leaves '{spec.algorithm.use}' nothing to compare an episode with, so"
             " every advantage is 0; set group_size to 2 or more, or algorithm to 'mareinforce'"
-        )
-
-
-def _check_order(spec: TrainerSpec, algorithm: Algorithm) -> None:
-    if spec.update_order == "sequential" and not algorithm.pays_as_played:
-        raise RecipeError(
-            "update_order 'sequential' (HAPPO) needs the advantage of the joint action that was"
-            f" played; algorithm '{spec.algorithm.use}' gives another weight; set update_order to"
-            " 'simultaneous', or algorithm to e.g. 'marloo', 'coma' or 'maac'"
         )
 
 

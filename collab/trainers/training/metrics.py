@@ -83,8 +83,6 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
         for pattern, values in (
             (names.LOSS, data.update.losses),
             (names.GRADIENT_NORM, data.update.gradient_norms),
-            (names.UPDATE_ORDER, data.update.order),
-            (names.COMPOUND_RATIO, data.update.compound_ratios),
         ):
             if policy.name in values:
                 metrics[names.named(pattern, policy.name)] = values[policy.name]

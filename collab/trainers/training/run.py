@@ -188,7 +188,7 @@ def open_learner(
     """
     recipe = with_sleeping_engines(begin(ranks, recipe, spec, total_steps, out), spec, ranks.world)
     policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
-    return policies, learner_for(policies, spec, total_steps, recipe.seed, ranks)
+    return policies, learner_for(policies, spec, total_steps, ranks)
 
 
 Emit = Callable[[TrainingEvent], None]

@@ -90,7 +90,7 @@ class Stepper:
         self.algorithm = algorithm_for(spec.algorithm)
         self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
         self._updates = Updates(policies, learner)
-        self._models = PolicyModels(policies, self._samplings, spec, self._updates.thread)
+        self._models = PolicyModels(policies, spec, self._updates.thread)
         self._session: Session | None = None
         self._phase = -1
         self._credit: StepCredit | None = None
@@ -201,7 +201,6 @@ class Stepper:
         session, self._session = self._session, None
         if session is not None:
             await session.aclose()
-        await self._models.aclose()
         await self._updates.aclose()
 
     async def _session_at(self, step: int) -> Session:

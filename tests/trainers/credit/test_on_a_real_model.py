@@ -42,7 +42,6 @@ IN_TURNS = {"turns": 2}
 TEAMS: dict[str, dict[str, Any]] = {
     "at-grpo": IN_TURNS,
     "magrpo-tree": IN_TURNS,
-    "shaped": IN_TURNS,
 }
 """What a trainer asks of the team, where one parallel turn is not what it is for."""
 
@@ -51,7 +50,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "iac": {"group_size": 1, "tasks_per_step": 2},
     "maac": {"group_size": 1, "tasks_per_step": 2},
     "magrpo-tree": {"group_size": 2},
-    "marlhf": {"algorithm": {"use": "marlhf", "options": {"warmup": 1}}},
     "rae": {"group_size": 1, "tasks_per_step": 2, "policies": "shared_adapter"},
 }
 """What would take longer than three steps otherwise, or more episodes than the rule needs."""

@@ -18,7 +18,7 @@ from collab.trainers.credit.games import GameModels, paper_game, sample
 from collab.trainers.credit.group import Group, make_group, tree_of
 from collab.trainers.credit.shape import Shape
 
-OF_ONE = ["vdn", "marlhf", "maac"]
+OF_ONE = ["maac"]
 
 
 def check(recipe: Recipe, name: str, **options: Any) -> None:

@@ -62,7 +62,7 @@ def teaching(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
     spec = check_recipe(recipe)
     policies = open_policies(recipe, spec)
     policies.by_name["a"].engine.module.double()
-    learner = TorchLearner(policies, spec, total_steps=1, seed=0)
+    learner = TorchLearner(policies, spec, total_steps=1)
     tasks = choose_tasks(recipe, spec)
     stepper = RecordedStepper(recipe, spec, tasks, policies, learner)
     yield policies, stepper
@@ -72,7 +72,7 @@ def teaching(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
 
 def gradient(policies: Policies, samples: Sequence[Sample], spec: TrainerSpec, agent: str) -> Any:
     """What the agent's optimiser is handed."""
-    learner = TorchLearner(policies, spec, total_steps=1, seed=0)
+    learner = TorchLearner(policies, spec, total_steps=1)
     policy = policies.of(agent)
     caught: list[torch.Tensor] = []
 

@@ -14,36 +14,13 @@ from collab.recipe import Recipe
 from collab.recipe.model import VLLMModel
 from collab.trainers import Plan, make_plan
 from collab.trainers.training import run
-from collab.trainers.training.plan.cards import CARDS, Card, card, card_of_device
+from collab.trainers.training.plan.cards import CARDS, Card, card
 from collab.trainers.training.plan.memory import count_memory
 from collab.trainers.training.run import with_sleeping_engines
 
 
 def planned(tiny: Path, folder: Path, on: Card, ranks: int = 1, **options: object) -> Plan:
     return make_plan(make_game(tiny, folder, **options), on, ranks)
-
-
-@pytest.mark.parametrize(
-    ("device", "name"),
-    [
-        ("NVIDIA H100 80GB HBM3", "h100"),
-        ("NVIDIA H100 PCIe", "h100-pcie"),
-        ("NVIDIA H200", "h200"),
-        ("NVIDIA A100-SXM4-40GB", "a100-40"),
-        ("NVIDIA A100-SXM4-80GB", "a100"),
-        ("NVIDIA GeForce RTX 4090", "rtx4090"),
-        ("NVIDIA A10G", "a10g"),
-        ("NVIDIA A10", "a10"),
-        ("NVIDIA L40S", "l40s"),
-        ("NVIDIA L4", "l4"),
-        ("NVIDIA RTX A6000", "a6000"),
-        ("NVIDIA A1000", None),
-        ("Radeon", None),
-    ],
-)
-def test_a_device_is_known_by_what_torch_calls_it(device: str, name: str | None) -> None:
-    found = card_of_device(device)
-    assert (found.name if found else None) == name
 
 
 def test_a_card_is_a_name_or_its_memory() -> None:
@@ -58,11 +35,10 @@ def test_the_plan_is_of_the_card_and_not_of_this_machine(tiny_words: Path, tmp_p
     here = make_plan(make_game(tiny_words, tmp_path))
     there = planned(tiny_words, tmp_path, CARDS["h100"])
     assert here.on_card is None
-    assert (there.memory["libraries"], there.memory["prepacked"]) == (0, 0)
+    assert there.memory["prepacked"] == 0
     assert there.on_card is not None
     assert there.on_card.fits
-    assert there.on_card.taken == there.total
-    assert (there.on_card.micro_batch_tokens, there.on_card.head_chunk_tokens) == (32_768, 1024)
+    assert there.on_card.micro_batch_tokens == 32_768
     assert " s at " not in there.text()
 
 
@@ -127,7 +103,7 @@ def test_what_learning_may_take_of_a_card_is_not_passed(tiny_words: Path, tmp_pa
     model = {"name": "smollm2-135m", "device": "cpu"}
     recipe = Recipe.model_validate({**recipe.model_dump(), "model": model})
     assert recipe.trainer is not None
-    lengths = {agent: [Lengths(500, 500, 4000, alike=False)] for agent in ("a", "b")}
+    lengths = {agent: [Lengths(500, 500, 4000, prompts=4000)] for agent in ("a", "b")}
     for gigabytes in (4, 8, 16, 24, 80):
         gpu = card(str(gigabytes))
         memory = gpu.memory

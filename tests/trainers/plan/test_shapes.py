@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ def is_alike(model: TransformersModel) -> None:
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
 def test_a_tiny_llama_is_counted_alike(changes: dict[str, Any], tmp_path: Path) -> None:
     name = str(save(tmp_path, changes))
-    for more in ({"dtype": "float32"}, {"load_in": "4bit"}, {"attn_implementation": "eager"}):
+    for more in ({"dtype": "float32"}, {"load_in": "4bit"}):
         is_alike(TransformersModel(name=name, **more))
 
 
@@ -75,10 +74,9 @@ def test_what_the_file_does_not_tell_is_left_to_transformers(tmp_path: Path) -> 
     assert sizes.counted_in_files(model, LoraSpec(targets=("lm_head",))) is None
     assert sizes.counted_in_files(model, LoraSpec(targets=("nothing",))) is None
     config = json.loads((folder / "config.json").read_text())
-    for key, value in (("model_type", "other"), ("vocab_size", 3), ("num_hidden_layers", 3)):
-        other = shutil.copytree(folder, tmp_path / key)
-        (other / "config.json").write_text(json.dumps({**config, key: value}))
-        assert sizes.counted_in_files(TransformersModel(name=str(other)), LoraSpec()) is None
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "other"}))
+    assert sizes.counted_in_files(model, LoraSpec()) is None
+    (folder / "config.json").write_text(json.dumps(config))
     (folder / sizes.FILE).write_bytes(b"\xff" * 16)
     assert sizes.counted_in_files(model, LoraSpec()) is None
 

@@ -25,7 +25,7 @@ CASES: dict[str, dict[str, Any]] = {
     "fewer micro-batches than ranks": {"tasks_per_step": 1, "group_size": 2},
     "inner epochs": {"micro_batch_tokens": 1, "clip_ratio": 0.2, "inner_epochs": 2},
     "divergence": {"micro_batch_tokens": 1, "kl_coef": 0.1},
-    "one after the other": {"update_order": "sequential", "micro_batch_tokens": 1},
+    "one at a time": {"update_order": "alternating", "micro_batch_tokens": 1},
     "whole models": {"policies": "full", "micro_batch_tokens": 1, "learning_rate": 1e-3},
     "a critic": {"algorithm": "iac", "micro_batch_tokens": 1},
 }

@@ -58,12 +58,6 @@ def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
     return dtype == torch.float32
 
 
-def weights_to_pack(module: nn.Module) -> int:
-    """Count the weights of `module` to pack, small layers excluded."""
-    sizes = (layer.weight.numel() for layer in module.modules() if type(layer) is nn.Linear)
-    return sum(size for size in sizes if size >= LEAST_WEIGHTS)
-
-
 def _can_pack(layers: Sequence[Any]) -> bool:
     weights = [base_of(layer).weight for layer in layers]
     large = sum(weight.numel() for weight in weights) >= LEAST_WEIGHTS

@@ -39,7 +39,6 @@ class Cross(Counterfactual):
     """
 
     name = "cross"
-    pays_as_played = False
 
     def __init__(self, *, shifts: Shifts | None = None) -> None:
         super().__init__(shifts or "all", shifts or FEW)
@@ -86,7 +85,6 @@ class Shapley(Counterfactual):
     """
 
     name = "shapley"
-    pays_as_played = False
 
     def __init__(self) -> None:
         super().__init__("all", "all")

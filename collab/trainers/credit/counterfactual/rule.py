@@ -117,7 +117,6 @@ class Counterfactual(Algorithm):
     """
 
     name = ""
-    goes_by_rewards = False
 
     def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
         """Set the shifts for joint artifacts of two answers, and of more."""

@@ -157,27 +157,14 @@ class OneHot:
 
 
 class GameModels:
-    """The `TeamModels` of a game. Policies do not change, so each is its own reference."""
+    """The `TeamModels` of a game."""
 
     def __init__(self, hidden_size: int = 64) -> None:
         self._size = hidden_size
         self._by_name: dict[str, OneHot] = {}
 
     def base(self, agent: str) -> OneHot:
-        return self.other(agent)
-
-    def other(self, name: str) -> OneHot:
-        return self._by_name.setdefault(name, OneHot(self._size))
-
-    async def logprobs(
-        self,
-        agent: str,  # noqa: ARG002
-        actions: Sequence[Action],
-        *,
-        reference: bool = False,  # noqa: ARG002
-    ) -> list[tuple[float, ...]]:
-        """Return the log-probabilities with which the actions were drawn."""
-        return [action.logprobs for action in actions]
+        return self._by_name.setdefault(agent, OneHot(self._size))
 
 
 Draw = Callable[[Table], int]

@@ -1,9 +1,9 @@
-"""GPUs by name: memory and peak compute, as published by their makers."""
+"""GPUs by name, with their memory in GiB, and the device on which a model will be."""
 
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from collab.errors import UnknownName
@@ -19,32 +19,27 @@ class Card:
     name: str
     memory: int
     """Memory in bytes."""
-    flops: float | None = None
-    """Dense bfloat16 operations per second, or None if unknown."""
     bfloat16: bool = True
     """True if it multiplies bfloat16 natively, so the dtype `auto` selects bfloat16."""
 
 
-# Memory in GiB, dense bfloat16 TFLOPS, and words in torch's name for the GPU, by name.
-_TABLE: dict[str, tuple[int, int, tuple[str, ...]]] = {
-    "b200": (180, 2250, ("B200",)),
-    "h200": (141, 989, ("H200",)),
-    "h100-pcie": (80, 756, ("H100 PCIe",)),
-    "h100": (80, 989, ("H100",)),
-    "a100-40": (40, 312, ("A100-SXM4-40GB", "A100-PCIE-40GB")),
-    "a100": (80, 312, ("A100",)),
-    "l40s": (48, 362, ("L40S",)),
-    "a6000": (48, 155, ("RTX A6000",)),
-    "rtx5090": (32, 209, ("RTX 5090",)),
-    "rtx4090": (24, 165, ("RTX 4090",)),
-    "rtx3090": (24, 71, ("RTX 3090",)),
-    "a10g": (24, 70, ("A10G",)),
-    "a10": (24, 125, ("A10",)),
-    "l4": (24, 121, ("L4",)),
+_GIBS = {
+    "b200": 180,
+    "h200": 141,
+    "h100": 80,
+    "h100-pcie": 80,
+    "a100": 80,
+    "a100-40": 40,
+    "l40s": 48,
+    "a6000": 48,
+    "rtx5090": 32,
+    "rtx4090": 24,
+    "rtx3090": 24,
+    "a10": 24,
+    "a10g": 24,
+    "l4": 24,
 }
-CARDS = {
-    name: Card(name, gib * GIB, teraflops * 1e12) for name, (gib, teraflops, _) in _TABLE.items()
-}
+CARDS = {name: Card(name, gibs * GIB) for name, gibs in _GIBS.items()}
 
 
 def card(text: str) -> Card:
@@ -66,24 +61,14 @@ def card(text: str) -> Card:
     return Card(f"{gigabytes:g} GB", int(gigabytes * GIB))
 
 
-def card_of_device(name: str) -> Card | None:
-    """Return the card that torch calls `name`, or None if it is not in the table."""
-    words = f" {name.replace('-', ' ')} "
-    for known, (_, _, parts) in _TABLE.items():
-        if any(f" {part.replace('-', ' ')} " in words for part in parts):
-            return CARDS[known]
-    return None
-
-
 def card_of_here(number: int) -> Card:
     """Return this machine's GPU with that number, as it describes itself."""
     import torch
 
     about = torch.cuda.get_device_properties(number)
-    known = card_of_device(about.name) or Card(about.name, 0)
     with torch.cuda.device(number):
         bfloat16 = bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return replace(known, memory=about.total_memory, bfloat16=bfloat16)
+    return Card(about.name, about.total_memory, bfloat16)
 
 
 ITEM_SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}

@@ -8,8 +8,7 @@ from math import ceil
 
 from collab.errors import RecipeError
 from collab.models import Request
-from collab.models.local.batching import CPU_TOKENS, batch_bytes, fitting_tokens, pack
-from collab.models.local.fast.memory import COMPILED_PRODUCTS
+from collab.models.local.batching import CPU_TOKENS, batch_bytes, fitting_tokens
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, VLLMModel, local_weights
 from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
@@ -35,8 +34,13 @@ class Lengths:
     new: int
     """Maximum number of tokens of a response."""
     responses: int
-    alike: bool
-    """True if the samples of a group have the same prompt."""
+    prompts: int
+    """Number of different prompts. Learning reads each of them once."""
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens to compute in order to learn from all responses."""
+        return self.prompts * self.prompt + self.responses * self.new
 
 
 def lengths_of(
@@ -55,11 +59,12 @@ def lengths_of(
         tokens += MESSAGE_TOKENS * len(request.messages)
         places, place = by_agent[call.agent], (call.turn, call.round, call.step)
         before = places[place].prompt if place in places else 0
+        alike = call.round == 0 and (call.turn == 0 or spec.turn_structure != "chains")
         places[place] = Lengths(
             prompt=max(tokens, before),
             new=request.sampling.max_new_tokens,
             responses=responses,
-            alike=call.round == 0 and (call.turn == 0 or spec.turn_structure != "chains"),
+            prompts=ceil(responses / spec.group_size) if alike else responses,
         )
     return {agent: list(places.values()) for agent, places in by_agent.items()}
 
@@ -69,39 +74,6 @@ def episodes_a_step(requests: Sequence[Request], spec: TrainerSpec) -> int:
     n_turns = 1 + max((request.call.turn for request in requests), default=0)
     shape = Shape(spec.turn_structure, spec.group_size, n_turns)
     return spec.tasks_per_step * shape.episodes
-
-
-def longest(lengths: Sequence[Lengths]) -> int:
-    """Return the tokens of the longest prompt with its response."""
-    return max((item.prompt + item.new for item in lengths), default=0)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The layout of responses in micro-batches."""
-
-    budget: int
-    """Number of tokens in a micro-batch, including padding."""
-    shared: bool
-    """True if a row holds one prompt, and as many of a group's responses as fit."""
-    group_size: int
-
-
-def learned_tokens(rows: Rows, lengths: Sequence[Lengths]) -> int:
-    """Count the tokens to compute in order to learn from all responses of a step."""
-    return sum(_tokens_of_rows(rows, item) for item in lengths)
-
-
-def micro_batch_tokens(rows: Rows, lengths: Sequence[Lengths]) -> int:
-    """Return the tokens of the largest micro-batch."""
-    return min(learned_tokens(rows, lengths), max(rows.budget, longest(lengths)))
-
-
-def _tokens_of_rows(rows: Rows, item: Lengths) -> int:
-    fitting = max((rows.budget - item.prompt) // item.new, 1)
-    together = min(fitting, rows.group_size) if rows.shared and item.alike else 1
-    stems = ceil(item.responses / together)
-    return stems * item.prompt + item.responses * item.new
 
 
 def engines_beside(recipe: Recipe) -> list[VLLMModel]:
@@ -125,11 +97,6 @@ def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
     return int(taken)
 
 
-def sleep_is_set(recipe: Recipe) -> bool:
-    """Return True if the recipe makes the local engines sleep."""
-    return any(model.sleep for model in engines_beside(recipe))
-
-
 def may_sleep(recipe: Recipe, spec: TrainerSpec, ranks: int) -> bool:
     """Return True if the local engines can sleep, and the recipe leaves the choice open.
 
@@ -139,11 +106,13 @@ def may_sleep(recipe: Recipe, spec: TrainerSpec, ranks: int) -> bool:
     return is_open and ranks == 1 and not spec.max_staleness
 
 
-def learning_peak(sizes: Sizes, chosen: DeviceSizes, rows: Rows, lengths: Sequence[Lengths]) -> int:
+def learning_peak(sizes: Sizes, chosen: DeviceSizes, lengths: Sequence[Lengths]) -> int:
     """Return the bytes of one micro-batch: the layers' activations, and the logits of a chunk."""
+    longest = max((item.prompt + item.new for item in lengths), default=0)
+    every = sum(item.tokens for item in lengths)
     return learning_bytes(
         sizes.dimensions,
-        micro_batch_tokens(rows, lengths),
+        min(every, max(chosen.micro_batch_tokens, longest)),
         chosen.head_chunk_tokens,
         checkpointing=chosen.gradient_checkpointing,
     )
@@ -158,7 +127,7 @@ def sampling_peak(
     responses: int,
     free: int,
 ) -> int:
-    """Return the bytes of one padded batch: the key-value cache, and drawing from the vocabulary.
+    """Return the bytes of one batch: the key-value cache, and drawing from the vocabulary.
 
     `responses` are those of a step, and `free` bytes are left on a GPU. Engines with their own
     processes are not counted.
@@ -166,28 +135,26 @@ def sampling_peak(
     model = recipe.model_of(agent)
     if not isinstance(model, TransformersModel):
         return 0
-    shape, on_cpu = sizes.dimensions, sizes.device.type == "cpu"
+    on_cpu = sizes.device.type == "cpu"
     lanes = recipe.concurrency or (LANES if on_cpu else responses)
     rows = min(responses, lanes * len(recipe.team.agents))
-
-    def batch(item: Lengths) -> int:
-        width = item.prompt + item.new
-        budget = CPU_TOKENS if on_cpu else fitting_tokens(shape, free, width)
-        budget = model.batch_tokens or budget
-        number = len(pack([(item.prompt, item.new)] * rows, budget)[0])
-        return batch_bytes(shape, number, width)
-
-    return max((batch(item) for item in lengths), default=0)
+    peak = 0
+    for width in {item.prompt + item.new for item in lengths}:
+        budget = CPU_TOKENS if on_cpu else fitting_tokens(sizes.dimensions, free, width)
+        fitting = max((model.batch_tokens or budget) // width, 1)
+        peak = max(peak, batch_bytes(sizes.dimensions, min(rows, fitting), width))
+    return peak
 
 
-LIBRARIES_BYTES = 420_000_000
-"""Memory of Python with torch, transformers and PEFT, on a CPU."""
+RUNTIME_BYTES = {"cpu": 500_000_000, "cuda": 600_000_000}
+"""Memory of Python and its libraries with compiled kernels on a CPU, or of CUDA's context on a GPU.
+"""
 
-HELD = 0.25
-"""Extra memory of a CPU's allocator, as a measured share of the activations.
+HELD = 1.25
+"""Factor on the activations of a CPU, as measured, because its allocator cannot reuse all memory.
 
 Freed aligned memory cannot be reused for the same size (glibc's bug 14581). Each chunk of logits
-therefore takes new memory until the next trim, and the share grows with the number of tokens.
+therefore takes new memory until the next trim.
 """
 
 RESERVE = 0.05
@@ -195,28 +162,18 @@ RESERVE = 0.05
 bound.
 """
 
-PRODUCT_BYTES = 600_000
-"""Number of bytes of a product that oneDNN compiles for bfloat16, and of torch's description of it.
-"""
-
 SIDE_BY_SIDE = 2
 """Factor on the adapters' memory for stacking them to sample: layers with the same input are
 joined, with zeros where a layer has no part."""
 
-CONTEXT_BYTES = 600_000_000
-"""Memory of CUDA's context and kernels, on a GPU."""
-
 MEMORY = {
-    "libraries": "Python and its libraries",
-    "context": "CUDA and its kernels",
-    "compiled": "compiled kernels of oneDNN",
+    "runtime": "Python and its libraries",
     "weights": "weights of the models",
     "prepacked": "weights packed for sampling",
     "adapters": "adapters",
     "optimiser": "state of the optimizer",
     "gradients": "gradients",
     "activations": "activations of learning",
-    "workspace": "the allocator's cache",
     "sampling": "keys, values and logits",
     "vllm": "vLLM's share of the GPU",
     "reserve": "in reserve",
@@ -232,12 +189,10 @@ class Counted:
     parameters: int
     trained: list[tuple[int, int]]
     """Number of trained parameters and bytes per parameter, for each policy."""
-    update_tokens: int
-    """Number of tokens to compute in order to learn from a step."""
     chosen: dict[str, DeviceSizes]
     """Sizes that the learner computes with, by agent."""
-    sizes: dict[str, Sizes]
-    """Dimensions of each trained agent's model."""
+    devices: frozenset[str]
+    """Types of the devices that learn."""
     sleeps: bool
     """True if vLLM releases its memory while the trainer learns."""
 
@@ -254,71 +209,61 @@ def count_memory(
     With `card`, that GPU replaces the local device. vLLM sleeps while the trainer learns if the
     recipe says so, or if the recipe leaves this open and both do not fit at the same time.
     """
-    awake = _count(recipe, spec, lengths, card, sleeps=sleep_is_set(recipe))
-    whole = max(s.device.memory for s in awake.sizes.values())
-    if may_sleep(recipe, spec, ranks) and sum(awake.memory.values()) > whole > 0:
-        return _count(recipe, spec, lengths, card, sleeps=True)
-    return awake
-
-
-def _count(
-    recipe: Recipe,
-    spec: TrainerSpec,
-    lengths: Mapping[str, Sequence[Lengths]],
-    card: Card | None,
-    *,
-    sleeps: bool,
-) -> Counted:
     models, sampled = _models(recipe, spec, lengths)
     sizes = {key: sizes_of(model, spec, card) for key, model in models.items()}
     of_agent = {name: sizes_of(_local(recipe, name), spec, card) for name in lengths}
-    policies = _policies(recipe, spec, list(lengths), card)
     full = spec.policies == "full"
-    trained = [(s.parameters, s.bytes) if full else (s.adapter_parameters, 4) for _, s in policies]
-    starts = [] if full else _starts(recipe, spec, policies)
-    parameters = sum(s.parameters for s in sizes.values()) + sum(starts)
-    if not full:
-        parameters += sum(s.adapter_parameters for _, s in policies)
+    policies = {
+        _local(recipe, name).model_dump_json() if spec.policies == "shared_adapter" else name: size
+        for name, size in of_agent.items()
+    }
+    trained = [
+        (s.parameters, s.bytes) if full else (s.adapter_parameters, 4) for s in policies.values()
+    ]
+    adapters = 0 if full else sum(s.adapter_parameters for s in policies.values())
+    copied = 0 if full else _copied(recipe, spec, policies)
+    devices = frozenset(s.device.type for s in of_agent.values())
     on_cpu = any(s.device.type == "cpu" for s in sizes.values())
-    copies = 2 if full and spec.kl_coef else 1
     memory = {
-        "libraries": LIBRARIES_BYTES if on_cpu else 0,
-        "context": 0 if on_cpu else CONTEXT_BYTES,
-        "compiled": COMPILED_PRODUCTS * PRODUCT_BYTES if on_cpu else 0,
-        "weights": copies * sum(s.weight_bytes for s in sizes.values()),
+        "runtime": RUNTIME_BYTES["cpu" if on_cpu else "cuda"],
+        "weights": (2 if full and spec.kl_coef else 1)
+        * sum(s.weight_bytes for s in sizes.values()),
         "prepacked": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
-        "adapters": 0 if full else sum(n * size for n, size in trained) + 4 * sum(starts),
+        "adapters": 4 * (adapters + copied),
         "optimiser": sum(n * (8 if size == 4 else 12) for n, size in trained),
         "gradients": max(n * max(size, 4) for n, size in trained),
     }
     whole = max(s.device.memory for s in of_agent.values())
     engine = engine_bytes(recipe, whole, max(s.weight_bytes for s in of_agent.values()))
-    memory["vllm"] = 0 if sleeps else engine
-    free = whole - sum(memory.values())
-    chosen = {a: device_sizes(spec, s.device, s.dimensions, free) for a, s in of_agent.items()}
-    rows = {
-        a: Rows(chosen[a].micro_batch_tokens, s.shares, spec.group_size)
-        for a, s in of_agent.items()
-    }
-    held = HELD if on_cpu else 0.0
-    learning = max(learning_peak(s, chosen[a], rows[a], lengths[a]) for a, s in of_agent.items())
-    workspace = int(held * learning)
     responses = sum(item.responses for items in lengths.values() for item in items)
-    sampling = max(
-        sampling_peak(recipe, a, s, lengths[a], responses=responses, free=free)
-        for a, s in of_agent.items()
-    )
-    if sampling and not full:
-        sampling += SIDE_BY_SIDE * sum(s.adapter_parameters * s.bytes for _, s in policies)
-    if max(sampling * (1 + held), engine * sleeps) > learning + workspace:
-        learning, workspace = 0, int(held * sampling)
-        memory["vllm"] = engine
-    else:
-        sampling = 0
-    memory |= {"activations": learning, "workspace": workspace, "sampling": sampling}
-    memory["reserve"] = int(RESERVE * sum(memory.values()))
-    tokens = sum(learned_tokens(rows[name], lengths[name]) for name in of_agent)
-    return Counted(memory, parameters, trained, tokens, chosen, of_agent, sleeps and engine > 0)
+
+    def counted(*, sleeps: bool) -> Counted:
+        free = whole - sum(memory.values()) - (0 if sleeps else engine)
+        chosen = {a: device_sizes(spec, s.device, s.dimensions, free) for a, s in of_agent.items()}
+        learning = max(learning_peak(s, chosen[a], lengths[a]) for a, s in of_agent.items())
+        sampling = max(
+            sampling_peak(recipe, a, s, lengths[a], responses=responses, free=free)
+            for a, s in of_agent.items()
+        )
+        if sampling and not full:
+            sampling += SIDE_BY_SIDE * sum(
+                s.adapter_parameters * s.bytes for s in policies.values()
+            )
+        held = HELD if on_cpu else 1.0
+        is_sampling = max(sampling * held, engine * sleeps) > learning * held
+        parts = memory | {
+            "activations": 0 if is_sampling else int(learning * held),
+            "sampling": int(sampling * held) if is_sampling else 0,
+            "vllm": engine if is_sampling or not sleeps else 0,
+        }
+        parts["reserve"] = int(RESERVE * sum(parts.values()))
+        parameters = sum(s.parameters for s in sizes.values()) + adapters + copied
+        return Counted(parts, parameters, trained, chosen, devices, sleeps and engine > 0)
+
+    awake = counted(sleeps=any(model.sleep for model in engines_beside(recipe)))
+    if may_sleep(recipe, spec, ranks) and sum(awake.memory.values()) > whole > 0:
+        return counted(sleeps=True)
+    return awake
 
 
 def _models(
@@ -338,23 +283,13 @@ def _models(
     return models, sampled
 
 
-def _policies(
-    recipe: Recipe, spec: TrainerSpec, trained: Sequence[str], card: Card | None
-) -> list[tuple[str, Sizes]]:
-    """Return name and model of each policy."""
-    sizes_by_base = {}
-    for name in trained:
-        model = _local(recipe, name)
-        key = model.model_dump_json() if spec.policies == "shared_adapter" else name
-        sizes_by_base[key] = sizes_of(model, spec, card)
-    return list(sizes_by_base.items())
-
-
-def _starts(recipe: Recipe, spec: TrainerSpec, policies: Sequence[tuple[str, Sizes]]) -> list[int]:
+def _copied(recipe: Recipe, spec: TrainerSpec, policies: Mapping[str, Sizes]) -> int:
     """Return the parameters of the copied adapters from which training begins."""
     started = {name for name, agent in recipe.team.agents.items() if agent.adapter is not None}
     shared = spec.policies == "shared_adapter" and bool(started)
-    return [sizes.adapter_parameters for name, sizes in policies if shared or name in started]
+    return sum(
+        sizes.adapter_parameters for name, sizes in policies.items() if shared or name in started
+    )
 
 
 def _local(recipe: Recipe, name: str) -> TransformersModel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -19,12 +19,8 @@ from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.memory import (
     MEMORY,
-    Counted,
-    Lengths,
-    Rows,
     count_memory,
     episodes_a_step,
-    learned_tokens,
     lengths_of,
 )
 from collab.wording import counted
@@ -32,76 +28,15 @@ from collab.wording import counted
 
 @dataclass(frozen=True)
 class OnCard:
-    """A step on one GPU, or on several of the same kind."""
+    """Sizes on one GPU, or on several of the same kind."""
 
     card: str
     memory: int
     """Memory of the GPU in bytes."""
-    taken: int
-    """Number of bytes that the run takes."""
-    ranks: int
+    fits: bool
+    """True if the GPU has enough memory for the run."""
     micro_batch_tokens: int
-    head_chunk_tokens: int
     gradient_checkpointing: bool
-    micro_batches: int
-    """Approximate number of micro-batches in a step."""
-    sleeps: bool
-    """True if vLLM releases its memory while the trainer learns."""
-
-    @property
-    def fits(self) -> bool:
-        """True if the GPU has enough memory for the run."""
-        return self.taken <= self.memory
-
-    def lines(self) -> list[str]:
-        """Return lines about the step, for people."""
-        of = f"{self.taken / 1e9:.1f} of {self.memory / 1e9:.1f} GB"
-        twice = "computed twice" if self.gradient_checkpointing else "kept"
-        share = ceil(self.micro_batches / self.ranks)
-        lines = [
-            f"on {self.card}: {'fits' if self.fits else 'does not fit'}, {of} per GPU",
-            f"  learning: micro-batches of {self.micro_batch_tokens:,} tokens, activations {twice},"
-            f" logits of {self.head_chunk_tokens:,} tokens at once",
-            f"  {counted(self.ranks, 'rank')}; micro-batches per step: about"
-            f" {self.micro_batches:,}, {share:,} per rank",
-        ]
-        if self.micro_batches < self.ranks:
-            idle = self.ranks - self.micro_batches
-            lines.append(
-                f"  warning: {counted(idle, 'rank')} would have nothing to learn from; raise"
-                " trainer.tasks_per_step, or use fewer GPUs"
-            )
-        if self.sleeps:
-            lines.append("  vLLM sleeps while the trainer learns")
-        return lines
-
-
-def on_card(
-    card: Card,
-    ranks: int,
-    needs: Counted,
-    spec: TrainerSpec,
-    lengths: Mapping[str, Sequence[Lengths]],
-) -> OnCard:
-    """Describe a step on `ranks` of `card`, from the counts for one of them."""
-    batches = 0
-    for agent, sizes in needs.sizes.items():
-        chosen = needs.chosen[agent]
-        rows = Rows(chosen.micro_batch_tokens, sizes.shares, spec.group_size)
-        tokens = learned_tokens(rows, lengths[agent])
-        batches += ceil(tokens / chosen.micro_batch_tokens)
-    least = min(needs.chosen.values(), key=lambda chosen: chosen.micro_batch_tokens)
-    return OnCard(
-        card=card.name if ranks == 1 else f"{ranks} x {card.name}",
-        memory=card.memory,
-        taken=sum(needs.memory.values()),
-        ranks=ranks,
-        micro_batch_tokens=least.micro_batch_tokens,
-        head_chunk_tokens=least.head_chunk_tokens,
-        gradient_checkpointing=least.gradient_checkpointing,
-        micro_batches=batches,
-        sleeps=needs.sleeps,
-    )
 
 
 LEAST_SHOWN = 500_000
@@ -179,9 +114,18 @@ class Plan:
             if size >= LEAST_SHOWN
         ]
         lines.append(f"disk: {self.disk / 1e9:.2f} GB, {self.checkpoints} checkpoints and the team")
-        lines += self.on_card.lines() if self.on_card else []
+        lines += self._on(self.on_card) if self.on_card else []
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+    def _on(self, gpu: OnCard) -> list[str]:
+        twice = "computed twice" if gpu.gradient_checkpointing else "kept"
+        lines = [
+            f"on {gpu.card}: {'fits' if gpu.fits else 'does not fit'}, {self.total / 1e9:.1f} of"
+            f" {gpu.memory / 1e9:.1f} GB per GPU",
+            f"  learning: micro-batches of {gpu.micro_batch_tokens:,} tokens, activations {twice}",
+        ]
+        return [*lines, "  vLLM sleeps while the trainer learns"] if self.sleeps else lines
 
     def _unused(self) -> str:
         if not self.unused_split:
@@ -224,27 +168,34 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         episodes_per_step=episodes_a_step(played.requests, spec),
         responses_per_step=sum(item.responses for item in every),
         tokens_per_step=sum(item.responses * (item.prompt + item.new) for item in every),
+        update_tokens_per_step=sum(item.tokens for item in every),
         training_tasks=len(tasks.training),
         held_out_tasks=len(tasks.held_out),
         unused_split=_unused_split(spec, tasks.suite),
         rounds=describe_rounds(turn, recipe.team.turns),
         outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
         warnings=list(played.warnings),
-        credit=_credit(recipe, spec),
+        credit=list(algorithm_for(spec.algorithm).describe(recipe, spec)),
         overlap=_overlap(spec),
         judging=judging(recipe.sandbox) if recipe.uses_sandbox else "",
         ranks=ranks,
     )
     needs = count_memory(recipe, spec, lengths, card, ranks)
-    for sizes in needs.sizes.values():
-        check_device(spec, sizes.device.type)
+    for kind in needs.devices:
+        check_device(spec, kind)
     plan.sleeps = needs.sleeps
     plan.parameters, plan.memory = needs.parameters, needs.memory
     plan.trainable = sum(count for count, _ in needs.trained)
-    plan.update_tokens_per_step = needs.update_tokens
     _count_disk(plan, spec, needs.trained)
     if card is not None:
-        plan.on_card = on_card(card, ranks, needs, spec, lengths)
+        least = min(needs.chosen.values(), key=lambda chosen: chosen.micro_batch_tokens)
+        plan.on_card = OnCard(
+            card=card.name if ranks == 1 else f"{ranks} x {card.name}",
+            memory=card.memory,
+            fits=plan.total <= card.memory,
+            micro_batch_tokens=least.micro_batch_tokens,
+            gradient_checkpointing=least.gradient_checkpointing,
+        )
     return plan
 
 
@@ -262,10 +213,6 @@ def _steps(spec: TrainerSpec, most: int, requests: Sequence[Request]) -> int:
         return most
     a_step = episodes_a_step(requests, spec) * most_new_tokens(requests)
     return min(most, ceil(spec.tokens / max(1, a_step)))
-
-
-def _credit(recipe: Recipe, spec: TrainerSpec) -> list[str]:
-    return list(algorithm_for(spec.algorithm).describe(recipe, spec))
 
 
 def _overlap(spec: TrainerSpec) -> list[str]:
