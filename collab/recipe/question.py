@@ -23,6 +23,7 @@ from collab.recipe.packing import Files, Kind, changed, named_in
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
+from collab.runs.layout import EPISODES
 from collab.trust import Consent, Item, Question, settle
 from collab.trust.blocking import block, forget, is_own, is_unblocked, of_function, unblock
 from collab.trust.commands import compiled_in, content_of, files_of, folders_of
@@ -253,7 +254,7 @@ def _data_named_in(spec: Spec) -> Iterator[Path]:
 
 def _digest_of_data(path: Path) -> str:
     """Return a digest of a file, or of a run's episodes; of nothing if there is no such file."""
-    file = path / "episodes.jsonl" if path.is_dir() else path
+    file = path / EPISODES if path.is_dir() else path
     if not file.is_file():
         return "missing"
     with file.open("rb") as stream:
