@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -191,6 +193,27 @@ def test_an_engine_that_was_killed_is_started_anew(
     after = asyncio.run(kill_under_way())
     assert after.failure is None
     assert after.token_ids == before.token_ids
+
+
+def test_nothing_stays_of_a_process_that_is_killed(words: Path) -> None:
+    code = (
+        "import asyncio, sys, time\n"
+        "from collab.models.vllm.engine import VLLMEngine\n"
+        "from collab.recipe.model import VLLMModel\n"
+        "engine = VLLMEngine(VLLMModel(name=sys.argv[1], kv_cache_gb=0.1))\n"
+        "asyncio.run(engine.publish({}, 0))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", code, str(words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+    assert [child for child in children if "VLLM" in child.name()]
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
 
 
 def test_it_conforms(engine: VLLMEngine, adapters: dict[str, Path]) -> None:
