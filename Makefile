@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --maxprocesses 8
 
-.PHONY: run test test-lowest test-slow test-ranks test-notebooks test-browser test-frameworks test-vllm test-gpu vllm lint types types-examples check schema picture docs bench clean
+.PHONY: run test test-lowest test-slow test-ranks test-notebooks test-browser test-frameworks test-vllm test-gpu extras lint types types-examples check schema picture docs bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run coding --task humaneval/12
@@ -28,19 +28,18 @@ test-lowest:
 test-slow: $(VENV)/.installed
 	$(PYTEST) --dist worksteal -m slow
 
+# These name their folders, because collecting every test takes longer than some of them.
 test-ranks: $(VENV)/.installed
-	$(PYTEST) --dist loadfile -m ranks
+	$(PYTEST) --dist loadfile -m ranks tests/trainers/ranks tests/docs/test_ranks_page.py
 
-test-notebooks: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[notebooks]'
-	$(BIN)/pytest -m notebooks
+test-notebooks: $(VENV)/.extra-notebooks
+	$(BIN)/pytest -m notebooks tests/docs/test_notebooks.py
 
-test-browser: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'
+test-browser: $(VENV)/.extra-browser
 	[ -n "$(CHROMIUM)" ] || command -v chromium > /dev/null \
 		|| { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } \
 		|| { echo 'test-browser needs chromium: install it, or name one with CHROMIUM=PATH' >&2; exit 2; }
-	$(BIN)/pytest -m browser
+	$(BIN)/pytest -m browser tests/report tests/view
 
 test-frameworks: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check 'openai-agents>=0.24,<0.25' 'langchain-openai>=1.7,<1.8'
@@ -79,8 +78,7 @@ picture: $(VENV)/.installed
 	$(BIN)/python docs/picture.py
 	$(BIN)/python docs/figure.py
 
-docs: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+docs: $(VENV)/.extra-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(VENV)/.installed
@@ -95,7 +93,12 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[dev]'
 	touch $@
 
-vllm: $(VLLM_INSTALLED)
+# What notebooks, documentation and browser need, at once: pip must not change .venv beside tests.
+extras: $(VENV)/.extra-notebooks $(VENV)/.extra-docs $(VENV)/.extra-browser
+
+$(VENV)/.extra-%: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$*]'
+	touch $@
 
 $(VLLM_INSTALLED):
 	$(PYTHON) -m venv $(COLLAB_VLLM_ENV)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.blocks import DOCS, blocks
+from support.blocks import DOCS, blocks, shell
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
@@ -29,10 +26,8 @@ def test_every_command_runs(tmp_path: Path) -> None:
     (tmp_path / "tiny").mkdir()
     recipe = make_game(save_tiny(tmp_path / "tiny", WORDS), tmp_path, steps=1)
     (tmp_path / "recipe.yaml").write_text(dump_recipe(recipe))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for script in blocks("ranks.md", "sh"):
-        command = ["bash", "-euo", "pipefail", "-c", script]
-        subprocess.run(command, cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
+        shell(script, tmp_path)
     about = json.loads((tmp_path / "runs/two/run.json").read_text())
     assert (about["status"], about["ranks"], about["summary"]["steps"]) == ("done", 1, 3)
     log = (tmp_path / "runs/two/logs/rank-1.log").read_text()

@@ -1,18 +1,16 @@
-"""Every command of docs/study.md, run in its order, with a fifth of the tokens and one seed."""
+"""Every command of docs/study.md, run in its order, on a tiny model with fewer tokens and seeds."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from support.blocks import DOCS, blocks
+from support.blocks import DOCS, blocks, shell
+from support.tiny_words import save_tiny
 
 from collab.study.spec import StudySpec, cells_of, load_study
 
@@ -22,6 +20,15 @@ SMALLER = {
     "evaluations: 4\n": "evaluations: 1\n",
     "evaluation.samples: 8\n": "evaluation.samples: 1\n",
 }
+FEWER = ("pocket-code/120-124 --samples 2", "pocket-code/120-121 --samples 1")
+
+
+def replace(file: Path, words: dict[str, str]) -> None:
+    text = file.read_text()
+    for whole, small in words.items():
+        assert whole in text
+        text = text.replace(whole, small)
+    file.write_text(text)
 
 
 def test_the_study_of_the_page_is_the_example() -> None:
@@ -41,16 +48,12 @@ def test_the_study_of_the_page_is_the_example() -> None:
 @pytest.mark.slow
 def test_every_command_runs(tmp_path: Path) -> None:
     shutil.copytree(DOCS.parent / "examples", tmp_path / "examples")
-    study = tmp_path / "examples" / "studies" / "game.yaml"
-    text = study.read_text()
-    for whole, small in SMALLER.items():
-        assert whole in text
-        text = text.replace(whole, small)
-    study.write_text(text)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    replace(tmp_path / "examples" / "studies" / "game.yaml", SMALLER)
+    (tmp_path / "tiny").mkdir()
+    tiny = str(save_tiny(tmp_path / "tiny", ("yes", "no")))
+    replace(tmp_path / "examples" / "recipes" / "game.yaml", {"smollm2-135m": tiny})
     for script in blocks("study.md", "sh"):
-        command = ["bash", "-euo", "pipefail", "-c", script]
-        subprocess.run(command, cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
+        shell(script.replace(*FEWER), tmp_path)
     done = json.loads((tmp_path / "studies" / "game" / "study.json").read_text())
     assert (done["status"], len(done["cells"])) == ("done", 3)
     assert [found["trainer"] for found in done["differences"]] == ["marloo", "cross"]

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.blocks import blocks
+import yaml
+from support.blocks import ENVIRONMENT, blocks, shell
 
 import collab
 from collab.recipe import load_recipe
 
-PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-ENVIRONMENT = {**os.environ, "PATH": PATH}
 AUX = "def aux(xs):\n    return max(map(len, xs))\n"
 MAIN = (
     "def longest(strings):\n    if not strings:\n        return None\n"
@@ -46,15 +43,6 @@ def write_solution(folder: Path) -> None:
     files = {"aux.py": AUX, "main.py": MAIN, "solution.py": AUX + MAIN}
     for name, text in files.items():
         (folder / name).write_text(text)
-
-
-def shell(script: str, folder: Path) -> str:
-    command = ["bash", "-euo", "pipefail", "-c", script]
-    done = subprocess.run(
-        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 def test_the_page_names_its_files() -> None:
@@ -92,6 +80,14 @@ def test_programs_are_scored(tmp_path: Path) -> None:
     assert json.loads(parts)["reward"] == 4.0
 
 
+def make_smaller(recipe: Path) -> None:
+    """One short step."""
+    data = yaml.safe_load(recipe.read_text())
+    data["trainer"] |= {"steps": 1, "group_size": 4, "tasks_per_step": 1}
+    data["trainer"]["evaluation"] = {"samples": 2}
+    recipe.write_text(yaml.safe_dump(data))
+
+
 @pytest.mark.slow
 def test_every_command_runs(tmp_path: Path) -> None:
     first, *rest = blocks("tutorial.md", "sh")
@@ -99,9 +95,10 @@ def test_every_command_runs(tmp_path: Path) -> None:
     folder = tmp_path / "painting"
     write_project(folder)
     write_solution(folder)
+    make_smaller(folder / "recipe.yaml")
     for block in rest:
         if "collab serve" not in block:
-            shell(block, folder)
+            shell(block.replace("--samples 8", "--samples 2"), folder)
     assert (folder / "first.html").exists()
     assert "color" not in (answer := served(folder)), "a client needs no hidden field"
     assert json.loads(answer)["choices"][0]["message"]["content"]

@@ -1,5 +1,6 @@
-"""Thousands of broken programs through parser, join, analysis, feedback and score: no crash, no
-hang. By default a few; `pytest -m slow tests/fuzz` runs as many as COLLAB_FUZZ says, or 1,000.
+"""Broken programs through parser, join, analysis, feedback and score: no crash, no hang.
+
+By default a few; `pytest -m slow tests/fuzz` runs as many as COLLAB_FUZZ says, or 300.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ SEED = 20_260_101
 MAX_SECONDS = 10.0
 """Processor time of one program through the parser, the join and the analysis."""
 BATCH = 64
-PROGRAMS = int(os.environ.get("COLLAB_FUZZ", "1000"))
+PROGRAMS = int(os.environ.get("COLLAB_FUZZ", "300"))
 
 parse = parser_for("python")
 join = join_for("python")
@@ -134,9 +135,8 @@ def test_some_programs(rows: list[Row], sandbox: Sandbox) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_thousands_of_programs(part: int, rows: list[Row], sandbox: Sandbox) -> None:
-    pairs = list(make_programs(PROGRAMS, SEED + 1, rows))[part::4]
+def test_hundreds_of_programs(rows: list[Row], sandbox: Sandbox) -> None:
+    pairs = list(make_programs(PROGRAMS, SEED + 1, rows))
     scores = asyncio.run(all_through(sandbox, pairs))
     assert len(scores) == len(pairs) > 0
 

@@ -32,20 +32,20 @@ FLAGS = {
     "time/forever/main": "time_limit",
 }
 SOME = {name for number, name in enumerate(EVERY) if number % 4 == 0} | FLAGS.keys()
-"""The attacks that are run by default; the slow tests run every one."""
+"""The attacks that are run by default; the slow tests run the others."""
 ORDINARY_UID = 12345
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> Outcomes:
-    return outcomes_of({name: EVERY[name] for name in EVERY if name in SOME})
+    return outcomes_of([name for name in EVERY if name in SOME])
 
 
-def outcomes_of(programs: dict[str, str]) -> Outcomes:
+def outcomes_of(names: list[str]) -> Outcomes:
     os.environ["JUDGE_ATTACK_SECRET"] = MARK
     try:
-        return asyncio.run(run_all(programs))
+        return asyncio.run(run_all({name: EVERY[name] for name in names}))
     finally:
         del os.environ["JUDGE_ATTACK_SECRET"]
 
@@ -111,9 +111,9 @@ def test_attack(outcomes: Outcomes, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_every_attack() -> None:
-    outcomes = outcomes_of(EVERY)
-    assert outcomes.keys() == EVERY.keys()
+def test_every_other_attack() -> None:
+    outcomes = outcomes_of([name for name in EVERY if name not in SOME])
+    assert outcomes.keys() | SOME == EVERY.keys()
     for name, outcome in outcomes.items():
         _sandbox(name, outcome)
     _check_told_apart(outcomes)

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from operator import gt
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ STUDY = """\
 recipe: game.yaml
 trainers: [magrpo, marloo]
 seeds: 1
-tokens: 800
+tokens: 100000
 evaluations: 1
 settings: {trainer.checkpoint_every: 1, trainer.evaluation.samples: 1}
 """
@@ -40,38 +41,40 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def study(project: Path) -> Iterator[subprocess.Popen[str]]:
-    """A study whose two cells have both taken a step."""
+@contextmanager
+def started(project: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     with (project / "told.txt").open("w") as told:
-        process = subprocess.Popen(COMMAND, cwd=project, stderr=told, text=True)
+        process = subprocess.Popen([*COMMAND, *options], cwd=project, stderr=told, text=True)
     try:
-        wait_for(lambda: sum(map(has_stepped, project.glob("studies/s/*/metrics.jsonl"))) == 2)
         yield process
     finally:
         process.kill()
         process.wait()
 
 
-def has_stepped(metrics: Path) -> bool:
-    return "step.finished" in metrics.read_text()
+def steps(project: Path) -> list[list[int]]:
+    """The steps that each cell has recorded."""
+    files = sorted(project.glob("studies/s/*/metrics.jsonl"))
+    texts = [file.read_text().rpartition("\n")[0] for file in files]  # whole lines
+    rows = [map(json.loads, text.splitlines()) for text in texts]
+    return [[row["step"] for row in each if row["type"] == "step.finished"] for each in rows]
 
 
-def wait_for(happened: Callable[[], bool], seconds: float = 120) -> None:
+def wait_for(happened: Callable[[], bool], seconds: float = 240) -> None:
     until = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < until, "it did not happen"
         time.sleep(0.05)
 
 
-def at_work(project: Path) -> list[int]:
+def at_work(project: Path) -> set[int]:
     """Processes that train a cell of this project."""
-    found = []
+    found = set()
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (path / "cmdline").read_bytes().split(b"\0")
             if b"train" in words and (path / "cwd").readlink() == project:
-                found.append(int(path.name))
+                found.add(int(path.name))
     return found
 
 
@@ -79,32 +82,22 @@ def results(project: Path) -> StudyResults:
     return StudyResults.model_validate_json((project / "studies/s/study.json").read_text())
 
 
-def go_on(project: Path) -> None:
-    subprocess.run([*COMMAND, "--resume"], cwd=project, check=True)
-    assert {cell.status for cell in results(project).cells} == {"done"}
-    for cell in results(project).cells:
-        rows = [
-            json.loads(line)
-            for line in (project / "studies/s" / cell.name / "metrics.jsonl")
-            .read_text()
-            .splitlines()
-        ]
-        steps = [row["step"] for row in rows if row["type"] == "step.finished"]
-        assert steps == list(range(1, len(steps) + 1)), "each step once"
-        assert cell.points[-1].tokens >= 800
-
-
-def test_killed(project: Path, study: subprocess.Popen[str]) -> None:
-    assert len(at_work(project)) == 2
-    os.kill(study.pid, signal.SIGKILL)  # whose trainings may live on when it is resumed
+def test_killed_then_resumed_then_interrupted(project: Path) -> None:
+    with started(project) as study:
+        wait_for(lambda: len(steps(project)) == 2 and all(steps(project)))
+        killed = at_work(project)
+        assert len(killed) == 2
+        os.kill(study.pid, signal.SIGKILL)  # whose trainings may live on when it is resumed
     assert results(project).status == "running"
-    go_on(project)
-
-
-def test_interrupted(project: Path, study: subprocess.Popen[str]) -> None:
-    os.kill(study.pid, signal.SIGINT)
-    assert study.wait(timeout=20) == 130, (project / "told.txt").read_text()
-    assert at_work(project) == []
+    with started(project, "--resume") as study:
+        wait_for(lambda: len(at_work(project)) == 2 and not killed & at_work(project))
+        before = steps(project)
+        wait_for(lambda: all(map(gt, steps(project), before)))
+        os.kill(study.pid, signal.SIGINT)
+        assert study.wait(timeout=20) == 130, (project / "told.txt").read_text()
+    assert at_work(project) == set()
     for cell in results(project).cells:
         about = json.loads((project / "studies/s" / cell.name / "run.json").read_text())
         assert about["status"] == "interrupted"
+    for taken in steps(project):
+        assert taken == list(range(1, len(taken) + 1)), "each step once"

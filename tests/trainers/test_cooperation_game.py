@@ -72,9 +72,9 @@ def play(model: Path, folder: Path, seed: int, steps: int, **trainer: Any) -> fl
 
 
 @pytest.mark.slow
-def test_four_of_five_seeds_reach_the_joint_optimum(two_words: Path, tmp_path: Path) -> None:
-    found = [play(two_words, tmp_path, seed, steps=30) for seed in range(5)]
-    assert sum(value > 0.95 * OPTIMUM for value in found) >= 4, found
+def test_two_of_three_seeds_reach_the_joint_optimum(two_words: Path, tmp_path: Path) -> None:
+    found = [play(two_words, tmp_path, seed, steps=30) for seed in range(3)]
+    assert sum(value > 0.95 * OPTIMUM for value in found) >= 2, found
 
 
 @pytest.mark.slow

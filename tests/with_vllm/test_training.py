@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 from support.trainer_recipes import make_game
-from support.vllm_servers.processes import CONTEXT, MODEL, VLLMServerProcess
+from support.vllm_servers.processes import CONTEXT, VLLMServerProcess
 
 from collab.recipe import Recipe
 from collab.recipe.schema import dump_recipe
@@ -26,6 +26,8 @@ NOISE = 1e-3
 
 HERE = {"engine": "vllm", "dtype": "float32", "kv_cache_gb": 0.5, "context": CONTEXT, "seeds": True}
 LARGE_GROUPS = {"steps": 6, "group_size": 16}
+EPISODES = 32
+"""Episodes of a step."""
 
 
 def with_model(recipe: Recipe, **model: Any) -> Recipe:
@@ -57,13 +59,11 @@ def check_run(folder: Path, metrics: list[dict[str, float]]) -> None:
         assert any(t.any() for key, t in load_file(path).items() if "lora_B" in key)
 
 
-def check_same_returns(
-    mine: list[dict[str, float]], theirs: list[dict[str, float]], episodes: int
-) -> None:
+def check_same_returns(mine: list[dict[str, float]], theirs: list[dict[str, float]]) -> None:
     """Means over the run differ by less than four of their standard errors."""
     means = [sum(row["return/mean"] for row in rows) / len(rows) for rows in (mine, theirs)]
     variance = sum(row["return/std"] ** 2 for rows in (mine, theirs) for row in rows)
-    error = sqrt(variance / len(mine) ** 2 / episodes)
+    error = sqrt(variance / len(mine) ** 2 / EPISODES)
     assert abs(means[0] - means[1]) < 4 * error, (means, error)
 
 
@@ -79,31 +79,18 @@ def game_by_transformers(
     return train(game, tmp_path_factory.mktemp("alone") / "run")
 
 
-@pytest.fixture(scope="module")
-def smollm2_game(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
-    """The default model, paid for certain words."""
-    recipe = make_game(Path(MODEL), tmp_path_factory.mktemp("smollm2"), steps=3, group_size=8)
-    data = recipe.model_dump()
-    data["sampling"] |= {"max_new_tokens": 8}
-    data["trainer"] |= {"tasks_per_step": 1, "learning_rate": 1e-3}
-    for part in data["task"]["reward"]["parts"].values():
-        part["options"]["phrases"] = ["the", "a word", "I", "is"]
-    return Recipe.model_validate(data)
-
-
-@pytest.fixture(scope="module")
-def smollm2_by_transformers(
-    smollm2_game: Recipe, tmp_path_factory: pytest.TempPathFactory
-) -> list[dict[str, float]]:
-    return train(smollm2_game, tmp_path_factory.mktemp("alone") / "run")
-
-
-def test_the_game_in_process(
+def test_the_game_in_process_by_the_command(
     game: Recipe, game_by_transformers: list[dict[str, float]], tmp_path: Path
 ) -> None:
-    metrics = train(with_model(game, name=game.model.name, **HERE), tmp_path / "run")
+    recipe = with_model(game, name=game.model.name, **HERE)
+    (tmp_path / "recipe.yaml").write_text(dump_recipe(recipe))
+    command = [sys.executable, "-m", "collab", "train", "recipe.yaml", "--out", "run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    metrics = [row for row in map(json.loads, lines) if row["type"] == "step.finished"]
     check_run(tmp_path / "run", metrics)
-    check_same_returns(metrics, game_by_transformers, 32)
+    check_same_returns(metrics, game_by_transformers)
 
 
 def test_a_server_is_killed_and_started_again_while_the_game_trains(
@@ -121,18 +108,4 @@ def test_a_server_is_killed_and_started_again_while_the_game_trains(
         metrics = train(recipe, tmp_path / "run", restart)
     assert len(metrics) == LARGE_GROUPS["steps"]
     check_run(tmp_path / "run", metrics)
-    check_same_returns(metrics, game_by_transformers, 32)
-
-
-def test_the_default_model_in_process_by_the_command(
-    smollm2_game: Recipe, smollm2_by_transformers: list[dict[str, float]], tmp_path: Path
-) -> None:
-    recipe = with_model(smollm2_game, name=MODEL, **HERE)
-    (tmp_path / "recipe.yaml").write_text(dump_recipe(recipe))
-    command = [sys.executable, "-m", "collab", "train", "recipe.yaml", "--out", "run"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    metrics = [row for row in map(json.loads, lines) if row["type"] == "step.finished"]
-    check_run(tmp_path / "run", metrics)
-    check_same_returns(metrics, smollm2_by_transformers, 8)
+    check_same_returns(metrics, game_by_transformers)

@@ -42,13 +42,11 @@ def run(warm: WarmRanks, folder: Path, world: int, out: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_one_two_and_three_ranks_learn_the_same(
+def test_one_rank_and_three_learn_the_same(
     warm_ranks: WarmRanks, tiny_words: Path, tmp_path: Path, case: str
 ) -> None:
     written(make_game(tiny_words, tmp_path, steps=3, **CASES[case]), tmp_path)
-    alone, *others = (run(warm_ranks, tmp_path, n, f"run-{n}") for n in (1, 2, 3))
-    for other in others:
-        assert other == alone
+    assert run(warm_ranks, tmp_path, 3, "three") == run(warm_ranks, tmp_path, 1, "one")
 
 
 def test_lengths_that_differ_twentyfold_are_shared_out(
@@ -61,7 +59,7 @@ def test_lengths_that_differ_twentyfold_are_shared_out(
     assert run(warm_ranks, tmp_path, 2, "two") == run(warm_ranks, tmp_path, 1, "one")
 
 
-def test_ranks_learn_what_one_process_learns(
+def test_ranks_learn_what_one_process_learns_and_add_a_log(
     warm_ranks: WarmRanks, tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=3, micro_batch_tokens=1)
@@ -77,19 +75,11 @@ def test_ranks_learn_what_one_process_learns(
     about = json.loads((tmp_path / "two/run.json").read_text())
     assert (about["ranks"], about["status"]) == (2, "done")
     assert "ranks" not in json.loads((tmp_path / "plain/run.json").read_text())
-
-
-def test_other_ranks_write_a_log_and_nothing_else(
-    warm_ranks: WarmRanks, tiny_words: Path, tmp_path: Path
-) -> None:
-    written(make_game(tiny_words, tmp_path, steps=2), tmp_path)
-    run(warm_ranks, tmp_path, 1, "one")
-    run(warm_ranks, tmp_path, 2, "two")
     one, two = (
         {str(p.relative_to(run)) for p in run.rglob("*") if p.is_file()}
-        for run in (tmp_path / "one", tmp_path / "two")
+        for run in (tmp_path / "plain", tmp_path / "two")
     )
     assert two - one == {"logs/rank-1.log"}
     lines = (tmp_path / "two/logs/rank-1.log").read_text().splitlines()
-    assert [line.split(":")[0] for line in lines] == ["step 1", "step 2"]
+    assert [line.split(":")[0] for line in lines] == ["step 1", "step 2", "step 3"]
     assert (tmp_path / "stdout-1").read_text() == ""
