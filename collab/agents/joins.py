@@ -161,7 +161,7 @@ def join_for(name: str, roles: Roles = NOBODY) -> Join:
     what = f"join '{name}'"
     check_call(what, join, ("artefacts", "problem"))
     check_plain(what, join)
-    return partial(_own, what, join)
+    return partial(_made_by, what, join)
 
 
 def make_joint(join: Join, artefacts: Mapping[str, str], problem: Problem) -> Joint:
@@ -174,7 +174,7 @@ def make_joint(join: Join, artefacts: Mapping[str, str], problem: Problem) -> Jo
     return joint
 
 
-def _own(
+def _made_by(
     what: str, join: Callable[..., object], artefacts: Mapping[str, str], problem: Problem
 ) -> Joint:
     """Make a `Joint` from the result of a user's join.

@@ -98,10 +98,10 @@ def parser_for(name: str) -> Parser:
     what = f"parser '{name}'"
     check_call(what, parser, ("response",))
     check_plain(what, parser)
-    return partial(_own, what, parser)
+    return partial(_parsed_by, what, parser)
 
 
-def _own(what: str, parser: Parser, response: str) -> str:
+def _parsed_by(what: str, parser: Parser, response: str) -> str:
     """Return the artifact of a user's parser.
 
     Raises:

@@ -35,7 +35,7 @@ class Step:
     Missing seats earn 0."""
     solved: bool | None = None
     """True if the task is solved, or None in games without a task."""
-    told: str = ""
+    summary: str = ""
     """Description of the events, in one line for people."""
     values: Mapping[str, float] = field(default_factory=dict)
     """Shares from 0 to 1 shown besides the reward, such as the completed part of a goal.

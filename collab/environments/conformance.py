@@ -185,4 +185,4 @@ def plain(step: Step) -> Any:
         seat: (str(each), dict(each) if isinstance(each, Observation) else {})
         for seat, each in step.observations.items()
     }
-    return observed, step.rewards, step.solved, step.told, dict(step.values)
+    return observed, step.rewards, step.solved, step.summary, dict(step.values)

@@ -54,14 +54,14 @@ class Kuhn(Environment):
             self._history += "x"
             earned = -FORFEIT if player == 0 else FORFEIT
             summary = f"{seat} made no legal move and forfeits"
-            return Step({}, self._payoff(earned), told=summary, values={"legal": 0.0})
+            return Step({}, self._payoff(earned), summary=summary, values={"legal": 0.0})
         self._history += move[0]
         summary = f"{seat} {move}s"
         if self._history in LEGAL:
-            return Step(self._observed(), told=summary)
+            return Step(self._observed(), summary=summary)
         earned = won(self._history, self._cards)
         summary += f"; {self.seats[0 if earned > 0 else 1]} wins {abs(earned):g}"
-        return Step({}, self._payoff(earned), told=summary, values={"legal": 1.0})
+        return Step({}, self._payoff(earned), summary=summary, values={"legal": 1.0})
 
     def render(self) -> str:
         words = {"c": "check", "b": "bet", "x": "no legal move", "f": "fold"}
@@ -81,7 +81,7 @@ class Kuhn(Environment):
         before = {"": "Nobody has bet", "c": "The other player checked"}
         situation = before.get(self._history, "The other player bet")
         text = f"You hold the {card}. {situation}. You may {' or '.join(legal)}."
-        return {self.seats[player]: Observation(text, card=card, told=situation, legal=[*legal])}
+        return {self.seats[player]: Observation(text, card=card, summary=situation, legal=[*legal])}
 
     @staticmethod
     def read(text: str, history: str) -> str | None:

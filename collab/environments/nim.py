@@ -52,15 +52,15 @@ class Nim(Environment):
         move = self._read(actions[player])
         if move is None:
             self._winner = 1 - self._player
-            return Step({}, self._payoff(), told=f"{player} made no legal move and forfeits")
+            return Step({}, self._payoff(), summary=f"{player} made no legal move and forfeits")
         taken, heap = move
         self._heaps[heap] -= taken
         summary = f"{player} takes {taken} from heap {heap + 1}"
         if not any(self._heaps):
             self._winner = self._player
-            return Step({}, self._payoff(), told=f"{summary}, the last, and wins")
+            return Step({}, self._payoff(), summary=f"{summary}, the last, and wins")
         self._player = 1 - self._player
-        return Step(self._observed(), told=summary)
+        return Step(self._observed(), summary=summary)
 
     def render(self) -> str:
         rows = [f"heap {n}: {'|' * left or '-'}" for n, left in enumerate(self._heaps, start=1)]

@@ -58,8 +58,8 @@ class TicTacToe(Environment):
             return self._won_by(player, f"{summary} and wins")
         if all(self._board):
             self._over = "a draw"
-            return Step({}, told=f"{summary}: a draw")
-        return Step(self._observed(), told=summary)
+            return Step({}, summary=f"{summary}: a draw")
+        return Step(self._observed(), summary=summary)
 
     def render(self) -> str:
         state = self._over or f"to move: {self.seats[self._played % 2]}"
@@ -87,7 +87,7 @@ class TicTacToe(Environment):
     def _won_by(self, player: str, summary: str) -> Step:
         self._over = f"won by {player}"
         loser = "o" if player == "x" else "x"
-        return Step({}, {player: 1.0, loser: -1.0}, told=summary)
+        return Step({}, {player: 1.0, loser: -1.0}, summary=summary)
 
 
 def winner(board: Sequence[str]) -> str:

@@ -172,14 +172,14 @@ class Static:
         feedback = {}
         for agent in outcome.agents:
             if writes(outcome, agent):
-                head, shown = "Static analysis", self._own(outcome, agent, functions, remarks)
+                head, shown = "Static analysis", self._of_writer(outcome, agent, functions, remarks)
             else:
                 head = "Static analysis of the joint program"
                 shown = self._of_all(outcome, functions, remarks)
             feedback[agent] = self._feedback(head, shown)
         return feedback
 
-    def _own(
+    def _of_writer(
         self, outcome: Outcome, agent: str, functions: Mapping[str, str], remarks: Remarks
     ) -> list[Remark]:
         with_ast = "ast" in self._spec.tools

@@ -84,8 +84,8 @@ def begins_with(tokenizer: Any) -> list[int]:
     beginning."""
     text = "a"
     whole = tokenizer(text)["input_ids"]
-    own = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return list(whole[: whole.index(own[0])])
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return list(whole[: whole.index(ids[0])])
 
 
 def chat_ids(

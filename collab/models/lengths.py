@@ -25,8 +25,8 @@ def context_of(spec: ModelSpec) -> int | None:
     config = _config(weights.name, weights.revision) if weights else None
     if config is None:
         return None
-    own = config.get("max_position_embeddings")
-    context = own or (config.get("text_config") or {}).get("max_position_embeddings")
+    positions = config.get("max_position_embeddings")
+    context = positions or (config.get("text_config") or {}).get("max_position_embeddings")
     limits = [context, spec.context if isinstance(spec, VLLMModel) else None]
     return min((limit for limit in limits if limit), default=None)
 

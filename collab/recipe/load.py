@@ -206,7 +206,7 @@ def _written(name: Named, files: Files, objects: GivenObjects, *, is_run: bool) 
     path = from_hub.folder_of(str(name)) if str(name).startswith(from_hub.PREFIX) else Path(name)
     if path.is_dir() and (path / RECIPE).is_file():
         files.begin_at(path / RECIPE)
-        return files.read(path / RECIPE, own=False)
+        return files.read(path / RECIPE, may_be_own=False)
     if path.suffix in (".yaml", ".yml"):
         files.begin_at(path)
         data = files.read(path, own=not is_run)

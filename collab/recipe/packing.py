@@ -301,18 +301,19 @@ class Files:
         self.first = path if path.is_file() else None
         self.project = library.project_of(path) if path.is_file() else None
 
-    def read(self, path: Path, *, own: bool = True) -> dict[str, Any]:
+    def read(self, path: Path, *, may_be_own: bool = True) -> dict[str, Any]:
         """Read the mapping in a file. Names relative to the file become whole paths.
 
         Args:
-            own: False for a file that counts as foreign wherever it is: a recipe in a run's folder.
+            may_be_own: False for a file that counts as foreign wherever it is: a recipe in a run's
+                folder.
 
         Raises:
             RecipeError: see `documents.read_mapping`.
         """
         data = documents.read_mapping(path)
         real = path.resolve()
-        if library.is_shipped(real) or (own and is_own(path)):
+        if library.is_shipped(real) or (may_be_own and is_own(path)):
             self.trusted.append(real)
         else:
             self.foreign[real] = blake2b(real.read_bytes(), digest_size=16).hexdigest()

@@ -242,7 +242,7 @@ class Score(Record):
     """
     solved: bool | None = None
     """True if the task is solved, or None if its reward does not define this."""
-    told: str = ""
+    summary: str = ""
     """Description of the events in the environment, in one line for people."""
     tests: Tests | None = None
     parts: tuple[PartScore, ...] = ()
@@ -257,13 +257,15 @@ class Score(Record):
     @model_validator(mode="before")
     @classmethod
     def _read_older_records(cls, data: Any) -> Any:
-        """Rename `passed`, the former name of `solved`, and leave out the former `schemes`."""
+        """Rename `passed` to `solved` and `told` to `summary`, and leave out `schemes`."""
         if not isinstance(data, dict):
             return data
-        data = {key: value for key, value in data.items() if key != "schemes"}
-        if "passed" in data and "solved" not in data:
-            data["solved"] = data.pop("passed")
-        return data
+        former = {"passed": "solved", "told": "summary"}
+        return {
+            former.get(key, key): value
+            for key, value in data.items()
+            if key != "schemes" and former.get(key) not in data
+        }
 
 
 WhenSolved = Literal["absorb", "stop", "continue"]

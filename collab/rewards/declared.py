@@ -74,7 +74,7 @@ def shown(reward: RewardSpec | None) -> list[ScoreColumn]:
 
 def measures_of(score: Score) -> list[str]:
     """Describe in words what a score shows besides its reward."""
-    return [text for measure in MEASURES if (text := measure.told(score))]
+    return [text for measure in MEASURES if (text := measure.describe(score))]
 
 
 def language_of(score: Score) -> str | None:

@@ -38,7 +38,7 @@ class Measure:
     """Heading of its column in lists of episodes, or "" for none."""
     cell: Callable[[Score], str] = lambda _: ""
     """Formats the cell of a score in that column."""
-    told: Callable[[Score], str] = lambda _: ""
+    describe: Callable[[Score], str] = lambda _: ""
     """Describes the number in a sentence, or returns "" if there is nothing to say."""
     alarm: AlarmSpec | None = None
 

@@ -38,7 +38,7 @@ class Game:
         """
         assert spec.environment is not None, "an environment's task names it"
         name = spec.environment.use
-        self._what, self._own = f"environment '{name}'", name not in BUILT_IN
+        self._what, self._is_plugin = f"environment '{name}'", name not in BUILT_IN
         self.environment = make(options_of(spec, problem))
         self._seats = _seated(self._what, self.environment.seats, agents, spec.seats)
         self._random = str(problem.hidden.get(SEED, problem.address))
@@ -111,7 +111,7 @@ class Game:
             maximum=self.environment.largest if is_last else 0.0,
             by_agent=by_agent if len(set(earned.values())) > 1 else {},
             solved=self._now.solved,
-            told=self._now.told,
+            summary=self._now.summary,
             parts=tuple(
                 PartScore(name=name, level=name, value=value, weight=0.0, reason="")
                 for name, value in self._now.values.items()
@@ -127,7 +127,7 @@ class Game:
 
     async def _in_time(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call the user's code in a thread, because it may block."""
-        if not self._own:
+        if not self._is_plugin:
             return function(*args)
         try:
             return await asyncio.wait_for(in_thread(function, *args), SECONDS)

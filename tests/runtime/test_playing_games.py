@@ -56,7 +56,7 @@ def test_a_joint_action_is_a_step(project: Path) -> None:
     assert first.score
     assert last.score
     assert (first.score.reward, last.score.reward) == (1.0 if right else 0.5, 0.0)
-    assert (first.score.told, last.score.told) == ("they agree", "they differ")
+    assert (first.score.summary, last.score.summary) == ("they agree", "they differ")
     assert (first.score.maximum, last.score.maximum) == (0.0, 2.0)
     assert [part.value for part in first.score.parts] == [1.0]
     assert first.joint.endswith("said [{'left': 'go', 'right': 'go'}]")
@@ -155,7 +155,7 @@ def test_a_fault_of_ones_own_game_is_told(project: Path, fault: str) -> None:
     text = MATCH.replace(old, new)
     if fault == "gives no step":
         text = text.replace("rewards=", "").replace("solved=right", "right")
-        text = text.replace('told="', '"').replace("values=", "")
+        text = text.replace('summary="', '"').replace("values=", "")
     Path("games.py").write_text(text)
     team = collab.load("pair", task="match", model="echo")
     episode = team.run("match/0").episode

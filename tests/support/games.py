@@ -30,7 +30,7 @@ class Match(Environment):
             {} if over else self._observed(),
             rewards=0.5 * equal + 0.5 * right,
             solved=right,
-            told="they agree" if equal else "they differ",
+            summary="they agree" if equal else "they differ",
             values={"equal": float(equal)},
         )
 

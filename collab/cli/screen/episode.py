@@ -92,7 +92,7 @@ def show_work(page: Page, turn: Turn) -> None:
     agents = list(dict.fromkeys(decision.agent for decision in turn.decisions))
     page.blocks([_work_of(turn, agent) for agent in agents])
     if turn.joint.strip():
-        title = "state" if turn.score and turn.score.told else "joined"
+        title = "state" if turn.score and turn.score.summary else "joined"
         page.blocks([Block(title, turn.joint, _language(turn))])
 
 
@@ -127,8 +127,8 @@ def show_score(
     """Show the verdict, the change from the previous turn, and every part of the joint reward."""
     change = "" if before is None else f" ({score.reward - before:+.2f} from the turn before)"
     page.line(*verdict(score), f", reward {out_of(score.reward, score.maximum)}{change}")
-    if score.told:
-        page.line((f"  {score.told}", DIM))
+    if score.summary:
+        page.line((f"  {score.summary}", DIM))
     if score.by_agent:
         page.line((f"  {each_earned(score.by_agent)}", DIM))
     for failure in score.failures:

@@ -50,9 +50,9 @@ class RowAdapters:
         key = ranks, like.dtype
         if key not in self._masks:
             owners = [name for name, rank in ranks for _ in range(rank)]
-            own = [[float(row == owner) for owner in owners] for row in self.rows]
-            whole = all(all(row) for row in own)
-            mask = None if whole else torch.tensor(own, dtype=like.dtype, device=like.device)
+            owned = [[float(row == owner) for owner in owners] for row in self.rows]
+            whole = all(all(row) for row in owned)
+            mask = None if whole else torch.tensor(owned, dtype=like.dtype, device=like.device)
             self._masks[key] = None if mask is None else mask[:, None, :]
         return self._masks[key]
 
@@ -68,9 +68,9 @@ class RowAdapters:
         downs, ups = [], []
         for layer in layers:
             names = [name for name in self.names if name in getattr(layer, "lora_A", ())]
-            own = [layer.lora_A[name].weight for name in names]
-            ranks += [(name, len(down)) for name, down in zip(names, own, strict=True)]
-            downs += own
+            weights = [layer.lora_A[name].weight for name in names]
+            ranks += [(name, len(down)) for name, down in zip(names, weights, strict=True)]
+            downs += weights
             up = [layer.lora_B[name].weight.T * layer.scaling[name] for name in names]
             base = base_of(layer)
             none = torch.zeros(0, base.out_features, dtype=dtype, device=base.weight.device)

@@ -137,7 +137,7 @@ function difference(data, before, after, label) {
 
 function jointCard(data, episode, turn, earlier) {
   if (!textOf(data, turn.joint).trim()) return null;
-  const happened = turn.score ? turn.score.told : "";
+  const happened = turn.score ? turn.score.summary : "";
   const made = data.runs[episode.run].language ? "Joint program" : "Joint artefact";
   const title = happened ? "State" : made;
   return h(

@@ -48,8 +48,8 @@ async def written_tests(
     2603.15611).
 
     The value is the share of tests that a right solution passes, `valid`. If the joint program is
-    wrong, the value is `(1 - sharpness) * valid + sharpness * found`. `found` is 1 if the program
-    fails a test that the solution passes.
+    wrong, the value is `(1 - sharpness) * valid + sharpness * detects`. `detects` is 1 if the
+    program fails a test that the solution passes.
 
     Args:
         agent: the tester. Only its asserts of the form `assert f(1) == 2` count, with literals.
@@ -70,9 +70,9 @@ async def written_tests(
     if (await context.verdict()).passed:
         return Part(share, counts)
     joint = await context.verdict(subject=subject)
-    found = bool(valid - {check.line for check in joint.checks if check.held})
-    value = (1 - sharpness) * share + sharpness * found
-    return Part(value, f"{counts}; they {'find' if found else 'miss'} the wrong program")
+    detects = bool(valid - {check.line for check in joint.checks if check.held})
+    value = (1 - sharpness) * share + sharpness * detects
+    return Part(value, f"{counts}; they {'find' if detects else 'miss'} the wrong program")
 
 
 def _whole(context: RewardContext, solution: str) -> str:

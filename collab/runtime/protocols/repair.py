@@ -34,7 +34,7 @@ async def repair(
     for _ in range(rounds):
         turn.choose(author)  # the feedback is on this agent's program
         items = (await turn.feedback())[repairer]
-        if not any(found.severity == "error" for item in items for found in item.findings):
+        if not any(one.severity == "error" for item in items for one in item.findings):
             break
         text = "\n\n".join(item.text for item in items)
         template = "revise" if turn.acted(repairer) else "repair"

@@ -188,16 +188,16 @@ class _Trial:
         self._running: list[Zygote] = []
 
     def __enter__(self) -> _Trial:
-        case, to_worker, from_worker, report, said, printed = (os.pipe() for _ in range(6))
+        case, to_worker, from_worker, report, messages, printed = (os.pipe() for _ in range(6))
         self.reports = wire.Reader(report[0], REPORT_BYTES)
-        self.events = Events(self._caller, report[0], said[0], printed[0])
-        theirs = [case[0], *to_worker, *from_worker, report[1], said[1], printed[1]]
+        self.events = Events(self._caller, report[0], messages[0], printed[0])
+        theirs = [case[0], *to_worker, *from_worker, report[1], messages[1], printed[1]]
         try:
             if self._workers:
                 limits = self._case.limits
                 self._admit(self._workers, limits, printed[1], to_worker[0], from_worker[1])
             limits = _limits_of_test_runner(self._case.limits)
-            fds = (said[1], case[0], from_worker[0], to_worker[1], report[1])
+            fds = (messages[1], case[0], from_worker[0], to_worker[1], report[1])
             self._admit(self._runners, limits, *fds)
         finally:
             for fd in theirs:

@@ -57,8 +57,8 @@ def test_one_turn_of_one_agent_is_grpo() -> None:
 
 def test_agents_of_larger_rewards_have_no_larger_weights() -> None:
     game = paper_game(0.4, 0.4)
-    game = replace(game, rewards=(np.zeros((2, 2)),), own={"a": game.rewards[0]})
-    game = replace(game, own={**game.own, "b": 100 * game.own["a"] - 7})
+    game = replace(game, rewards=(np.zeros((2, 2)),), extra={"a": game.rewards[0]})
+    game = replace(game, extra={**game.extra, "b": 100 * game.extra["a"] - 7})
     weights = at_grpo(sample(game, 6, np.random.default_rng(3)))
     found = {agent: [weights[n, 0, agent] for n in range(6)] for agent in "ab"}
     assert found["a"] == pytest.approx(found["b"])

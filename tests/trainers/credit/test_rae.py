@@ -41,7 +41,7 @@ def test_an_edge_of_a_seat_is_no_credit() -> None:
         game.agents,
         game.rewards,
         game.logits,
-        own={"a": np.ones((2, 2)), "b": -np.ones((2, 2))},
+        extra={"a": np.ones((2, 2)), "b": -np.ones((2, 2))},
     )
     rule = Rae()
     for _ in range(200):

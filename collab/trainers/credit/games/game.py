@@ -48,7 +48,7 @@ class Game:
     solved: NDArray[np.bool_] | None = None
     """Joint actions that solve the task: the episode ends, and the reward counts for the remaining
     turns."""
-    own: Mapping[str, Table] = field(default_factory=dict)
+    extra: Mapping[str, Table] = field(default_factory=dict)
     """Earnings of an agent in addition to the joint reward."""
     empty: Mapping[str, int] = field(default_factory=dict)
     """The action of an agent that represents an empty answer."""
@@ -92,8 +92,8 @@ class Game:
 
     def earned(self, turn: int, agent: str) -> Table:
         """Return the earnings of an agent by every joint action of a turn."""
-        own = self.own.get(agent)
-        return self.rewards[turn] if own is None else self.rewards[turn] + own
+        extra = self.extra.get(agent)
+        return self.rewards[turn] if extra is None else self.rewards[turn] + extra
 
     def axes(self, agent: str) -> tuple[int, ...]:
         """Return the axes of a joint action that an agent's table of logits has."""

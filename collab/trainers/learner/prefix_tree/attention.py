@@ -58,7 +58,7 @@ class TreeAttention:
             alike.setdefault(sizes, []).append((start, path))
         self._parts = [_part(part, device) for part in alike.values()]
         self._masks: dict[tuple[int, int, torch.dtype], Tensor] = {}
-        rows = [row for part in alike.values() for row in _padded(_own(part))]
+        rows = [row for part in alike.values() for row in _padded(_added(part))]
         self._back = tensor_on(
             _places([i for row in rows for i in row], len(trees) * width), device
         )
@@ -101,14 +101,14 @@ def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _P
     several times.
     """
     starts = tensor_on([start for start, _ in branches], device)[:, None, None]
-    queries = tensor_on(_padded(_own(branches)), device)
+    queries = tensor_on(_padded(_added(branches)), device)
     keys = tensor_on(_padded([path for _, path in branches]), device)
     positions = starts + torch.arange(queries.shape[1], device=device)[:, None]
     hidden = torch.arange(keys.shape[1], device=device) > positions  # [branches, query, key]
     return _Part(queries, keys, hidden[:, None])
 
 
-def _own(branches: Sequence[tuple[int, list[int]]]) -> list[list[int]]:
+def _added(branches: Sequence[tuple[int, list[int]]]) -> list[list[int]]:
     """Return the tokens that each branch has added."""
     return [path[start:] for start, path in branches]
 

@@ -32,7 +32,7 @@ class Meeting(Environment):
             {} if self.over else self.observed(),
             rewards=float(met),
             solved=met,
-            told="they meet" if met else "they walk",
+            summary="they meet" if met else "they walk",
         )
 
     def render(self):
