@@ -102,7 +102,7 @@ def test_a_part_without_tests_does_not_apply(tmp_path: Path) -> None:
     assert problem.hidden["helper_test"] == ""
 
 
-@pytest.mark.parametrize("name", ["pro", "pro-parallel", "pro-single"])
+@pytest.mark.parametrize("name", ["pro", "pro-parallel", "pro-qwen", "pro-single"])
 def test_the_teams_are_played_on_their_suite(tmp_path: Path, name: str) -> None:
     found = suite(tmp_path, [ROW])
     recipe = load_recipe(name, task="mbpp-pro").model_copy(update={"task": found.spec})
