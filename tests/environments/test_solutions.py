@@ -99,7 +99,7 @@ def test_a_game_of_kuhn_poker_is_worth_what_its_solution_says() -> None:
         while not step.ended:
             ((seat, told),) = step.observations.items()
             assert not isinstance(told, str)
-            history = {"Nobody has bet": "", "The other player checked": "c"}.get(told["told"])
+            history = {"Nobody has bet": "", "The other player checked": "c"}.get(told["summary"])
             if history is None:
                 history = "cb" if seat == "first" else "b"
             chances = strategy[told["card"], history]

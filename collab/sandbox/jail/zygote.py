@@ -24,7 +24,7 @@ from .layers import LayerUnavailable
 from .limits import Limits
 from .processes import LINUX, Jail
 
-ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 30.0
 _MESSAGE_BYTES = 1 << 16
 _MOST_FDS = 8
 
