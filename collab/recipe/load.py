@@ -209,7 +209,7 @@ def _written(name: Named, files: Files, objects: GivenObjects, *, is_run: bool) 
         return files.read(path / RECIPE, may_be_own=False)
     if path.suffix in (".yaml", ".yml"):
         files.begin_at(path)
-        data = files.read(path, own=not is_run)
+        data = files.read(path, may_be_own=not is_run)
         return {"team": str(path)} if "agents" in data else data
     return {"team": str(name)}
 
