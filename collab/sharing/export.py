@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from collab.errors import RecordError
+from collab.models.local.adapters import check_harmless
 from collab.models.store import resolve
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
@@ -56,7 +58,7 @@ def export_adapters(run: Path, out: Path, *, half: bool = False) -> dict[str, st
         half: round the weights to bfloat16, at half the size.
 
     Raises:
-        RecordError: there is no adapter, or `out` is not empty.
+        RecordError: an adapter is missing or cannot be exported, or `out` is not empty.
     """
     return _export(run, out, partial(_copy, half=half))
 
@@ -68,7 +70,7 @@ def export_merged(run: Path, out: Path) -> dict[str, str]:
     base in 4 bits, its 4-bit values are used, because the adapter was trained on them.
 
     Raises:
-        RecordError: there is no adapter, or `out` is not empty.
+        RecordError: an adapter is missing or cannot be exported, or `out` is not empty.
         ModelUnavailable: a base cannot be loaded.
     """
     return _export(run, out, _merge)
@@ -81,10 +83,25 @@ def _export(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RecordError(f"{out} is not empty; give another folder")
     bases = {agent: base_of(recipe, agent) for agent in adapters}
+    for folder in adapters.values():
+        with _reading(folder):
+            check_harmless(folder)
     for agent, folder in adapters.items():
         (out / agent).mkdir(parents=True)
-        write(bases[agent], folder, out / agent)
+        with _reading(folder):
+            write(bases[agent], folder, out / agent)
     return {agent: public_name(base.name) for agent, base in bases.items()}
+
+
+@contextmanager
+def _reading(adapter: Path) -> Iterator[None]:
+    """Raise one RecordError for the errors of an adapter that cannot be read, or does not fit."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (ValueError, KeyError, RuntimeError, OSError, TypeError, SafetensorError) as error:
+        raise RecordError(f"adapter {adapter} cannot be exported: {error}") from error
 
 
 def _copy(base: TransformersModel, adapter: Path, out: Path, *, half: bool) -> None:

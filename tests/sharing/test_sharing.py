@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,42 @@ def test_what_has_no_adapter_is_not_exported(run: Path) -> None:
         export_adapters(run, Path("out"))
     with pytest.raises(RecordError, match=r"contains no recipe\.yaml"):
         export_merged(Path("nowhere"), Path("out"))
+
+
+@pytest.mark.parametrize("export", [export_adapters, export_merged])
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        ("gone", "it has no adapter_model.safetensors"),
+        ("a pickle", "it has no adapter_model.safetensors"),
+        ("no configuration", "it has no"),
+        ({"peft_type": "PROMPT_TUNING"}, "its type is 'PROMPT_TUNING', but only LORA"),
+        ({"rank_pattern": {"(.*)*x": 2}}, "its rank_pattern contains"),
+    ],
+)
+def test_an_adapter_that_would_do_harm_is_not_exported(
+    run: Path, harm: Any, message: str, export: Any
+) -> None:
+    folder = run / "adapters" / "b"
+    weights, config = folder / "adapter_model.safetensors", folder / "adapter_config.json"
+    if harm == "gone":
+        weights.unlink()
+    elif harm == "a pickle":
+        weights.rename(folder / "adapter_model.bin")
+    elif harm == "no configuration":
+        config.unlink()
+    else:
+        config.write_text(json.dumps({**json.loads(config.read_text()), **harm}))
+    with pytest.raises(RecordError, match=rf"adapter .*/b cannot be exported: .*{message}"):
+        export(run, Path("out"))
+    assert not Path("out").exists()
+
+
+def test_weights_that_are_none_are_not_exported(run: Path) -> None:
+    (run / "adapters/a/adapter_model.safetensors").write_bytes(b"pickle")
+    for number, export in enumerate((export_merged, partial(export_adapters, half=True))):
+        with pytest.raises(RecordError, match=r"adapter .*/a cannot be exported"):
+            export(run, Path(f"out{number}"))
 
 
 def test_the_card_tells_the_team_and_its_results(run: Path) -> None:
