@@ -16,23 +16,35 @@ from collab.models.store import resolve
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import TransformersModel, local_weights
-from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, RECIPE
+from collab.recipe.question import about_adapters
+from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTERS, RECIPE
+from collab.runs.links import check_within
 
 
 def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     """Return the recipe of a trained team, and each agent's adapter.
 
     Raises:
-        RecordError: the folder holds no team, or a team without adapters.
+        RecordError: the folder holds no team, or a team without adapters, or it comes from
+            elsewhere and names an adapter outside.
     """
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} contains no {RECIPE}; give the folder of a trained team")
-    recipe = read_recipe(str(run))[0]
+    check_within(run, (run / RECIPE,))
+    recipe, question = read_recipe(str(run))
     adapters = {n: Path(a.adapter) for n, a in recipe.team.agents.items() if a.adapter is not None}
     if not adapters:
         raise RecordError(
             f"no agent of {run} has an adapter: whole models are in {run / 'models'} as they are"
         )
+    if question.files and (outside := about_adapters(recipe, question, run).open):
+        raise RecordError(
+            f"{run} would {outside[0].text}, which is not in this folder; copy the adapter to"
+            f" {run / ADAPTERS}, and name it in {RECIPE}"
+        )
+    for folder in adapters.values():
+        if folder.resolve().is_relative_to(run.resolve()):
+            check_within(run, (folder / ADAPTER_CONFIG, folder / ADAPTER_WEIGHTS))
     return recipe, adapters
 
 

@@ -18,7 +18,8 @@ from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping
 from collab.recipe.model import local_weights
 from collab.runs import metric_names as names
-from collab.runs.layout import ADAPTERS, DATA, FUNCTIONS, MODELS, RECIPE, TRAINING
+from collab.runs.layout import ADAPTERS, DATA, FUNCTIONS, MODELS, RECIPE, RECORDS, TRAINING
+from collab.runs.links import check_within
 from collab.trust.from_hub import NAME
 from collab.wording import counted
 
@@ -173,11 +174,7 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
 def _check_links(run: Path) -> None:
     """Refuse links to files outside the folder, because their contents would be uploaded too."""
     parts = [path for part in PARTS for path in (run / part, *(run / part).rglob("*"))]
-    for path in (run / RECIPE, *parts):
-        if not path.resolve().is_relative_to(run.resolve()):
-            raise RecordError(
-                f"{path} is a link to {path.resolve()}, outside {run}; put the file itself there"
-            )
+    check_within(run, (*(run / name for name in RECORDS), *parts))
 
 
 def _places(data: Any, above: str) -> list[tuple[str, str]]:
