@@ -264,6 +264,17 @@ def test_a_link_out_of_the_folder_is_not_sent(run: Path, tmp_path: Path) -> None
     assert not (tmp_path / "sent").exists()
 
 
+def test_only_the_files_of_an_adapter_are_sent(run: Path) -> None:
+    sent = ["README.md", "adapter_config.json", "adapter_model.safetensors"]
+    for name in ("adapter_model.bin", "adapter_model.pt", "optimizer.pt", "more/x.bin"):
+        (run / "adapters" / "a" / name).parent.mkdir(exist_ok=True)
+        (run / "adapters" / "a" / name).write_bytes(b"pickle")
+    (run / "adapters" / "x.bin").write_bytes(b"pickle")
+    stage(run, Path("staged"), repository="me/pair", licence=None)
+    staged = sorted(path for path in Path("staged/adapters").rglob("*") if path.is_file())
+    assert staged == [Path("staged/adapters", agent, name) for agent in "ab" for name in sent]
+
+
 def test_a_record_that_is_a_link_out_of_the_folder_is_not_sent(run: Path, tmp_path: Path) -> None:
     (run / "training.yaml").rename(tmp_path / "training.yaml")
     (run / "training.yaml").symlink_to(tmp_path / "training.yaml")
