@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import blake2b, file_digest
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 from collab import plugins
 from collab.errors import RecipeError
 from collab.loopback import leads_to_loopback
+from collab.recipe import library
 from collab.recipe.base import Spec, specs_in
 from collab.recipe.hosted import AnthropicModel, MCPServer, OpenAIModel
 from collab.recipe.model import ENGINES, ReplayModel, ScriptedModel, VLLMModel, parse_model
@@ -48,6 +50,21 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
         listed += _reads(spec, files, typed)
     items = {(item.content, item.reference, item.lock): item for item in listed}
     return Question(name, tuple(items.values()), tuple(sorted(files.foreign.values())))
+
+
+def about_adapters(recipe: Spec, question: Question, run: Path) -> Question:
+    """Return the question about adapters outside a run's folder, whose weights an export copies.
+
+    It is settled for the user's own runs, and for adapters of the library.
+    """
+    named = (Path(text) for kind, _, text in named_in(recipe) if kind == "adapter")
+    outside = {
+        path
+        for path in (path.resolve() for path in named)
+        if not (path.is_relative_to(run.resolve()) or library.is_shipped(path))
+    }
+    items = [Item("read", f"read the adapter {p}", f"adapter {p}") for p in sorted(outside)]
+    return replace(question, items=tuple(items))
 
 
 def about_rows(task: TaskSpec, question: Question) -> Question:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
 from collab.recipe.base import Spec
+
+MOST_CHARACTERS = 500
+"""Limit on an alarm's text."""
+_FILLED_IN = re.compile(
+    r"\{\{|\}\}|\{(?:first|now|gain)(?::[+ ]?[0-9]{0,2}(?:\.[0-9]{1,2})?[%efg]?)?\}"
+)
+"""Literal braces and the fields that `str.format` may replace. Others could take any memory."""
 
 
 class AlarmSpec(Spec):
@@ -24,7 +32,7 @@ class AlarmSpec(Spec):
     """Warn only if more than this share of the episodes is solved."""
     says: str
     """The warning's text. `{first}`, `{now}` and `{gain}` are replaced by the first value, the
-    current value and the gain in return, e.g. `{now:.0%}`."""
+    current value and the gain in return. A format may follow, e.g. `{now:.0%}` or `{gain:+.2f}`."""
 
     @model_validator(mode="after")
     def _one_bound(self) -> AlarmSpec:
@@ -41,13 +49,17 @@ class AlarmSpec(Spec):
     @field_validator("says")
     @classmethod
     def _can_be_filled_in(cls, says: str) -> str:
-        try:
-            says.format(first=0.0, now=0.0, gain=0.0)
-        except (LookupError, ValueError, AttributeError) as error:
+        if len(says) > MOST_CHARACTERS:
             raise ValueError(
-                f"{says!r:.80} cannot be formatted ({type(error).__name__}: {error}); it may name"
-                " {first}, {now} and {gain}, and a literal brace is written twice"
-            ) from None
+                f"'says' has {len(says):,} characters, limit {MOST_CHARACTERS}; shorten it"
+            )
+        rest = _FILLED_IN.sub("", says)
+        if wrong := re.search("[{}].*", rest):
+            raise ValueError(
+                f"{wrong[0]!r:.80} cannot be formatted; it may name {{first}}, {{now}} and"
+                " {gain}, with a format such as {now:.0%} or {gain:+.2f}, and a literal brace is"
+                " written twice"
+            )
         return says
 
 

@@ -18,6 +18,7 @@ from collab.recipe.base import Spec
 from collab.recipe.documents import parse_yaml
 from collab.recipe.load import read_recipe
 from collab.recipe.packing import Packing, of_python_in
+from collab.recipe.question import about_adapters
 from collab.recipe.recipe import Recipe
 from collab.recipe.reward import RewardSpec
 from collab.recipe.task import TaskSpec
@@ -114,7 +115,9 @@ def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
     """
     write_atomically(path, _preface(recipe) + _as_yaml(packing.pack(recipe)))
     with suppress(CollabError):
-        remember(read_recipe(str(path), is_run=True)[1])
+        written, question = read_recipe(str(path), is_run=True)
+        remember(question)
+        remember(about_adapters(written, question, path.parent))
 
 
 def _preface(recipe: Recipe) -> str:

@@ -43,10 +43,14 @@ def check_band(band: tuple[float, float] | None, cap: float | None) -> None:
         )
 
 
+MOST_RANK = 1024
+"""Limit on an adapter's rank, read or trained. A larger one takes any memory."""
+
+
 class LoraSpec(Spec):
     """The shape of every agent's adapter (LoRA, arXiv 2106.09685)."""
 
-    rank: int = Field(default=16, ge=1)
+    rank: int = Field(default=16, ge=1, le=MOST_RANK)
     """r, the width of an adapter."""
     alpha: float = Field(default=32.0, gt=0)
     """An adapter's output is multiplied by alpha / rank."""

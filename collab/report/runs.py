@@ -20,7 +20,8 @@ from collab.records import Episode
 from collab.records.run import key_of, open_run
 from collab.runs import metric_names as names
 from collab.runs.about import check_holds_run
-from collab.runs.layout import EVALUATION, METRICS, RECIPE, TRAINING
+from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
+from collab.runs.links import check_within
 from collab.runs.log import each_once, read_lines, read_whole_lines
 from collab.trainers.training.events import Evaluation, HeldOut
 from collab.trainers.training.folder import flat
@@ -198,6 +199,7 @@ def read_all(paths: Sequence[Path]) -> Reading:
     reading = Reading()
     for path in dict.fromkeys(paths):
         try:
+            check_within(path, (path / name for name in RECORDS))
             if is_evaluation(path):
                 _read_evaluation(path, reading)
             else:
@@ -219,6 +221,7 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
     runs = []
     for name, label in record.teams.items():
         try:
+            check_within(path, (path / name / file for file in RECORDS))
             run = read_run(path / name)
         except RecordError as error:
             reading.complaints.append(str(error))

@@ -67,6 +67,9 @@ STUDY = "study.json"
 STUDY_RECIPE = "study.yaml"
 TRAINING_LOG = "log.txt"
 
+RECORDS = (RUN, EPISODES, METRICS, EVALUATION, EVAL, RECIPE, TRAINING)
+"""Files of a record that a report or a model card may show."""
+
 MARKS = (RUN, EPISODES, TRAINING, EVAL)
 """The folder of a run, a training run or an evaluation holds at least one of these."""
 

@@ -4,33 +4,47 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from collab.errors import RecordError
+from collab.models.local.adapters import check_harmless
 from collab.models.store import resolve
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import TransformersModel, local_weights
-from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, RECIPE
+from collab.recipe.question import about_adapters
+from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTERS, RECIPE
+from collab.runs.links import check_within
 
 
 def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     """Return the recipe of a trained team, and each agent's adapter.
 
     Raises:
-        RecordError: the folder holds no team, or a team without adapters.
+        RecordError: the folder holds no team, or a team without adapters, or it comes from
+            elsewhere and names an adapter outside.
     """
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} contains no {RECIPE}; give the folder of a trained team")
-    recipe = read_recipe(str(run))[0]
+    check_within(run, (run / RECIPE,))
+    recipe, question = read_recipe(str(run))
     adapters = {n: Path(a.adapter) for n, a in recipe.team.agents.items() if a.adapter is not None}
     if not adapters:
         raise RecordError(
             f"no agent of {run} has an adapter: whole models are in {run / 'models'} as they are"
         )
+    if question.files and (outside := about_adapters(recipe, question, run).open):
+        raise RecordError(
+            f"{run} would {outside[0].text}, which is not in this folder; copy the adapter to"
+            f" {run / ADAPTERS}, and name it in {RECIPE}"
+        )
+    for folder in adapters.values():
+        if folder.resolve().is_relative_to(run.resolve()):
+            check_within(run, (folder / ADAPTER_CONFIG, folder / ADAPTER_WEIGHTS))
     return recipe, adapters
 
 
@@ -56,7 +70,7 @@ def export_adapters(run: Path, out: Path, *, half: bool = False) -> dict[str, st
         half: round the weights to bfloat16, at half the size.
 
     Raises:
-        RecordError: there is no adapter, or `out` is not empty.
+        RecordError: an adapter is missing or cannot be exported, or `out` is not empty.
     """
     return _export(run, out, partial(_copy, half=half))
 
@@ -68,7 +82,7 @@ def export_merged(run: Path, out: Path) -> dict[str, str]:
     base in 4 bits, its 4-bit values are used, because the adapter was trained on them.
 
     Raises:
-        RecordError: there is no adapter, or `out` is not empty.
+        RecordError: an adapter is missing or cannot be exported, or `out` is not empty.
         ModelUnavailable: a base cannot be loaded.
     """
     return _export(run, out, _merge)
@@ -81,10 +95,25 @@ def _export(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RecordError(f"{out} is not empty; give another folder")
     bases = {agent: base_of(recipe, agent) for agent in adapters}
+    for folder in adapters.values():
+        with _reading(folder):
+            check_harmless(folder)
     for agent, folder in adapters.items():
         (out / agent).mkdir(parents=True)
-        write(bases[agent], folder, out / agent)
+        with _reading(folder):
+            write(bases[agent], folder, out / agent)
     return {agent: public_name(base.name) for agent, base in bases.items()}
+
+
+@contextmanager
+def _reading(adapter: Path) -> Iterator[None]:
+    """Raise one RecordError for the errors of an adapter that cannot be read, or does not fit."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (ValueError, KeyError, RuntimeError, OSError, TypeError, SafetensorError) as error:
+        raise RecordError(f"adapter {adapter} cannot be exported: {error}") from error
 
 
 def _copy(base: TransformersModel, adapter: Path, out: Path, *, half: bool) -> None:

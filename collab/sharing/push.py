@@ -18,7 +18,18 @@ from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping
 from collab.recipe.model import local_weights
 from collab.runs import metric_names as names
-from collab.runs.layout import ADAPTERS, DATA, FUNCTIONS, MODELS, RECIPE, TRAINING
+from collab.runs.layout import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    ADAPTERS,
+    DATA,
+    FUNCTIONS,
+    MODELS,
+    RECIPE,
+    RECORDS,
+    TRAINING,
+)
+from collab.runs.links import check_within
 from collab.trust.from_hub import NAME
 from collab.wording import counted
 
@@ -158,7 +169,9 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
     shutil.copyfile(run / RECIPE, out / RECIPE)
     for part in PARTS:
         if (run / part).is_dir():
-            shutil.copytree(run / part, out / part, ignore=shutil.ignore_patterns(".*", "__py*"))
+            shutil.copytree(
+                run / part, out / part, ignore=_needless if part == ADAPTERS else _HIDDEN
+            )
     card = model_card(run, repository=repository, licence=licence)
     (out / "README.md").write_text(card, encoding="utf-8")
     notes = [
@@ -173,11 +186,16 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
 def _check_links(run: Path) -> None:
     """Refuse links to files outside the folder, because their contents would be uploaded too."""
     parts = [path for part in PARTS for path in (run / part, *(run / part).rglob("*"))]
-    for path in (run / RECIPE, *parts):
-        if not path.resolve().is_relative_to(run.resolve()):
-            raise RecordError(
-                f"{path} is a link to {path.resolve()}, outside {run}; put the file itself there"
-            )
+    check_within(run, (*(run / name for name in RECORDS), *parts))
+
+
+_HIDDEN = shutil.ignore_patterns(".*", "__py*")
+
+
+def _needless(folder: str, names: list[str]) -> set[str]:
+    """Return the names below `adapters/` to leave out, e.g. of pickled weights."""
+    files = {name for name in names if (Path(folder) / name).is_file()}
+    return _HIDDEN(folder, names) | files - {ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md"}
 
 
 def _places(data: Any, above: str) -> list[tuple[str, str]]:

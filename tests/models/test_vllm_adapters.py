@@ -142,7 +142,6 @@ def test_the_largest_rank() -> None:
         ({"modules_to_save": ["lm_head"]}, "it holds whole modules"),
         ({"bias": "all"}, "it has biases (bias all)"),
         ({"lora_bias": True}, "it has biases"),
-        ({"peft_type": "IA3"}, "its type is IA3"),
         ({"rank_pattern": {"q_proj": 8}}, "its rank differs from layer to layer"),
         ({"trainable_token_indices": [3]}, "it changes embeddings"),
         ({"init_lora_weights": "pissa"}, "it changes the base model"),
@@ -180,4 +179,13 @@ def test_files_that_are_no_adapter(tmp_path: Path, content: bytes) -> None:
     save_adapter(tmp_path, "broken")
     (tmp_path / "adapter_model.safetensors").write_bytes(content)
     with pytest.raises(ModelError, match="cannot be read"):
+        check_servable(tmp_path)
+
+
+@pytest.mark.parametrize("config", [{"peft_type": "IA3"}, {"target_modules": "(a|a)+$"}])
+def test_an_adapter_whose_settings_may_do_harm_is_not_served(
+    tmp_path: Path, config: dict[str, Any]
+) -> None:
+    save_adapter(tmp_path, "odd", **config)
+    with pytest.raises(ModelError, match="but only"):
         check_servable(tmp_path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +121,82 @@ def test_what_has_no_adapter_is_not_exported(run: Path) -> None:
         export_merged(Path("nowhere"), Path("out"))
 
 
+@pytest.mark.parametrize("export", [export_adapters, export_merged])
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        ("gone", "it has no adapter_model.safetensors"),
+        ("a pickle", "it has no adapter_model.safetensors"),
+        ({"peft_type": "PROMPT_TUNING"}, "its type is 'PROMPT_TUNING', but only LORA"),
+        ({"rank_pattern": {"(.*)*x": 2}}, "its rank_pattern contains"),
+    ],
+)
+def test_an_adapter_that_would_do_harm_is_not_exported(
+    run: Path, harm: Any, message: str, export: Any
+) -> None:
+    folder = run / "adapters" / "b"
+    weights, config = folder / "adapter_model.safetensors", folder / "adapter_config.json"
+    if harm == "gone":
+        weights.unlink()
+    elif harm == "a pickle":
+        weights.rename(folder / "adapter_model.bin")
+    else:
+        config.write_text(json.dumps({**json.loads(config.read_text()), **harm}))
+    with pytest.raises(RecordError, match=rf"adapter .*/b cannot be exported: .*{message}"):
+        export(run, Path("out"))
+    assert not Path("out").exists()
+
+
+def with_adapter_at(run: Path, place: Path) -> None:
+    """Move the adapter of `a` out of the run's folder, and let its recipe name it there."""
+    shutil.move(run / "adapters" / "a", place)
+    text = (run / "recipe.yaml").read_text()
+    assert "adapter: adapters/a" in text
+    (run / "recipe.yaml").write_text(text.replace("adapter: adapters/a", f"adapter: {place}"))
+
+
+@pytest.mark.parametrize("export", [export_adapters, export_merged])
+@pytest.mark.parametrize("how", ["absolute", "relative", "folder link", "file link"])
+def test_no_weights_outside_a_folder_from_elsewhere_are_exported(
+    run: Path, tmp_path: Path, how: str, export: Any
+) -> None:
+    outside, inside = tmp_path / "outside", run / "adapters" / "a"
+    name = "adapter_model.safetensors"
+    if how == "file link":
+        (inside / name).rename(outside)
+        (inside / name).symlink_to(outside)
+    elif how == "folder link":
+        inside.rename(outside)
+        inside.symlink_to(outside)
+    else:
+        with_adapter_at(run, outside if how == "absolute" else Path("../outside"))
+        if not outside.exists():
+            shutil.move(Path("../outside"), outside)
+    with pytest.raises(RecordError, match=r"outside.*; (copy the adapter to|put the file itself)"):
+        export(run, Path("out"))
+    assert not Path("out").exists()
+
+
+def test_an_own_run_is_exported_with_an_adapter_elsewhere(run: Path, tmp_path: Path) -> None:
+    with_adapter_at(run, tmp_path / "elsewhere")
+    write_recipe(Path("own/recipe.yaml"), load_recipe("run"), Packing(Path("own")))
+    Path("own/run.json").write_text("{}")
+    assert set(export_adapters(Path("own"), Path("out"))) == {"a", "b"}
+
+
+def test_an_adapter_without_its_configuration_is_not_exported(run: Path) -> None:
+    (run / "adapters/a/adapter_config.json").unlink()
+    with pytest.raises(RecordError, match=r"adapters/a, which is not in this folder; copy"):
+        export_adapters(run, Path("out"))
+
+
+def test_weights_that_are_none_are_not_exported(run: Path) -> None:
+    (run / "adapters/a/adapter_model.safetensors").write_bytes(b"pickle")
+    for number, export in enumerate((export_merged, partial(export_adapters, half=True))):
+        with pytest.raises(RecordError, match=r"adapter .*/a cannot be exported"):
+            export(run, Path(f"out{number}"))
+
+
 def test_the_card_tells_the_team_and_its_results(run: Path) -> None:
     notes = stage(run, Path("staged"), repository="me/pair", licence="apache-2.0")
     card = Path("staged/README.md").read_text()
@@ -184,6 +262,24 @@ def test_a_link_out_of_the_folder_is_not_sent(run: Path, tmp_path: Path) -> None
     with pytest.raises(RecordError, match=r"more.jsonl is a link to .*secret.txt, outside"):
         stage(run, tmp_path / "sent", repository="me/pair", licence=None)
     assert not (tmp_path / "sent").exists()
+
+
+def test_only_the_files_of_an_adapter_are_sent(run: Path) -> None:
+    sent = ["README.md", "adapter_config.json", "adapter_model.safetensors"]
+    for name in ("adapter_model.bin", "adapter_model.pt", "optimizer.pt", "more/x.bin"):
+        (run / "adapters" / "a" / name).parent.mkdir(exist_ok=True)
+        (run / "adapters" / "a" / name).write_bytes(b"pickle")
+    (run / "adapters" / "x.bin").write_bytes(b"pickle")
+    stage(run, Path("staged"), repository="me/pair", licence=None)
+    staged = sorted(path for path in Path("staged/adapters").rglob("*") if path.is_file())
+    assert staged == [Path("staged/adapters", agent, name) for agent in "ab" for name in sent]
+
+
+def test_a_record_that_is_a_link_out_of_the_folder_is_not_sent(run: Path, tmp_path: Path) -> None:
+    (run / "training.yaml").rename(tmp_path / "training.yaml")
+    (run / "training.yaml").symlink_to(tmp_path / "training.yaml")
+    with pytest.raises(RecordError, match=r"training.yaml is a link to .*, outside"):
+        stage(run, tmp_path / "sent", repository="me/pair", licence=None)
 
 
 def test_a_team_of_the_hub_is_asked_about_then_runs(

@@ -135,9 +135,38 @@ def test_a_value_that_stays_behind_the_return_is_told() -> None:
         ({"says": "x"}, "exactly one of 'above', 'below', 'below_best' and 'behind_return'"),
         ({"above": 0.5, "below": 0.1, "says": "x"}, "got above and below"),
         ({"below": 0.5, "says": "{later}"}, "it may name {first}, {now} and {gain}"),
+        ({"below": 0.5, "says": "x {now:>2100000000}"}, "'{now:>2100000000}' cannot be formatted"),
+        ({"below": 0.5, "says": "{now.__class__.__mro__}"}, "cannot be formatted"),
+        ({"below": 0.5, "says": "{now!r}"}, "cannot be formatted"),
+        ({"below": 0.5, "says": "{now[0]}"}, "cannot be formatted"),
+        ({"below": 0.5, "says": "{now:{first}}"}, "cannot be formatted"),
+        ({"below": 0.5, "says": "{now:.999f}"}, "cannot be formatted"),
+        ({"below": 0.5, "says": "{}"}, "cannot be formatted"),
+        ({"below": 0.5, "says": "{now"}, "cannot be formatted"),
+        ({"below": 0.5, "says": "x" * 501}, "'says' has 501 characters, limit 500; shorten it"),
     ],
 )
 def test_an_alarm_that_cannot_be_is_refused(alarm: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match="alarm") as caught:
         RewardSpec.model_validate({"parts": {"a": {"use": "length", "alarm": alarm}}})
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("says", "text"),
+    [
+        ("{{x}} {now:.0%}", "{x} 25%"),
+        ("{{{now}}}", "{0.25}"),
+        ("{gain:+.2f} {now:5.1f}", "+2.00   0.2"),
+    ],
+)
+def test_an_alarms_text_takes_formats_and_braces(says: str, text: str) -> None:
+    alarm = (
+        RewardSpec.model_validate(
+            {"parts": {"a": {"use": "length", "alarm": {"below": 0.5, "says": says}}}}
+        )
+        .parts["a"]
+        .alarm
+    )
+    assert alarm is not None
+    assert alarm.says.format(first=0.5, now=0.25, gain=2.0) == text

@@ -22,6 +22,16 @@ def test_a_report_replaces_a_link(theirs: Path, tmp_path: Path) -> None:
     assert "<html" in (theirs / "report.html").read_text()
 
 
+@pytest.mark.parametrize("name", ["episodes.jsonl", "run.json", "recipe.yaml"])
+def test_a_report_follows_no_link_out_of_a_folder(theirs: Path, tmp_path: Path, name: str) -> None:
+    (theirs / name).rename(tmp_path / name)
+    (theirs / name).symlink_to(tmp_path / name)
+    code, text = run("report", str(theirs))
+    assert code == 2
+    assert f"{name} is a link to {tmp_path / name}, outside {theirs}" in text
+    assert not (theirs / "report.html").exists()
+
+
 @pytest.mark.parametrize(
     "name", ["adapters", "adapters/a", "checkpoints", "metrics.jsonl", ".lock", "functions/x.py"]
 )

@@ -2,32 +2,92 @@
 
 from __future__ import annotations
 
-import json
+import re
+from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError
 from collab.models.out_of_memory import is_out_of_memory
+from collab.recipe.documents import parse_json
+from collab.recipe.trainer import MOST_RANK
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
 if TYPE_CHECKING:
     from collab.models.weights import LoadedModel
 
 
-def check_harmless(folder: Path) -> None:
-    """Raise ValueError for an adapter that would run code when it is loaded.
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+"""A module's name. PEFT matches many settings as regular expressions; plain names take no time."""
+_PATTERNS = (
+    "target_modules", "exclude_modules", "modules_to_save", "target_parameters", "layers_pattern",
+    "rank_pattern", "alpha_pattern", "trainable_token_indices",
+)  # fmt: skip
+_START = re.compile(r"(?!loftq)[a-z_]{1,40}|pissa_niter_[0-9]{1,2}")
+"""Initializations of bounded cost. LoftQ computes as many rounds as the adapter says."""
+MOST_BYTES, MOST_NAMES = 1_000_000, 1000
+"""Limits on the size of an adapter's configuration, and on the names in one of its settings."""
 
-    PEFT unpickles weights that are not safetensors, and imports the module that `megatron_core`
-    names.
+
+def check_harmless(folder: Path) -> None:
+    """Raise ValueError for an adapter that would run code, or never end, when it is loaded.
+
+    PEFT unpickles weights that are not safetensors, imports the module that `megatron_core` names,
+    and matches names of modules as regular expressions.
+
+    Raises:
+        OSError: it has no configuration.
     """
     if not (folder / ADAPTER_WEIGHTS).is_file():
         raise ValueError(f"it has no {ADAPTER_WEIGHTS}, and other formats are not read")
-    config = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    with (folder / ADAPTER_CONFIG).open("rb") as file:
+        text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"its {ADAPTER_CONFIG} is larger than {MOST_BYTES:,} bytes")
+    config = parse_json(text)
+    if not isinstance(config, dict):
+        raise ValueError(f"its {ADAPTER_CONFIG} is not a mapping")
+    for reason in _harms(config):
+        raise ValueError(reason)
+
+
+def _harms(config: Mapping[str, Any]) -> Iterator[str]:
+    if (kind := config.get("peft_type")) != "LORA":
+        yield f"its type is {kind!r:.80}, but only LORA is supported"
     if config.get("megatron_config"):
-        raise ValueError(
-            "its megatron_config names a module to import, which collab does not allow"
-        )
+        yield "its megatron_config names a module to import, which collab does not allow"
+    if config.get("layer_replication"):
+        yield "its layer_replication repeats layers of the base model, which other agents use too"
+    start = config.get("init_lora_weights")
+    if isinstance(start, str) and not _START.fullmatch(start):
+        yield f"its init_lora_weights is {start!r:.80}, which collab does not allow"
+    ranks = config.get("rank_pattern")
+    for rank in (config.get("r", 1), *(ranks.values() if isinstance(ranks, dict) else ())):
+        if not isinstance(rank, int) or not 1 <= rank <= MOST_RANK:
+            yield f"its rank is {rank!r:.80}, but only 1 to {MOST_RANK} are supported"
+    yield from _odd_names(config)
+
+
+def _odd_names(config: Mapping[str, Any]) -> Iterator[str]:
+    for key in _PATTERNS:
+        names = [*_texts(config.get(key))]
+        if len(names) > MOST_NAMES:
+            yield f"its {key} contains {len(names):,} names, limit {MOST_NAMES:,}"
+        for name in names:
+            if not _NAME.fullmatch(name):
+                yield (
+                    f"its {key} contains {name!r:.80}, but only plain names of modules are allowed;"
+                    " list the names"
+                )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield a text, or the texts in a list or in a mapping's keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        yield from (text for text in value if isinstance(text, str))
 
 
 class Adapters:
@@ -74,10 +134,12 @@ class Adapters:
                 f"adapter {folder} is not a folder with an {ADAPTER_CONFIG}, and not an adapter"
                 f" that model {self._model!r} holds ({held})"
             )
+        from safetensors import SafetensorError
+
         try:
             check_harmless(folder)
             self._insert(name, folder)
-        except (ValueError, KeyError, RuntimeError, OSError, TypeError) as error:
+        except (ValueError, KeyError, RuntimeError, OSError, TypeError, SafetensorError) as error:
             self._discard(name)
             if isinstance(error, RuntimeError) and is_out_of_memory(error):
                 raise ModelError(
@@ -95,8 +157,6 @@ class Adapters:
 
         with quiet_transformers():
             config = PeftConfig.from_pretrained(str(folder))
-            if config.peft_type != "LORA":
-                raise ValueError(f"its type is {config.peft_type}, but only LORA is supported")
             config.inference_mode = True
             module: Any = self._loaded.module
             if hasattr(module, "peft_config"):

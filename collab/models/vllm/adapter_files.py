@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import ModelError, RecipeError
+from collab.models.local.adapters import check_harmless
 from collab.recipe.documents import parse_json
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
@@ -63,6 +64,7 @@ def check_servable(folder: Path) -> int:
     from safetensors import SafetensorError
 
     try:
+        check_harmless(folder)
         config = parse_json((folder / ADAPTER_CONFIG).read_bytes())
         tensors = _tensor_names(folder / ADAPTER_WEIGHTS)
     except (OSError, ValueError, SafetensorError) as error:
@@ -77,8 +79,6 @@ def check_servable(folder: Path) -> int:
 
 
 def _obstacles(config: Mapping[str, Any], tensors: list[str]) -> Iterator[str]:
-    if (kind := config.get("peft_type")) != "LORA":
-        yield f"its type is {kind}, but only LORA is supported"
     for option, meaning in UNSERVED.items():
         if (value := config.get(option)) and value != "none":
             yield f"{meaning} ({option} {value})"

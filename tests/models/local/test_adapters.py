@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -168,17 +169,58 @@ def test_a_folders_adapter_takes_no_other_ones_name(
     assert set(tiny_engine.module.peft_config) == {"adapter0", "adapter1"}
 
 
-@pytest.mark.parametrize("how", ["a pickle", "a module to import"])
-def test_an_adapter_that_would_run_code_is_refused(
-    tmp_path: Path, adapters: dict[str, Path], how: str
-) -> None:
-    folder = tmp_path / "adapter"
-    shutil.copytree(next(iter(adapters.values())), folder)
-    if how == "a pickle":
-        (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
-    else:
-        config = json.loads((folder / "adapter_config.json").read_text())
-        config |= {"megatron_config": {"x": 1}, "megatron_core": "antigravity"}
-        (folder / "adapter_config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"safetensors|megatron_config"):
+def test_an_adapter_in_another_format_is_refused(tmp_path: Path, adapters: dict[str, Path]) -> None:
+    folder = shutil.copytree(adapters["aux"], tmp_path / "adapter")
+    (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
+    with pytest.raises(ValueError, match=r"no adapter_model\.safetensors"):
         check_harmless(folder)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"megatron_config": {"x": 1}, "megatron_core": "antigravity"}, "names a module to import"),
+        ({"peft_type": "XLORA"}, "its type is 'XLORA', but only LORA is supported"),
+        ({"r": 10**9}, "its rank is 1000000000, but only 1 to 1024 are supported"),
+        ({"rank_pattern": {"q_proj": 10**9}}, "its rank is 1000000000"),
+        ({"rank_pattern": {"(.*)*x": 2}}, r"its rank_pattern contains '(.*)*x', but only plain"),
+        ({"alpha_pattern": {"(.*)*x": 2}}, "its alpha_pattern contains"),
+        ({"target_modules": "(a|a|aa)+$b"}, "its target_modules contains '(a|a|aa)+$b'"),
+        ({"target_modules": [""]}, "its target_modules contains ''"),
+        ({"target_modules": ["q_proj"] * 1001}, "contains 1,001 names, limit 1,000"),
+        ({"exclude_modules": "(a+)+$"}, "its exclude_modules contains"),
+        ({"modules_to_save": ["(a+)+$"]}, "its modules_to_save contains"),
+        ({"layers_pattern": ["(a+)+$"]}, "its layers_pattern contains"),
+        ({"layer_replication": [[0, 2]] * 99}, "its layer_replication repeats layers"),
+        ({"init_lora_weights": "pissa_niter_999999999"}, "its init_lora_weights is"),
+        ({"init_lora_weights": "loftq"}, "its init_lora_weights is"),
+        ({"auto_mapping": "x" * 10**6}, "is larger than 1,000,000 bytes"),
+    ],
+)
+def test_an_adapter_that_would_run_code_or_never_end_is_refused(
+    tmp_path: Path, adapters: dict[str, Path], setting: dict[str, Any], message: str
+) -> None:
+    folder = shutil.copytree(adapters["aux"], tmp_path / "adapter")
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **setting}))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check_harmless(folder)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"target_modules": "all-linear"},
+        {"target_modules": ["q_proj", "model.layers.0.self_attn.v_proj"]},
+        {"rank_pattern": {"model.layers.0.q_proj": 4}, "alpha_pattern": {"q_proj": 1.5}},
+        {"modules_to_save": ["lm_head"], "exclude_modules": ["k_proj"]},
+        {"trainable_token_indices": [0, 3], "init_lora_weights": "pissa_niter_16"},
+    ],
+)
+def test_a_usual_adapter_is_harmless(
+    tmp_path: Path, adapters: dict[str, Path], setting: dict[str, Any]
+) -> None:
+    folder = shutil.copytree(adapters["aux"], tmp_path / "adapter")
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **setting}))
+    check_harmless(folder)

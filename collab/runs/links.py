@@ -1,0 +1,19 @@
+"""Refuses links that lead out of a run's folder, because its files may be handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from collab.errors import RecordError
+
+
+def check_within(folder: Path, paths: Iterable[Path]) -> None:
+    """Raise RecordError for a path that is a link out of the folder, or below one."""
+    root = folder.resolve()
+    for path in paths:
+        real = path.resolve()
+        if not real.is_relative_to(root):
+            raise RecordError(
+                f"{path} is a link to {real}, outside {folder}; put the file itself there"
+            )
