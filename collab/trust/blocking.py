@@ -8,6 +8,7 @@ digest: a file that has changed since is blocked as well.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -115,6 +116,6 @@ def mark_foreign(folder: Path) -> None:
 def run_folder_of(path: Path) -> Path | None:
     """Return the nearest folder of a run that contains a file, including folders further up."""
     for folder in path.resolve().parents:
-        if any((folder / mark).exists() for mark in MARKS):
+        if any(os.path.lexists(folder / mark) for mark in MARKS):  # also a link to nothing
             return folder
     return None
