@@ -20,7 +20,7 @@ _unblocked: set[str] = set()
 _approved: dict[str, str] = {}
 """Approved digests, by the name of a file, a module or a server."""
 _foreign_folders: set[Path] = set()
-"""Folders that the user named to run what is in them, such as a download."""
+"""Folders of YAML files from elsewhere, such as a download."""
 
 
 def block(name: str) -> None:
@@ -111,6 +111,11 @@ def mark_foreign(folder: Path) -> None:
     real = folder.resolve()
     if not Path.cwd().resolve().is_relative_to(real):
         _foreign_folders.add(real)
+
+
+def foreign_folders() -> tuple[Path, ...]:
+    """Return the folders that `mark_foreign` counts as foreign."""
+    return tuple(_foreign_folders)
 
 
 def run_folder_of(path: Path) -> Path | None:
