@@ -21,7 +21,7 @@ from collab.models.tool_text import UnreadableCall, before_calls, read_calls
 from collab.records import Message, ToolCall, ToolSpec
 from collab.trust.template_costs import Overrun
 
-_UNFIT = (ValueError, KeyError, TypeError, re.error, TimeoutError)
+_UNFIT = (ValueError, KeyError, TypeError, re.error, RecursionError, TimeoutError)
 """Errors for a response that is not of the form of its template, or for a faulty template."""
 
 

@@ -8,6 +8,7 @@ digest: a file that has changed since is blocked as well.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ _unblocked: set[str] = set()
 _approved: dict[str, str] = {}
 """Approved digests, by the name of a file, a module or a server."""
 _foreign_folders: set[Path] = set()
-"""Folders that the user named to run what is in them, such as a download."""
+"""Folders of YAML files from elsewhere, such as a download."""
 
 
 def block(name: str) -> None:
@@ -112,9 +113,14 @@ def mark_foreign(folder: Path) -> None:
         _foreign_folders.add(real)
 
 
+def foreign_folders() -> tuple[Path, ...]:
+    """Return the folders that `mark_foreign` counts as foreign."""
+    return tuple(_foreign_folders)
+
+
 def run_folder_of(path: Path) -> Path | None:
     """Return the nearest folder of a run that contains a file, including folders further up."""
     for folder in path.resolve().parents:
-        if any((folder / mark).exists() for mark in MARKS):
+        if any(os.path.lexists(folder / mark) for mark in MARKS):  # also a link to nothing
             return folder
     return None

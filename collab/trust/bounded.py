@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import (
-    Callable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
+from datetime import date, time
 from functools import lru_cache, update_wrapper
 from inspect import Signature, signature, unwrap
-from types import BuiltinMethodType, MethodType
+from numbers import Number
+from types import BuiltinMethodType, MethodType, NoneType
 from typing import Any, NoReturn
 
-from jinja2 import TemplateSyntaxError, nodes, pass_context
+from jinja2 import TemplateSyntaxError, Undefined, nodes, pass_context
+from jinja2.exceptions import SecurityError
 from jinja2.lexer import TokenStream
 from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import (
@@ -36,6 +35,7 @@ from collab.trust.template_costs import (
     charge_call,
     cost_of_format,
     cost_of_operator,
+    held_in,
     numbers_in,
     weighed,
     weight_of,
@@ -52,6 +52,34 @@ _METHODS = (BuiltinMethodType, MethodType)
 _OF_JINJA = {"_loop_vars", "_block_vars"}
 """Arguments that Jinja adds to every call within a loop or block."""
 _LOOKS_UP = ("get", "items", "keys", "values")
+_DATA = (str, bytes, Number, NoneType, Undefined, date, time)
+_HOLDS_DATA = (Sequence, Mapping, Set, ValuesView, OneShot)
+
+
+def _check_data(value: Any) -> None:
+    """Raise SecurityError for functions and other objects, whose text would show internals."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, _DATA):
+            continue
+        if isinstance(value, _HOLDS_DATA):
+            waiting += held_in(value)
+            continue
+        if not callable(value):
+            raise SecurityError(f"a template cannot print an object of type {type(value).__name__}")
+        name = getattr(value, "__name__", None) or getattr(value, "name", "")
+        raise SecurityError(
+            f"a template cannot print the function '{name}' itself; call it: {name}(); or read a"
+            f" field of this name: ['{name}']"
+        )
+
+
+def _printed(value: Any) -> Any:
+    """Return a value that becomes text, after charging its characters."""
+    weighed(value)
+    _check_data(value)
+    return value
 
 
 @pass_context
@@ -82,8 +110,13 @@ def _charged(
     function: Callable[..., Any],
     kind: Callable[[Iterator[Any]], Any],
     cost: Callable[..., int] | None = None,
+    *,
+    is_filter: bool = True,
 ) -> Callable[..., Any]:
-    """Wrap a filter or test with a charge, and return what is lazy as `kind`, computed at once."""
+    """Wrap a filter or test with a charge, and return what is lazy as `kind`, computed at once.
+
+    A filter accepts data only, because it may turn anything into text.
+    """
     plain = unwrap(function)
     skipped, hidden = (0 if _PassArg.from_obj(f) is None else 1 for f in (function, plain))
 
@@ -92,6 +125,8 @@ def _charged(
         if options:
             values = _in_order(plain, args[skipped - hidden :], options)[hidden:]
         charge_call(name, values, cost)
+        if is_filter:
+            _check_data(values)
         if name == "format":
             charge(cost_of_format(str(values[0]), *values[1:]))
         result = function(*args, **options)
@@ -109,11 +144,11 @@ def _counted(values: Iterator[Any], cost: int = STEP) -> Iterator[Any]:
 
 class _Charging(SandboxedFormatter):
     def convert_field(self, value: Any, conversion: Any) -> Any:
-        return super().convert_field(weighed(value), conversion)
+        return super().convert_field(_printed(value), conversion)
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         charge(numbers_in(format_spec))
-        return super().format_field(weighed(value), format_spec)
+        return super().format_field(_printed(value), format_spec)
 
 
 class _ChargingEscape(_Charging, SandboxedEscapeFormatter):
@@ -130,13 +165,17 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     intercepted_unops = frozenset(ImmutableSandboxedEnvironment.default_unop_table)
 
     def __init__(self, *, one_shot: bool = False, **options: Any) -> None:
-        super().__init__(finalize=weighed, optimized=False, **options)
+        super().__init__(finalize=_printed, optimized=False, **options)
         del self.globals["lipsum"]
         self._kind: Callable[[Iterator[Any]], Any] = OneShot if one_shot else list
-        tables: list[dict[str, Any]] = [self.filters, self.tests]
+        tables: list[dict[str, Any]] = [self.tests, self.filters]
         for table in tables:
-            table |= {name: _charged(name, table[name], self._kind) for name in {*table} - _FREE}
-        self.filters |= {_WEIGHED: weighed, _TICK: _tick}
+            is_filter = table is self.filters
+            table |= {
+                name: _charged(name, table[name], self._kind, is_filter=is_filter)
+                for name in {*table} - _FREE
+            }
+        self.filters |= {_WEIGHED: weighed, _PRINTED: _printed, _TICK: _tick}
 
     def add_filter(self, name: str, function: Callable[..., Any], cost: Callable[..., int]) -> None:
         """Add a filter whose calls have a `cost`, besides reading their arguments."""
@@ -166,6 +205,8 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         charge(STEP + cost_of_operator(operator, left, right))
+        if operator == "%" and isinstance(left, str | bytes):
+            _check_data(right)
         return super().call_binop(context, operator, left, right)
 
     def call_unop(self, context: Context, operator: str, arg: Any) -> Any:
@@ -208,7 +249,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return update_wrapper(formatted, value)
 
 
-_WEIGHED, _TICK = "(weighed)", "(tick)"
+_WEIGHED, _PRINTED, _TICK = "(weighed)", "(printed)", "(tick)"
 """Filters that no template can name."""
 
 
@@ -258,7 +299,7 @@ class _Marking(NodeTransformer):
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
-        node.nodes = [*map(_weighing, node.nodes)]
+        node.nodes = [_weighing(inner, _PRINTED) for inner in node.nodes]
         return node
 
     def visit_List(self, node: nodes.List | nodes.Tuple) -> nodes.Node:
@@ -283,10 +324,10 @@ class _Marking(NodeTransformer):
         return node
 
 
-def _weighing(node: nodes.Expr) -> nodes.Expr:
+def _weighing(node: nodes.Expr, name: str = _WEIGHED) -> nodes.Expr:
     if isinstance(node, nodes.Const):
         return node
-    return nodes.Filter(node, _WEIGHED, [], [], None, None, lineno=node.lineno)
+    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 
 
 def _ticking(node: nodes.Node, characters: int) -> nodes.Expr:

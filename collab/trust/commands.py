@@ -24,7 +24,7 @@ from collab.trust.sources import digest_of, sources_of
 
 PYTHONS = ("python", "python3")
 """Words of a command that mean the Python that runs collab."""
-MOST_FILES, MOST_BYTES = 20_000, 500_000_000
+MOST_FILES, MOST_BYTES, MOST_LEVELS = 20_000, 500_000_000, 50
 """Limits of a folder that an approval covers."""
 COMPILED = {".pyc", ".pyo", ".so", ".pyd", ".dylib", ".dll", ".node", ".class", ".jar"}
 """Suffixes of files that run and that nobody can read."""
@@ -75,7 +75,7 @@ def folders_of(command: Sequence[str]) -> list[Path]:
 
 def compiled_in(folders: Iterable[Path]) -> list[Path]:
     """Return the compiled files in some folders."""
-    return [path for folder in folders for path in _within(folder) if path.suffix in COMPILED]
+    return [path for folder in folders for path, _ in _within(folder) if path.suffix in COMPILED]
 
 
 def content_of(command: Sequence[str], given: Sequence[str]) -> str:
@@ -136,8 +136,8 @@ def _real(path: Path) -> Path:
         return path
 
 
-def _is_of_kernel(path: Path) -> bool:
-    return any(_real(path).is_relative_to(folder) for folder in _OF_KERNEL)
+def _is_of_kernel(real: Path) -> bool:
+    return any(real.is_relative_to(folder) for folder in _OF_KERNEL)
 
 
 def _named_folders(words: Sequence[str]) -> list[Path]:
@@ -178,9 +178,11 @@ def _on_path() -> list[Path]:
     return [_real(Path(entry)) for entry in entries if entry]
 
 
-def _is(kind: Literal["is_file", "is_dir"], path: Path) -> bool:
+def _is(kind: Literal["is_file", "is_dir"], path: Path, real: Path | None = None) -> bool:
+    """Return True for a file or folder that the kernel did not make; `real` is its resolved
+    path."""
     try:
-        return bool(getattr(path, kind)()) and not _is_of_kernel(path)
+        return bool(getattr(path, kind)()) and not _is_of_kernel(real or _real(path))
     except (OSError, ValueError):  # a text that can be no path
         return False
 
@@ -199,8 +201,8 @@ def _folder_digest(folder: Path) -> str:
     """Return a digest of everything in a folder, links followed, independent of its location."""
     digest = hashlib.blake2b(digest_size=16)
     try:
-        for path in _bounded(folder):
-            kind, content = _kind_and_content(path)
+        for path, kind in _bounded(folder):
+            content = _file_digest(path) if kind == b"f" else b""  # a fixed length per kind
             name = os.fsencode(path.relative_to(folder))
             link = os.fsencode(path.readlink()) if path.is_symlink() else b""
             digest.update(b"%s %d %d %s%s" % (kind, len(name), len(link), name, link) + content)
@@ -209,43 +211,47 @@ def _folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _kind_and_content(path: Path) -> tuple[bytes, bytes]:
-    """Return a letter for what a path is, and a file's digest, which has a fixed length."""
-    if _is("is_file", path):
-        with path.open("rb") as stream:
-            return b"f", hashlib.file_digest(stream, "blake2b").digest()
-    return (b"d" if _is("is_dir", path) else b"o"), b""
+def _file_digest(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "blake2b").digest()
 
 
-def _bounded(folder: Path) -> list[Path]:
-    """Return all paths below a folder.
+def _bounded(folder: Path) -> list[tuple[Path, bytes]]:
+    """Return all paths below a folder, each with its kind.
 
     Raises:
         RecipeError: they are above the limits.
     """
     paths, size = [], 0
-    for path in _within(folder):
-        paths.append(path)
-        size += path.stat().st_size if _is("is_file", path) else 0
-        if len(paths) > MOST_FILES or size > MOST_BYTES:
+    for path, kind in _within(folder):
+        paths.append((path, kind))
+        size += path.stat().st_size if kind == b"f" else 0
+        levels = len(path.parts) - len(folder.parts)
+        if len(paths) > MOST_FILES or size > MOST_BYTES or levels > MOST_LEVELS:
             raise RecipeError(
-                f"{folder} has more than {MOST_FILES:,} files or {MOST_BYTES // 10**6:,} MB,"
-                " too much to check before an MCP server starts; move the server's files to a"
-                " smaller folder"
+                f"{folder} has more than {MOST_FILES:,} files, {MOST_BYTES // 10**6:,} MB or"
+                f" {MOST_LEVELS} levels of folders, too much to check before an MCP server starts;"
+                " move the server's files to a smaller folder"
             )
     return paths
 
 
-def _within(folder: Path) -> Iterator[Path]:
-    """Yield all paths below a folder; a folder that several links lead to is listed once."""
+def _within(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield all paths below a folder, each with a letter: f for files, d for folders, o for others.
+
+    A folder that several links lead to is listed once.
+    """
     waiting, seen = [folder], set()
     while waiting:
         above = waiting.pop()
-        if _real(above) not in seen:
-            seen.add(_real(above))
+        real_above = _real(above)
+        if real_above not in seen:
+            seen.add(real_above)
             for path in sorted(above.iterdir()):
-                yield path
-                if _is("is_dir", path):
+                real = _real(path) if path.is_symlink() else real_above / path.name
+                is_folder = _is("is_dir", path, real)
+                yield path, b"d" if is_folder else b"f" if _is("is_file", path, real) else b"o"
+                if is_folder:
                     waiting.append(path)
 
 

@@ -18,7 +18,13 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from collab.trust.blocking import approved_digest, check, is_own, run_folder_of
+from collab.trust.blocking import (
+    approved_digest,
+    check,
+    foreign_folders,
+    is_own,
+    run_folder_of,
+)
 from collab.trust.sources import SourceFile, digest_of, is_installed, sources_of_module
 
 
@@ -135,7 +141,8 @@ class _Finder(MetaPathFinder):
     def __init__(self) -> None:
         self.loaders: dict[str, _Loader] = {}
         self.closed: tuple[Path, ...] = ()
-        """Folders from which nothing else is imported."""
+        """Folders of foreign functions. Nothing else is imported from them or, if there is one,
+        from a folder with a foreign YAML file."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname in self.loaders:
@@ -167,7 +174,8 @@ class _Finder(MetaPathFinder):
             return False
         path = Path(os.path.abspath(entry))  # noqa: PTH100  # links are followed one by one
         steps = [_real(step.parent) / step.name for step in (path, *path.parents)]
-        return any(step.is_relative_to(folder) for step in steps for folder in self.closed)
+        folders = (*self.closed, *foreign_folders())
+        return any(step.is_relative_to(folder) for step in steps for folder in folders)
 
 
 def _real(path: str | Path) -> Path:

@@ -20,6 +20,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Any
 
+from jinja2.exceptions import SecurityError
 from jinja2.runtime import LoopContext
 from jinja2.utils import Namespace
 
@@ -85,7 +86,7 @@ def weight_of(value: Any) -> int:
         elif isinstance(value, range):
             largest = max(abs(value.start), abs(value.stop))
             total += OF_TUPLE + len(value) * (OF_HUGE if largest >= HUGE else STEP)
-        elif inner := _held_in(value):
+        elif inner := held_in(value):
             total += len(inner)
             if isinstance(value, tuple) and not all(isinstance(held, _TEXTS) for held in inner):
                 total += OF_TUPLE
@@ -104,8 +105,11 @@ class OneShot(Iterator[Any]):
             raise StopIteration
         return self.values.popleft()
 
+    def __repr__(self) -> str:
+        raise SecurityError("a template cannot print an iterator; make it a list: ... | list")
 
-def _held_in(value: Any) -> Sequence[Any]:
+
+def held_in(value: Any) -> Sequence[Any]:
     if isinstance(value, Namespace):
         value = value._Namespace__attrs
     elif isinstance(value, OneShot):
@@ -162,8 +166,8 @@ def _by_items(values: Any, *options: Any) -> int:
 
 def _by_comparisons(values: Any, *options: Any) -> int:
     """Return the cost of sorting, which compares each item with several others."""
-    held = _held_in(values)
-    nested = sum(weight_of(value) for value in held if _held_in(value))
+    held = held_in(values)
+    nested = sum(weight_of(value) for value in held if held_in(value))
     return _by_items(values, *options) + len(held).bit_length() * nested
 
 
@@ -217,13 +221,13 @@ def _of_replace(text: Any, old: Any = "", new: Any = "", *_: Any) -> int:
 
 
 def _of_sum(values: Any, *options: Any) -> int:
-    holds = any(_held_in(option) or isinstance(option, list | tuple) for option in options)
+    holds = any(held_in(option) or isinstance(option, list | tuple) for option in options)
     return weight_of(values) ** 2 if holds else _by_items(values)
 
 
 def cost_of_format(text: str, *values: Any) -> int:
     """Return the cost of `text % values`, where an asterisk takes its width from the values."""
-    widths = sum(_size(inner) for value in values for inner in (value, *_held_in(value)))
+    widths = sum(_size(inner) for value in values for inner in (value, *held_in(value)))
     return (
         numbers_in(text)
         + text.count("%") * sum(map(weight_of, values))

@@ -1,5 +1,7 @@
 """Prompt templates."""
 
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -76,3 +78,42 @@ def test_a_template_that_does_not_parse_says_where() -> None:
 def test_templates_are_sandboxed(attack: str) -> None:
     with pytest.raises(AgentError):
         Template(attack, "here").render(task={"prompt": "x"})
+
+
+PRINTED = {
+    "{{ task.items }}": r"call it: items\(\)",
+    "{{ range }}": "cannot print",
+    "{{ cycler }}": "cannot print",
+    "{{ cycler(1) }}": "an object of type Cycler",
+    "{{ self }}": "cannot print",
+    "{% macro m() %}{% endmacro %}{{ m }}": r"call it: m\(\)",
+    "{{ namespace(a=''.upper) }}": "cannot print",
+    "{{ [{'a': ''.upper}] }}": "cannot print",
+    "{{ ''.upper ~ '' }}": "cannot print",
+    "{{ [''.upper] | join }}": "cannot print",
+    "{{ [''.upper] | map('string') | first }}": "cannot print",
+    "{{ ''.upper | pprint }}": "cannot print",
+    "{{ 'x' | replace('x', ''.upper) }}": "cannot print",
+    "{{ '%r' % [''.upper] }}": "cannot print",
+    "{{ '%s' | format(''.upper) }}": "cannot print",
+    "{{ '{!r}'.format(''.upper) }}": "cannot print",
+    "{{ '{0.upper}'.format('') }}": "cannot print",
+    "{{ '{a}'.format_map({'a': ''.upper}) }}": "cannot print",
+}
+
+
+@pytest.mark.parametrize("source", PRINTED)
+def test_a_template_prints_no_internal_objects(source: str) -> None:
+    with pytest.raises(AgentError, match=f"here: SecurityError: .*{PRINTED[source]}"):
+        Template(source, "here").render(task={"prompt": "x"})
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a", 1, 1.5, True, None, [1, ("a",)], {"a": [{"b": 2}]}, Decimal("1.5"), date(2026, 1, 2)],
+)
+def test_a_template_prints_data_as_python_does(value: object) -> None:
+    fields = {"x": value}
+    for source in ("{{ task.x }}", "{{ task.x ~ '' }}", "{{ task.x | string }}"):
+        assert Template(source, "here").render(task=fields) == str(value)
+    assert Template("{{ task }}", "here").render(task=fields) == str(fields)

@@ -175,3 +175,10 @@ def test_a_template_without_a_word_is_refused() -> None:
     tokenizer = tokenizer_of("bytes", "chatml", template="{# nothing #}")
     with pytest.raises(ModelError, match="the prompt for 'tiny' has no tokens; give the agent"):
         prompt_ids(request_of(Message(role="user", content="hi")), tokenizer, "tiny")
+
+
+def test_a_template_prints_no_internal_objects() -> None:
+    for source in ("{{ messages | map('length') }}", "{{ messages[0].items }}"):
+        tokenizer = tokenizer_of("bytes", "chatml", template=source)
+        with pytest.raises(ModelError, match="a template cannot print"):
+            prompt_ids(request_of(Message(role="user", content="u")), tokenizer, "m")

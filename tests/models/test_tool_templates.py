@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import Any
 
@@ -284,6 +285,39 @@ def test_a_response_template_without_end_supports_no_tools(pattern: str) -> None
     began = time.monotonic()
     assert tool_template(tokenizer) is None
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:(?:a{9}){99}){999}",
+        "(?:" * 20 + "a" + ")+" * 20,
+        "(?:" * 300 + "a" + ")" * 300,
+        "(?V1)" + "[" * 300 + "a" + "]" * 300,
+        "(?x)a{99 999 9}",
+        "(?:" * 20 + "a" + ")(?#)+" * 20,
+        "((?1)(?1)|a)*",
+        "a" * 2_000,
+    ],
+)
+@pytest.mark.parametrize("place", ["open_pattern", "tag_pattern"])
+def test_a_large_regular_expression_is_not_compiled(pattern: str, place: str) -> None:
+    tokenizer = tokenizer_of("bytes", "chatml", template=XML)
+    tags = CALLS | {"content_args": {"tag_pattern": rf"{TAGS}|{pattern}"}}
+    field = {"open_pattern": pattern, "close": "a", "content": "text"}
+    fields = {"tool_calls": tags} if place == "tag_pattern" else {"x": field, "tool_calls": CALLS}
+    tokenizer.response_template = RESPONSES | {"fields": fields}
+    assert tool_template(tokenizer) is None
+
+
+def test_deep_fields_of_a_response_template_support_no_tools() -> None:
+    tokenizer = tokenizer_of("bytes", "chatml", template=XML)
+    deep: list[Any] = []
+    for _ in range(sys.getrecursionlimit()):
+        deep = [deep]
+    field = {"open": "a", "close": "b", "content": "text", "transform": deep}
+    tokenizer.response_template = RESPONSES | {"fields": {"x": field, "tool_calls": CALLS}}
+    assert tool_template(tokenizer) is None
 
 
 def test_a_refusal_of_the_template_is_told() -> None:

@@ -153,6 +153,15 @@ def search_path_of_the_file(attacker: Attacker) -> None:
     attacker.write("evil.py", attacker.mark)
 
 
+def search_path_above_the_file(attacker: Attacker) -> str:
+    """The recipe's folder is above the function's."""
+    above = HERE.replace(".parent", ".parents[1]")
+    attacker.write("sub/rules.py", above + "__import__('evil')" + RIGHT)
+    attacker.agree("sub/rules.py:right")
+    attacker.write("evil.py", attacker.mark)
+    return "sub/rules.py:right"
+
+
 def search_path_extended_by_pkgutil(attacker: Attacker) -> None:
     attacker.write(
         "kit/__init__.py",
@@ -328,7 +337,8 @@ BESIDE = [
     bytecode_of_a_package, package_without_source, sourceless_package_beats_the_module,
     package_beats_the_module, namespace_package, extension_of_every_tag, path_file,
     archive_on_the_path, link_in_a_package, link_is_turned, folder_is_turned, imported_before,
-    other_case, search_path_of_a_package, search_path_of_the_file, search_path_extended_by_pkgutil,
+    other_case, search_path_of_a_package, search_path_of_the_file, search_path_above_the_file,
+    search_path_extended_by_pkgutil,
     relative_import_of_a_later_file, relative_import_above, import_module_of_a_sibling,
     import_while_it_is_called, module_changes_before_it_is_imported, changed_while_it_is_read,
     module_with_a_helper, module_whose_helper_changes, module_beside_a_module,

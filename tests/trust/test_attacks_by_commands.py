@@ -255,6 +255,26 @@ def test_a_folder_above_the_limits_is_refused(
         served(attacker, "sh", "F/d/0.py")
 
 
+def test_a_folder_of_many_levels_is_refused(attacker: Attacker) -> None:
+    attacker.write("server.py")
+    attacker.write("d/" * 51 + "deep.py")
+    with pytest.raises(RecipeError, match="or 50 levels of folders, too much to check"):
+        served(attacker, "python", "F/server.py")
+
+
+def test_links_are_resolved_once_per_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "inner").mkdir()
+    for n in range(20):
+        (tmp_path / "inner" / f"{n}.py").write_text("")
+    resolved: list[Path] = []
+    resolve = commands._real
+    monkeypatch.setattr(commands, "_real", lambda path: resolved.append(path) or resolve(path))
+    commands._folder_digest(tmp_path)
+    assert resolved == [tmp_path, tmp_path / "inner"]
+
+
 def test_the_users_own_folders_are_not_limited(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,6 +164,13 @@ def test_a_run_unpacked_within_the_project_is_elsewhere(
             load_recipe(name)
 
 
+def test_a_mark_that_leads_nowhere_marks_a_run(project: Path, evil: Path) -> None:
+    shutil.copytree(evil, project / "theirs")
+    (project / "theirs" / "run.json").symlink_to("nowhere")
+    with pytest.raises(Untrusted):
+        load_recipe("theirs/recipe.yaml")
+
+
 def test_a_team_of_ones_own_that_extends_anothers_is_asked_about(project: Path, evil: Path) -> None:
     (evil / "team.yaml").write_text("join: evil.py:join\n" + TEAM)
     (project / "agents" / "mine.yaml").write_text("extends: ../../elsewhere/team.yaml\n")
