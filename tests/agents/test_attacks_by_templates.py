@@ -24,7 +24,7 @@ TEMPLATES = {
     ),
     "chained filters": "{{ 'a' | replace('a', 'a' * 9999) | replace('a', 'a' * 9999) }}",
     "mapped filters": "{{ ['a'] | map('center', 99999999999) | list }}",
-    "a filter by another name": "{{ 'a' | attr('ljust') }}{{ ('a' | attr('ljust'))(99999999999) }}",
+    "a filter by another name": "{{ ('a' | attr('ljust'))(99999999999) }}",
     "an item as a method": "{{ 'a'['zfill'](99999999999) }}",
     "keyword arguments": "{{ 'a' | center(width=99999999999) }}",
     "arguments in a list": "{{ 'a'.center(*[99999999999]) }}",
