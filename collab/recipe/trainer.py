@@ -44,7 +44,7 @@ def check_band(band: tuple[float, float] | None, cap: float | None) -> None:
 
 
 MOST_RANK = 1024
-"""Limit on an adapter's rank, read or trained. A larger one takes any memory."""
+"""Limit on an adapter's rank, read or trained. Larger ranks could take any amount of memory."""
 
 
 class LoraSpec(Spec):

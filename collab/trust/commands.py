@@ -230,7 +230,7 @@ def _bounded(folder: Path) -> list[tuple[Path, bytes]]:
         if len(paths) > MOST_FILES or size > MOST_BYTES or levels > MOST_LEVELS:
             raise RecipeError(
                 f"{folder} has more than {MOST_FILES:,} files, {MOST_BYTES // 10**6:,} MB or"
-                f" {MOST_LEVELS} levels of folders, too much to check before an MCP server starts;"
+                f" {MOST_LEVELS} levels of folders, too much to check before the server starts;"
                 " move the server's files to a smaller folder"
             )
     return paths

@@ -1,4 +1,4 @@
-"""What a report opens with: what was reached, with intervals."""
+"""A report opens with its results and their intervals."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def shell(script: str, folder: Path) -> str:
-    """What a script, which has to succeed, prints in a folder."""
+    """Run a script in a folder, and return its output. It must succeed."""
     command = ["bash", "-euo", "pipefail", "-c", script]
     done = subprocess.run(
         command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""Real vLLM servers, two at once; last, training on one, on two of which one dies, and ahead."""
+"""Real vLLM servers: two at once, then trainings on servers, one of which dies or is ahead."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def recipe_on(servers: list[VLLMServerProcess], folder: Path, **trainer: Any) ->
 
 
 class Seen:
-    """What a training told, and what it left."""
+    """The output and the files of a training."""
 
     def __init__(self, recipe: Recipe, run: Path, see: Any = None) -> None:
         events: list[Any] = []
@@ -145,7 +145,7 @@ class Seen:
 
     @property
     def tokens(self) -> dict[tuple[int, int, str], tuple[int, ...]]:
-        """What each agent said in each episode."""
+        """Return the answer of each agent in each episode."""
         return {
             (e.group, e.sample, d.agent): d.action.token_ids
             for e in self.episodes

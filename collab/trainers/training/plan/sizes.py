@@ -58,7 +58,7 @@ def counted_in_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
     """Count the weights by their names in the model's files, or return None if these are not
     sufficient.
 
-    It takes no second, and transformers takes several to build a model.
+    This takes less than a second. transformers needs several to build a model.
     """
     folder = store.at_hand(model.name, model.revision)
     try:
