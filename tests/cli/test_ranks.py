@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from collab.cli.commands import train as ranks
-from collab.cli.commands.train import Wanted, ranks_wanted
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.runs.about import write_about
 from collab.trainers.ranks.launching import _take_own_gpu, _tell, is_first, is_rank, torchrun_line
+from collab.trainers.training.plan import placement
+from collab.trainers.training.plan.placement import Wanted, ranks_wanted
 
 
 def recipe(device: str = "auto") -> Recipe:
@@ -22,7 +22,7 @@ def recipe(device: str = "auto") -> Recipe:
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(ranks, "_visible_gpus", lambda: 8)
+    monkeypatch.setattr(placement, "visible_gpus", lambda: 8)
     return 8
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -30,13 +29,11 @@ from collab.cli.options import (
 )
 from collab.cli.screen.page import open_page
 from collab.errors import RecipeError
-from collab.wording import counted
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
     from collab.trainers import Plan
     from collab.trainers.learner.ranks import Ranks
-    from collab.trainers.training.plan.cards import Card
 
 
 def command(
@@ -99,13 +96,13 @@ def command(
     """
     from json import dumps
 
-    from collab.errors import RecipeError
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_id
     from collab.tasks import split_address
     from collab.trainers import make_plan
     from collab.trainers.ranks.launching import following, is_first, is_rank, launch, leading
     from collab.trainers.training.folder import TrainingFolder
+    from collab.trainers.training.plan.placement import place_of, ranks_wanted
 
     if not is_first():
         following()
@@ -233,118 +230,3 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
             recipe, folder, resume=resumed, emit=emit, loading=view.loading, ranks=ranks
         )
         return 0 if run_to_end(training.run(), view, finish) else 130
-
-
-REMEDY = "name a GPU to plan for, as in --dry-run --card h100 (its name, or its memory in GB)"
-
-
-class Wanted(NamedTuple):
-    """Ranks to start."""
-
-    ranks: int
-    on_gpus: bool
-
-    def text(self, folder: Path) -> str:
-        """The ranks, their logs, and how to stop them."""
-        from collab.runs.layout import LOGS
-
-        where = "each on its own GPU" if self.on_gpus else "on CPUs"
-        fewer = "; --gpus 1 takes one" if self.on_gpus else ""
-        logs = f"; logs of the other ranks are in {folder / LOGS}" if self.ranks > 1 else ""
-        return f"learning in {counted(self.ranks, 'rank')}, {where}{logs}; Ctrl-C ends all{fewer}"
-
-
-def ranks_wanted(
-    recipe: Recipe, gpus: int | None, ranks: int | None, resume: Path | None
-) -> Wanted | None:
-    """The ranks to start; None for this process alone.
-
-    Raises:
-        RecipeError: more GPUs than there are, or ranks on CPUs although the models use a GPU.
-    """
-    if ranks is not None and gpus is not None:
-        raise RecipeError(
-            "--gpus sets the number of GPUs, --ranks the number of processes"
-            " without a GPU; give only one of them"
-        )
-    visible = _visible_gpus() if _takes_gpus(recipe) else 0
-    if ranks is not None:
-        if visible:
-            raise RecipeError(
-                f"--ranks {ranks} runs on CPUs, but the recipe's models use one of"
-                f" {counted(visible, 'GPU')}; give --gpus, or set model.device=cpu"
-            )
-        return Wanted(ranks, on_gpus=False)
-    if gpus is not None and gpus > visible:
-        raise RecipeError(
-            f"--gpus {gpus} is more than the {visible} that the recipe's models can use; lower it,"
-            f" check CUDA_VISIBLE_DEVICES and model.device, give --ranks to train on CPUs, or"
-            f" {REMEDY}"
-        )
-    if visible:
-        wanted = gpus or visible
-        return Wanted(wanted, on_gpus=True) if wanted > 1 else None
-    before = _ranks_of(resume)
-    return Wanted(before, on_gpus=False) if before else None
-
-
-def _visible_gpus() -> int:
-    from collab.trainers.training.plan.cards import may_have_gpus
-
-    if not may_have_gpus():
-        return 0
-    import torch
-
-    return torch.cuda.device_count()
-
-
-def _takes_gpus(recipe: Recipe) -> bool:
-    """True if every trained model may be on any GPU."""
-    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
-    return all(device in ("auto", "cuda") for device in _devices(recipe, trained))
-
-
-def _devices(recipe: Recipe, agents: Iterable[str]) -> list[str]:
-    """The device of each agent's weights; "" if they are not on this machine."""
-    from collab.recipe.model import local_weights
-
-    weights = [local_weights(recipe.model_of(name)) for name in agents]
-    return [each.device if each else "" for each in weights]
-
-
-def _ranks_of(run: Path | None) -> int | None:
-    """The number of ranks of a resumed run, which sums its gradients as before."""
-    from collab.runs.about import read_about
-
-    ranks = read_about(run).get("ranks") if run is not None else None
-    return ranks if isinstance(ranks, int) else None
-
-
-def place_of(
-    recipe: Recipe, named: str | None, gpus: int | None, ranks: int | None, resume: Path | None
-) -> tuple[Card | None, int]:
-    """The card to plan for, and the number of ranks; no card for a run on CPUs.
-
-    Raises:
-        RecipeError: options exclude each other, or GPUs are missing here and `--card` is not given.
-        UnknownName: no such card.
-    """
-    from collab.trainers.training.plan.cards import card, card_of_here
-
-    if named is not None:
-        return card(named), gpus or 1
-    devices = _devices(recipe, recipe.team.agents)
-    on_gpu = next((device for device in devices if device.startswith("cuda")), None)
-    here = [card_of_here(n) for n in range(_visible_gpus())] if _takes_gpus(recipe) else []
-    if not here and on_gpu:
-        import torch
-
-        from collab.models.weights import unused_gpu
-
-        if not torch.cuda.is_available():
-            why = unused_gpu() or f"this machine has no GPU; {REMEDY}"
-            raise RecipeError(f"model.device is {on_gpu!r}, but {why}")
-    wanted = ranks_wanted(recipe, gpus, ranks, resume)
-    taken = wanted.ranks if wanted else 1
-    # Each rank has to fit, so plan for the card with the least memory.
-    return min(here[:taken], key=lambda gpu: gpu.memory, default=None), taken

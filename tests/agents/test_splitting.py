@@ -3,7 +3,7 @@
 import pytest
 
 from collab.agents import join_for
-from collab.cli.commands.score import split_program
+from collab.agents.splitting import split_program
 from collab.records import Problem
 
 MAIN = "\n\n\ndef f(x):\n    return aux(x)\n"

@@ -1,0 +1,98 @@
+"""Splits a whole program into the parts of two agents; joined, they make the same program."""
+
+from __future__ import annotations
+
+import ast
+
+from collab.syntax import parse
+
+HELPER = "aux"
+"""The agent that writes the helper, and the usual name of its function."""
+
+
+def split_program(source: str, function: str = HELPER) -> dict[str, str]:
+    """Split a program by agent: the helper's top-level `function`, and the rest.
+
+    The join puts the helper first. Statements above it that its definition reads (decorators,
+    defaults, annotations) are therefore copied to it, and `from __future__` lines move there. If a
+    program does not parse or does not define the function, all of it belongs to the main agent.
+    """
+    try:
+        body = parse(source).body
+    except SyntaxError:
+        return {HELPER: "", "main": source}
+    helpers = [node for node in body if _defines(node, function)]
+    if not helpers:
+        return {HELPER: "", "main": source}
+    future = [node for node in body if _is_future(node)]
+    above = body[: body.index(helpers[-1])]
+    copied = _needed(helpers, [node for node in above if node not in helpers])
+    lines = source.split("\n")
+    moved = [node for node in body if node in future or node in helpers or node in copied]
+    return {
+        HELPER: "\n\n".join(_source(lines, node) for node in moved),
+        "main": _without(lines, [*future, *helpers]),
+    }
+
+
+def _defines(node: ast.stmt, function: str) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def _needed(helpers: list[ast.stmt], above: list[ast.stmt]) -> list[ast.stmt]:
+    """Earlier statements that bind a name which the definitions read, directly or indirectly."""
+    wanted = {name for node in helpers for name in _names_read_by_definition(node)}
+    needed = []
+    for node in reversed(above):
+        if wanted & _bound(node):
+            wanted |= _names_read(node)
+            needed.append(node)
+    return needed
+
+
+def _names_read_by_definition(node: ast.stmt) -> set[str]:
+    """The names read when a function is defined, not when it is called."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return set()
+    arguments = node.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    every += [argument for argument in (arguments.vararg, arguments.kwarg) if argument]
+    parts = [*node.decorator_list, *arguments.defaults, *arguments.kw_defaults, node.returns]
+    parts += [argument.annotation for argument in every]
+    return {name for part in parts if part is not None for name in _names_read(part)}
+
+
+def _names_read(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    names = {
+        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        names.add(node.name)
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    return names
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _source(lines: list[str], node: ast.stmt) -> str:
+    return "\n".join(lines[_first_line(node) - 1 : node.end_lineno])
+
+
+def _without(lines: list[str], nodes: list[ast.stmt]) -> str:
+    left = list(lines)
+    for node in nodes:
+        for number in range(_first_line(node) - 1, node.end_lineno or node.lineno):
+            left[number] = ""
+    return "\n".join(left)
