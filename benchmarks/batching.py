@@ -21,7 +21,7 @@ from collab.recipe import load_recipe
 from collab.records import Action
 from collab.runtime import Session
 from collab.runtime.problems import find_problems
-from collab.runtime.summary import summarise
+from collab.runtime.summary import summarize
 
 TARGET = 3.0
 
@@ -53,7 +53,7 @@ async def measure(model: Counted, new_tokens: int, concurrency: int, tasks: str)
         loop = asyncio.get_running_loop()
         started = loop.time()
         episodes = await session.rollout(problems, seed=0)
-        summary = summarise(episodes, loop.time() - started)
+        summary = summarize(episodes, loop.time() - started)
     assert summary["failed"] == 0
     return float(summary["tokens_per_second"])
 

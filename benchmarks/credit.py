@@ -99,11 +99,11 @@ class Counting(Algorithm):
             nodes: Sequence[Node], choices: Sequence[Choice]
         ) -> list[Mapping[str, float] | None]:
             turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
-            played = {tuple(t.artefacts.items()) for e in group.episodes for t in e.turns}
+            played = {tuple(t.artifacts.items()) for e in group.episodes for t in e.turns}
             for choice in choices:
-                picks = {a: choice.get(a, 0) for a in turns[0].artefacts}
+                picks = {a: choice.get(a, 0) for a in turns[0].artifacts}
                 texts = tuple(
-                    (a, "" if n is None else turns[n].artefacts[a]) for a, n in picks.items()
+                    (a, "" if n is None else turns[n].artifacts[a]) for a, n in picks.items()
                 )
                 if texts not in asked and texts not in played:
                     asked.add(texts)

@@ -30,7 +30,7 @@ TEXT = "Tell a story about the number {n}. " + "It should be short and of plain 
 
 def starts_late(context: Any) -> float:
     """A reward that differs between responses: the position of the first space."""
-    texts = list(context.artefacts.values())
+    texts = list(context.artifacts.values())
     return sum(min(text.find(" "), 10) for text in texts) / (10 * len(texts))
 
 

@@ -95,7 +95,7 @@ def even(text: str) -> float:
 
 
 def even_part(context: Any) -> float:
-    return sum(even(text) for text in context.artefacts.values()) / len(context.artefacts)
+    return sum(even(text) for text in context.artifacts.values()) / len(context.artifacts)
 
 
 def now() -> tuple[float, float]:

@@ -14,7 +14,7 @@ def main(address: str, model: str = "smollm2-135m") -> None:
     for episode in rollout.episodes:
         if episode.score is not None:  # a failed episode may have none
             print(f"{episode.id}: reward {episode.reward} of {episode.score.maximum}")
-        for agent, code in (episode.turns[-1].artefacts if episode.turns else {}).items():
+        for agent, code in (episode.turns[-1].artifacts if episode.turns else {}).items():
             print(f"--- {agent}\n{code}")
 
 

@@ -167,7 +167,7 @@ def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, An
 def phases(learner: TorchLearner, samples: list[Sample], device: torch.device) -> dict[str, float]:
     """Seconds of each phase of one step more, in which the host waits after each."""
     spent: dict[str, float] = {}
-    optimiser = learner.optimisers["a"]
+    optimizer = learner.optimizers["a"]
 
     def timed(name: str, work: Any) -> Any:
         def run(*args: Any, **options: Any) -> Any:
@@ -184,7 +184,7 @@ def phases(learner: TorchLearner, samples: list[Sample], device: torch.device) -
         "layout": (learner._passes, "batches"),
         "forward": (learner._passes, "scored"),
         "backward": (learner._passes, "backward"),
-        "optimiser": (optimiser, "step"),
+        "optimizer": (optimizer, "step"),
     }
     for name, (owner, method) in parts.items():
         setattr(owner, method, timed(name, getattr(owner, method)))

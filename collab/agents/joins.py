@@ -24,14 +24,14 @@ _Edit = tuple[int, int, str]
 """Start, end and new text of one replacement."""
 
 
-def only_owned(artefacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
+def only_owned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
     """Rename definitions in other artifacts that would replace a helper's function."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for helper in roles.helpers:
         owners[roles.function_of(helper, problem.public)].add(helper)
     return {
         agent: without(source, [name for name, writers in owners.items() if agent not in writers])
-        for agent, source in artefacts.items()
+        for agent, source in artifacts.items()
     }
 
 
@@ -159,51 +159,51 @@ def join_for(name: str, roles: Roles = NOBODY) -> Join:
     if name in built_in:
         return join
     what = f"join '{name}'"
-    check_call(what, join, ("artefacts", "problem"))
+    check_call(what, join, ("artifacts", "problem"))
     check_plain(what, join)
     return partial(_made_by, what, join)
 
 
-def make_joint(join: Join, artefacts: Mapping[str, str], problem: Problem) -> Joint:
+def make_joint(join: Join, artifacts: Mapping[str, str], problem: Problem) -> Joint:
     """Join the agents' artifacts once, for the record, the reward and the feedback.
 
     Raises:
         AgentError: the join raised, or returned no joint artifact.
     """
-    joint: Joint = call("join", AgentError, join, artefacts, problem)
+    joint: Joint = call("join", AgentError, join, artifacts, problem)
     return joint
 
 
 def _made_by(
-    what: str, join: Callable[..., object], artefacts: Mapping[str, str], problem: Problem
+    what: str, join: Callable[..., object], artifacts: Mapping[str, str], problem: Problem
 ) -> Joint:
     """Make a `Joint` from the result of a user's join.
 
     Raises:
         AgentError: the result is neither text nor a `Joint`.
     """
-    made = call(what, AgentError, join, dict(artefacts), problem)
+    made = call(what, AgentError, join, dict(artifacts), problem)
     if isinstance(made, str):
-        return joint_with_lines(made, artefacts)
+        return joint_with_lines(made, artifacts)
     if not isinstance(made, Joint):
         raise AgentError(f"{what} returned {type(made).__name__}; a join returns text or a Joint")
     n_lines = len(made.text.split("\n"))
     for agent, (first, last) in made.spans.items():
-        if agent not in artefacts or not 1 <= first <= last <= n_lines:
+        if agent not in artifacts or not 1 <= first <= last <= n_lines:
             raise AgentError(
                 f"{what} returned lines {first} to {last} for {agent!r:.40}; the joint artifact has"
-                f" {n_lines} lines, of {', '.join(artefacts)}"
+                f" {n_lines} lines, of {', '.join(artifacts)}"
             )
     return made
 
 
-def joint_with_lines(text: str, artefacts: Mapping[str, str]) -> Joint:
+def joint_with_lines(text: str, artifacts: Mapping[str, str]) -> Joint:
     """Make a joint artifact, and find the lines of each agent whose whole artifact occurs in it
     once.
     """
     spans = {}
-    for agent, artefact in artefacts.items():
-        piece = artefact.strip("\n")
+    for agent, artifact in artifacts.items():
+        piece = artifact.strip("\n")
         if not piece or f"\n{text}\n".count(f"\n{piece}\n") != 1:
             continue
         first = f"\n{text}\n".partition(f"\n{piece}\n")[0].count("\n") + 1
@@ -211,12 +211,12 @@ def joint_with_lines(text: str, artefacts: Mapping[str, str]) -> Joint:
     return Joint(text, spans)
 
 
-def join_text(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
+def join_text(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
     """Concatenate the artifacts, in the agents' order."""
-    return _stack(dict(artefacts), "\n\n")
+    return _stack(dict(artifacts), "\n\n")
 
 
-def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
+def join_python(artifacts: Mapping[str, str], problem: Problem) -> Joint:
     """Make one program: the prompt's imports and helpers, then each agent's code in order.
 
     `from __future__` imports move to the top, the only place where Python allows them. A comment
@@ -226,30 +226,30 @@ def join_python(artefacts: Mapping[str, str], problem: Problem) -> Joint:
         str(problem.public.get("prompt", "")), str(problem.public.get("entry_point", ""))
     )
     future = dict.fromkeys(
-        line for artefact in artefacts.values() for line in _FUTURE.findall(artefact)
+        line for artifact in artifacts.values() for line in _FUTURE.findall(artifact)
     )
-    pieces = {agent: _FUTURE.sub(r"# \g<0>", artefact) for agent, artefact in artefacts.items()}
+    pieces = {agent: _FUTURE.sub(r"# \g<0>", artifact) for agent, artifact in artifacts.items()}
     return _stack({"": "\n".join([*future, given]), **pieces}, "\n\n\n")
 
 
-def join_owned(roles: Roles, artefacts: Mapping[str, str], problem: Problem) -> Joint:
+def join_owned(roles: Roles, artifacts: Mapping[str, str], problem: Problem) -> Joint:
     """Join like `python`, but take a helper's function from that helper only.
 
     Other agents' definitions of its name are renamed in the program.
     """
-    return join_python(only_owned(artefacts, roles, problem), problem)
+    return join_python(only_owned(artifacts, roles, problem), problem)
 
 
-def join_files(artefacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
+def join_files(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
     """Make one program of all agents' files, in the agents' order.
 
     If two agents wrote the same file, the program does not load, and its error has the name and
     both positions.
     """
-    return _stack(dict(artefacts), "\n")
+    return _stack(dict(artifacts), "\n")
 
 
-def join_class(artefacts: Mapping[str, str], problem: Problem) -> Joint:
+def join_class(artifacts: Mapping[str, str], problem: Problem) -> Joint:
     """Make the class that the problem asks for, with the methods of all agents.
 
     No line is assigned to an agent, because methods are placed in the prompt's order.
@@ -265,7 +265,7 @@ def join_class(artefacts: Mapping[str, str], problem: Problem) -> Joint:
         )
     prompt = str(problem.public.get("prompt", ""))
     name = entry.removeprefix(classes.CLASS)
-    return Joint(classes.join_class(artefacts.values(), prompt, name), {})
+    return Joint(classes.join_class(artifacts.values(), prompt, name), {})
 
 
 def preamble(prompt: str, entry_point: str) -> str:

@@ -107,10 +107,10 @@ def _parsed_by(what: str, parser: Parser, response: str) -> str:
     Raises:
         AgentError: the artifact is not text.
     """
-    artefact = call(what, AgentError, parser, response)
-    if not isinstance(artefact, str):
-        raise AgentError(f"{what} returned {type(artefact).__name__}; a parser returns text")
-    return artefact
+    artifact = call(what, AgentError, parser, response)
+    if not isinstance(artifact, str):
+        raise AgentError(f"{what} returned {type(artifact).__name__}; a parser returns text")
+    return artifact
 
 
 def parse_text(response: str) -> str:

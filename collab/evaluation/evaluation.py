@@ -38,7 +38,7 @@ from collab.runtime.dry_run import dry_run
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
 from collab.runtime.folder import RunFolder
-from collab.runtime.summary import summarise
+from collab.runtime.summary import summarize
 from collab.runtime.team import versions
 from collab.telemetry import Operation, operation
 from collab.trust import Consent, settle
@@ -333,7 +333,7 @@ class TeamRun:
         if self._record:
             episodes = [*self.episodes.values()]
             speed = speed_of(episodes)
-            summary = summarise(episodes, speed.seconds if speed else 0.0)
+            summary = summarize(episodes, speed.seconds if speed else 0.0)
             status = "interrupted" if self.missing else "done"
             self._record.finish({**self._about, "status": status, "summary": summary})
 

@@ -181,7 +181,7 @@ class Chooser:
     def _written(self, problem: Problem, block: Sequence[Episode]) -> tuple[Example, ...]:
         """Return the distinct tests that the tester wrote in these episodes."""
         entry_point = str(problem.public["entry_point"])
-        texts = [episode.turns[-1].artefacts.get(self._tester, "") for episode in block]
+        texts = [episode.turns[-1].artifacts.get(self._tester, "") for episode in block]
         return tuple(dict.fromkeys(e for text in texts for e in asserted(text, entry_point)))
 
     def _played(self, block: Sequence[Episode]) -> list[str]:
@@ -195,9 +195,9 @@ class Chooser:
             return self._played(block)
         programs = []
         for chosen in product(range(len(parts)), repeat=len(agents)):
-            artefacts = {a: parts[n][a] for n, a in zip(chosen, agents, strict=True)}
+            artifacts = {a: parts[n][a] for n, a in zip(chosen, agents, strict=True)}
             try:
-                joint: Joint = make_joint(self._join, artefacts, problem)
+                joint: Joint = make_joint(self._join, artifacts, problem)
             except AgentError:
                 continue
             programs.append(joint.text)
@@ -279,11 +279,11 @@ def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
     """Return the parts to recombine: the agents' artifacts, or the two halves of a single
     agent's."""
     turn = episode.turns[-1]
-    agents = turn.artefacts if turn.joined is None else turn.joined
-    artefacts = {agent: turn.artefacts[agent] for agent in agents}
-    if len(artefacts) > 1:
-        return artefacts
-    (text,) = artefacts.values()
+    agents = turn.artifacts if turn.joined is None else turn.joined
+    artifacts = {agent: turn.artifacts[agent] for agent in agents}
+    if len(artifacts) > 1:
+        return artifacts
+    (text,) = artifacts.values()
     return _halves(text, str(problem.public["entry_point"]))
 
 

@@ -180,7 +180,7 @@ def expert_prompt(outcome: Outcome) -> list[Message]:
     is_code = "entry_point" in public
     sections = {"The task:": "\n".join(f"{name}: {value}" for name, value in public.items())}
     roles = outcome.roles
-    for agent, text in outcome.artefacts.items():
+    for agent, text in outcome.artifacts.items():
         beside = "" if agent in roles.contributors else ", beside the answer"
         writes_code = is_code and agent in (roles.entry, *roles.helpers)
         shown = strip_comments(text) if writes_code else text

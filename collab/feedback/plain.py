@@ -12,17 +12,18 @@ from collab.plugins import check_call, check_options, find, in_thread
 from collab.recipe.feedback import PluginFeedback
 from collab.recipe.team import NOBODY, Roles, roles_of
 from collab.records import Feedback, Problem
+from collab.records.episode import FormerArtifacts
 from collab.sandbox.jail.whole_program import MAIN
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(FormerArtifacts):
     """The outcome of a turn. Hidden fields are removed from its problem."""
 
     problem: Problem
     agents: tuple[str, ...]
     """Agents of the team, in order."""
-    artefacts: Mapping[str, str]
+    artifacts: Mapping[str, str]
     joint: Joint
     solved: bool | None
     """True if all hidden tests pass, or None for tasks without tests."""

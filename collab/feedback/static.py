@@ -23,7 +23,7 @@ def writes(outcome: Outcome, agent: str) -> bool:
     """Return True if the agent wrote lines of the joint program, or was expected to."""
     roles = outcome.roles
     expected = agent == roles.entry or agent in roles.helpers
-    missing = expected and not outcome.artefacts.get(agent, "").strip()
+    missing = expected and not outcome.artifacts.get(agent, "").strip()
     return agent in outcome.joint.spans or missing
 
 
@@ -42,7 +42,7 @@ def structure(
             parse(source)
         except SyntaxError as error:
             message = f"{whose} code does not parse: {error.msg}"
-            line = (error.lineno or 1) + blank_lines(outcome.artefacts.get(agent, ""))
+            line = (error.lineno or 1) + blank_lines(outcome.artifacts.get(agent, ""))
             yield _remark("syntax-error", "error", message, line, error.offset)
             return
         yield from _joined(outcome, agent)
@@ -85,7 +85,7 @@ def _defined(
         yield _remark("defined", "info", f"`{name}` is defined")
         if by_itself and name == outcome.problem.public["entry_point"]:
             called = [functions.get(other, "") for other in outcome.agents if other != agent]
-            blank = blank_lines(outcome.artefacts.get(agent, ""))
+            blank = blank_lines(outcome.artifacts.get(agent, ""))
             yield from (_use(source, name, other, blank) for other in called if other)
 
 
@@ -114,9 +114,9 @@ def _use(source: str, name: str, helper: str, blank: int) -> Finding:
     return _remark("calls", "warning", use.reason.replace("'", "`"), line)
 
 
-def blank_lines(artefact: str) -> int:
+def blank_lines(artifact: str) -> int:
     """Count the blank lines at an artifact's start, which a join removes."""
-    return len(artefact) - len(artefact.lstrip("\n"))
+    return len(artifact) - len(artifact.lstrip("\n"))
 
 
 def _remark(
@@ -262,7 +262,7 @@ def _own_line(outcome: Outcome, line: int) -> tuple[str, int] | None:
     place = outcome.joint.locate(line)
     if place is None:
         return None
-    return place[0], place[1] + blank_lines(outcome.artefacts.get(place[0], ""))
+    return place[0], place[1] + blank_lines(outcome.artifacts.get(place[0], ""))
 
 
 def _line(writer: str | None, finding: Finding) -> str:

@@ -130,7 +130,7 @@ def _agent(recipe: Recipe, name: str, groups: Groups) -> AgentProbe:
     lengths = [_length(d.action) for each in decisions.values() for d in each]
     cut = [[d.action.finish_reason == "length" for d in each] for each in decisions.values()]
     empty = [
-        [not t.artefacts[name].strip() for e in group for t in e.turns if name in t.artefacts]
+        [not t.artifacts[name].strip() for e in group for t in e.turns if name in t.artifacts]
         for group in groups.values()
     ]
     return AgentProbe(
@@ -217,8 +217,8 @@ class Crossing:
     ) -> Judged:
         scores_made: list[Score] = []
 
-        async def score(problem: Problem, artefacts: Mapping[str, str]) -> Score:
-            scores_made.append(await session.score(problem, artefacts))
+        async def score(problem: Problem, artifacts: Mapping[str, str]) -> Score:
+            scores_made.append(await session.score(problem, artifacts))
             judged.scored += 1
             return scores_made[-1]
 

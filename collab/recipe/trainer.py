@@ -96,7 +96,7 @@ class PhaseSpec(Spec):
     """Feedback during the phase. Default: the team's."""
 
 
-Normalise = Literal["none", "group", "agent", "step"]
+Normalize = Literal["none", "group", "agent", "step"]
 TokenWeighting = Literal["sum", "response_mean", "batch_tokens", "constant"]
 TurnStructure = Literal["chains", "tree", "greedy"]
 Objective = Literal["reinforce", "ppo", "gspo", "cispo"]
@@ -110,6 +110,7 @@ STALE_CAP = 2.0
 
 
 class TrainerSpec(Spec):
+    renamed = {"normalise": "normalize"}
     removed = {
         "joint_mode": ("aligned", ", and set algorithm to 'cross', which has less noise"),
         "compile_layers": (False, ""),
@@ -147,7 +148,7 @@ class TrainerSpec(Spec):
 
     discount: float = Field(default=1.0, gt=0.0, le=1.0)
     """Discount gamma: R_t = r_t + gamma R_t+1."""
-    normalise: Normalise = "none"
+    normalize: Normalize = "none"
     """Divide advantages by a standard deviation: over the compared episodes (`group`, GRPO), per
     agent within each task (`agent`, Dr. MAS), or per agent over all tasks of the step (`step`)."""
     turn_structure: TurnStructure = "chains"
@@ -290,10 +291,10 @@ class TrainerSpec(Spec):
 
     @model_validator(mode="after")
     def _groups_can_be_compared(self) -> TrainerSpec:
-        if self.group_size == 1 and self.normalise in ("group", "agent"):
+        if self.group_size == 1 and self.normalize in ("group", "agent"):
             raise ValueError(
-                f"group_size 1 has no standard deviation for normalise '{self.normalise}'; set"
-                " group_size to 2 or more, or normalise to 'none' or 'step'"
+                f"group_size 1 has no standard deviation for normalize '{self.normalize}'; set"
+                " group_size to 2 or more, or normalize to 'none' or 'step'"
             )
         return self
 

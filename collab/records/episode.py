@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import fsum
+from operator import attrgetter
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -187,10 +188,16 @@ class Decision(Record):
     act. Training ignores it."""
 
 
-class Turn(Record):
+class FormerArtifacts:
+    """Gives `artifacts` its former name too, because functions in folders of old runs use it."""
+
+    artefacts = property(attrgetter("artifacts"))
+
+
+class Turn(Record, FormerArtifacts):
     index: int
     decisions: tuple[Decision, ...]
-    artefacts: dict[str, str] = {}
+    artifacts: dict[str, str] = {}
     """Artifact that each agent's parser extracted from its last response of the turn."""
     joined: tuple[str, ...] | None = None
     """Agents whose artifacts were joined, or None in records in which all were."""
@@ -201,6 +208,14 @@ class Turn(Record):
     failures: tuple[Failure, ...] = ()
     """Failures that the episode survived, e.g. of an optional feedback source."""
     seconds: float = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older_records(cls, data: Any) -> Any:
+        """Rename `artefacts` to `artifacts`."""
+        if not isinstance(data, dict):
+            return data
+        return {"artifacts" if key == "artefacts" else key: data[key] for key in data}
 
 
 class Tests(Record):

@@ -149,7 +149,7 @@ _LEFT_OUT: dict[str, Any] = {
     "feedback": {"__all__": {"__all__": {"findings"}}},
     "failures": {"__all__": _PRIVATE},
 }
-_TEXTS = ("content", "text", "artefacts", "joint", "reason", "why", "failures", "message")
+_TEXTS = ("content", "text", "artifacts", "joint", "reason", "why", "failures", "message")
 """Keys of a turn whose texts are stored in the table of texts."""
 
 
@@ -168,7 +168,7 @@ def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
 def _placed(value: Any, texts: Texts, key: str = "") -> Any:
     """Return the value with each text replaced by its position in the table."""
     if isinstance(value, dict):
-        return {k: _placed(v, texts, key if key == "artefacts" else k) for k, v in value.items()}
+        return {k: _placed(v, texts, key if key == "artifacts" else k) for k, v in value.items()}
     if isinstance(value, list):
         return [_placed(item, texts, key) for item in value]
     return texts(value) if isinstance(value, str) and key in _TEXTS else value

@@ -79,7 +79,7 @@ RETURN, PARTS, TEAM, LEARNING, COST = (
     "Return",
     "Parts of the reward",
     "Agents",
-    "Optimisation",
+    "Optimization",
     "Time and memory",
 )
 

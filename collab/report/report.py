@@ -40,7 +40,7 @@ TRAINER_FACTS = {
     "groups per step": "tasks_per_step",
     "turn structure": "turn_structure",
     "discount": "discount",
-    "normalise": "normalise",
+    "normalize": "normalize",
     "objective": "objective",
     "token weighting": "token_weighting",
     "policies": "policies",

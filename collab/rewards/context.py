@@ -13,6 +13,7 @@ from collab.agents.joins import Joint
 from collab.errors import RewardError
 from collab.recipe.team import Roles, roles_of
 from collab.records import Problem
+from collab.records.episode import FormerArtifacts
 
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox, Treatment, Trial, Verdict
@@ -108,14 +109,14 @@ class Part:
     """True if the task is solved. None: a part marked `solves` counts a value of 1 as solved."""
 
 
-class RewardContext:
+class RewardContext(FormerArtifacts):
     """The argument of a reward part: a joint action and its problem, including hidden fields."""
 
     def __init__(
         self,
         problem: Problem,
         joint: Joint,
-        artefacts: Mapping[str, str],
+        artifacts: Mapping[str, str],
         verdicts: Verdicts,
         *,
         trial_of: TrialOf,
@@ -124,8 +125,8 @@ class RewardContext:
         """Make the context. Without `roles`, every agent contributes, and `main` or the last agent
         has the entry role."""
         self.problem = problem
-        self.roles = roles or roles_of(tuple(artefacts))
-        self.artefacts = dict(artefacts)
+        self.roles = roles or roles_of(tuple(artifacts))
+        self.artifacts = dict(artifacts)
         """Artifacts by agent, in the team's order, including agents that do not write the
         answer."""
         self.joint = joint
@@ -141,7 +142,7 @@ class RewardContext:
     @property
     def contributions(self) -> dict[str, str]:
         """The artifacts that were joined, by agent."""
-        return {agent: self.artefacts[agent] for agent in self.agents}
+        return {agent: self.artifacts[agent] for agent in self.agents}
 
     def field(self, name: str) -> str:
         """Return a field of the problem, public or hidden, as text.
@@ -166,7 +167,7 @@ class RewardContext:
 
     async def verdict(
         self,
-        artefact: str | None = None,
+        artifact: str | None = None,
         *,
         treatment: Treatment | None = None,
         run: int = 0,
@@ -175,7 +176,7 @@ class RewardContext:
         """Return the sandbox's verdict on the joint artifact, requested at most once.
 
         Args:
-            artefact: judged instead of the joint artifact.
+            artifact: judged instead of the joint artifact.
             treatment: replaces the values that one of its functions returns.
             run: another number forces a separate run.
             subject: the part of the problem to judge, as the reward's family names it; None: the
@@ -185,7 +186,7 @@ class RewardContext:
             RewardError: there is no sandbox, or the problem lacks a field that the verdict needs.
             SandboxError: the sandbox itself failed.
         """
-        text = self.joint.text if artefact is None else artefact
+        text = self.joint.text if artifact is None else artifact
         trial = partial(self._trial_of, self, text, treatment, subject)
         return await self.verdicts.on((text, treatment, run, subject), trial)
 

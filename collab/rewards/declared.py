@@ -168,7 +168,7 @@ def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float =
         fields = _fields(context)
         given = {"batch_items": [fields], "prompts": [fields.get("prompt")]}
         named = {name: value for name, value in given.items() if name in takes}
-        answers = [[text] for text in context.artefacts.values()]
+        answers = [[text] for text in context.artifacts.values()]
         return scaled(await _one(function, function(*answers, **named)))
 
     return _named(part, function)
@@ -187,10 +187,10 @@ def _fields(context: RewardContext) -> dict[str, Any]:
 
 
 def _answer_of(context: RewardContext, agent: str) -> str:
-    if agent not in context.artefacts:
-        agents = ", ".join(context.artefacts)
+    if agent not in context.artifacts:
+        agents = ", ".join(context.artifacts)
         raise RewardError(f"there is no agent '{agent}'; the team has: {agents}")
-    return context.artefacts[agent]
+    return context.artifacts[agent]
 
 
 async def _one(function: Callable[..., Any], returned: Any) -> float | None:

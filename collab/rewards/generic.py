@@ -25,7 +25,7 @@ def length(
         agent: the agent whose artifact is scored, or "" for the joint artifact.
         margin: outside the bounds, the value falls linearly to 0 over this many units.
     """
-    text = _artefact(context, agent)
+    text = _artifact(context, agent)
     size = len(tokens(text) if unit == "words" else visible(text))
     excess = max(minimum - size, size - maximum, 0)
     value = 1.0 if not excess else max(0.0, 1.0 - excess / (margin + 1))
@@ -36,7 +36,7 @@ def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tup
     """The fraction of `phrases` found in the artifact, as whole words, in any case."""
     if not phrases:
         raise RewardError("the part 'contains' needs at least one phrase")
-    text = _artefact(context, agent)
+    text = _artifact(context, agent)
     present = [
         p for p in phrases if re.search(rf"(?<!\w){re.escape(p)}(?!\w)", text, re.IGNORECASE)
     ]
@@ -46,7 +46,7 @@ def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tup
 def equals(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
     """The artifact equals the problem's `field`, ignoring case and white space."""
     expected = context.field(field)
-    same = normal(_artefact(context, agent)) == normal(expected)
+    same = normal(_artifact(context, agent)) == normal(expected)
     return float(same), f"equals '{field}'" if same else f"differs from '{field}'"
 
 
@@ -57,12 +57,12 @@ def one_of(context: RewardContext, field: str, agent: str = "") -> tuple[float, 
     messages than there are words.
     """
     listed = [word.strip() for word in context.field(field).split(",")]
-    answer = _artefact(context, agent).strip()
+    answer = _artifact(context, agent).strip()
     return float(answer in listed), f"says {answer!r:.40}, of: {', '.join(listed)}"
 
 
-def _artefact(context: RewardContext, agent: str) -> str:
-    return context.artefacts[agent] if agent else context.joint.text
+def _artifact(context: RewardContext, agent: str) -> str:
+    return context.artifacts[agent] if agent else context.joint.text
 
 
 def normal(text: str) -> str:
@@ -81,7 +81,7 @@ def utility(
         maximum: the payoff that counts as 1.
     """
     entry: Any = table
-    moves = [normal(context.artefacts[agent]) for agent in context.agents]
+    moves = [normal(context.artifacts[agent]) for agent in context.agents]
     for agent, move in zip(context.agents, moves, strict=True):
         if not isinstance(entry, dict):
             raise RewardError(f"the table of 'utility' has no moves for {agent}")

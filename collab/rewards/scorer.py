@@ -37,11 +37,11 @@ class Scorer:
         self._parts = {name: open_part(name, part) for name, part in spec.parts.items()}
 
     async def score(
-        self, problem: Problem, joint: Joint, artefacts: Mapping[str, str], agents: Sequence[str]
+        self, problem: Problem, joint: Joint, artifacts: Mapping[str, str], agents: Sequence[str]
     ) -> Score:
         """Return the joint reward of `joint`, the joined artifacts of `agents`.
 
-        `agents` are in the team's order. `artefacts` also holds those of other agents, for parts
+        `agents` are in the team's order. `artifacts` also holds those of other agents, for parts
         that use them.
 
         Raises:
@@ -50,7 +50,7 @@ class Scorer:
         """
         started = time.perf_counter()
         roles = self._roles.among(agents) if self._roles else roles_of(agents)
-        ordered = {**dict.fromkeys(agents, ""), **artefacts}
+        ordered = {**dict.fromkeys(agents, ""), **artifacts}
         verdicts = Verdicts(self._sandbox)
         context = RewardContext(problem, joint, ordered, verdicts, trial_of=_TRIAL_OF, roles=roles)
         scoring = _Scoring(self.spec, self._parts, context)
@@ -124,7 +124,7 @@ class _Scoring:
     def _without_scoring(self, name: str) -> Part | None:
         """Return the part's value if it is settled without calling its function."""
         spec = self._spec.parts[name]
-        lacks = self._functions[name].lacks(self._context.roles, self._context.artefacts)
+        lacks = self._functions[name].lacks(self._context.roles, self._context.artifacts)
         if lacks:
             return Part(0.0, lacks, applies=False)
         required = self._done[spec.requires] if spec.requires else None

@@ -155,8 +155,8 @@ class Acting:
                 f"the harness of agent '{move.agent}' ended without calling the model"
             )
         parse = self.context.agents[move.agent].parse
-        artefact: str = call(f"parser of {move.agent}", AgentError, parse, move.answer)
-        return artefact
+        artifact: str = call(f"parser of {move.agent}", AgentError, parse, move.answer)
+        return artifact
 
     def _remember(self, decision: Decision) -> None:
         action = decision.action

@@ -89,13 +89,13 @@ async def _best(
     known |= {t: s for t, s in zip(new, outcomes, strict=True) if isinstance(s, Score)}
     scored = [(c, t, s) for c, t in zip(choices, texts, strict=True) if (s := known.get(t))]
     chosen, text, score = max(scored, key=lambda each: (each[2].reward, len(set(each[0])) == 1))
-    artefacts = dict(zip(agents, text, strict=True))
+    artifacts = dict(zip(agents, text, strict=True))
     return BestOf(
         task=problem.address,
         made_of={a: episodes[n].sample for n, a in zip(chosen, agents, strict=True)},
         played=len(set(chosen)) == 1,
-        artefacts=artefacts,
-        joint=make_joint(join_for(recipe.team.join, recipe.team.roles), artefacts, problem).text,
+        artifacts=artifacts,
+        joint=make_joint(join_for(recipe.team.join, recipe.team.roles), artifacts, problem).text,
         score=score,
         samples=len(episodes),
         scored=len(scored),
@@ -105,15 +105,15 @@ async def _best(
 
 
 async def _score(
-    session: Session, problem: Problem, artefacts: Mapping[str, str]
+    session: Session, problem: Problem, artifacts: Mapping[str, str]
 ) -> Score | Failure:
     try:
-        return await session.score(problem, artefacts)
+        return await session.score(problem, artifacts)
     except CollabError as error:
         return failure_of(error)
 
 
 def _joined(episode: Episode) -> dict[str, str]:
     turn = episode.turns[0]
-    names = turn.artefacts if turn.joined is None else turn.joined
-    return {name: turn.artefacts[name] for name in names}
+    names = turn.artifacts if turn.joined is None else turn.joined
+    return {name: turn.artifacts[name] for name in names}

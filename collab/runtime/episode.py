@@ -34,7 +34,7 @@ class _TurnState:
 
     index: int
     decisions: list[Decision] = field(default_factory=list)
-    artefacts: dict[str, str] = field(default_factory=dict)
+    artifacts: dict[str, str] = field(default_factory=dict)
     joined: tuple[str, ...] = ()
     joint: Joint = field(default_factory=lambda: Joint("", {}))
     score: Score | None = None
@@ -46,7 +46,7 @@ class _TurnState:
         return TurnRecord(
             index=self.index,
             decisions=tuple(self.decisions),
-            artefacts=self.artefacts,
+            artifacts=self.artifacts,
             joined=self.joined,
             joint=self.joint.text,
             score=self.score,
@@ -146,7 +146,7 @@ class EpisodeRun:
             agents, self._acting.observations = self._game.acting, self._game.observations
         acted = [name for name, history in self._acting.histories.items() if history]
         play = partial(self._acting.play, state.index, feedback, state.decisions)
-        previous = self._turns[-1].artefacts if self._turns else {}
+        previous = self._turns[-1].artifacts if self._turns else {}
         examine = partial(self._examine, state) if context.sources else None
         turn = Turn(state.index, agents, play, acted, previous, examine=examine)
         try:
@@ -157,7 +157,7 @@ class EpisodeRun:
             what = f"protocol '{context.recipe.team.protocol.use}'"
             raise attribute(error, AgentError, what) from error
         finally:
-            state.artefacts = {n: turn.artefacts[n] for n in context.agents if n in turn.artefacts}
+            state.artifacts = {n: turn.artifacts[n] for n in context.agents if n in turn.artifacts}
         if self._game is not None:
             state.joined = agents
             return
@@ -168,9 +168,9 @@ class EpisodeRun:
 
     def _join(self, state: _TurnState, turn: Turn) -> None:
         """Make the joint artifact of the answers so far."""
-        state.artefacts = {n: turn.artefacts[n] for n in turn.agents if n in turn.artefacts}
+        state.artifacts = {n: turn.artifacts[n] for n in turn.agents if n in turn.artifacts}
         state.joined = turn.joined(self.context.recipe.team.roles.contributors)
-        joined = {name: state.artefacts[name] for name in state.joined}
+        joined = {name: state.artifacts[name] for name in state.joined}
         state.joint = make_joint(self.context.join, joined, self.problem)
 
     async def _examine(self, state: _TurnState, turn: Turn) -> TurnFeedback:
@@ -183,17 +183,17 @@ class EpisodeRun:
 
     async def _score(self, turn: _TurnState) -> None:
         if self._game is not None:
-            turn.score, state = await self._game.step(turn.artefacts)
+            turn.score, state = await self._game.step(turn.artifacts)
             turn.joint = Joint(state, {})
         elif self.context.scorer is not None:
             turn.score = await self.context.scorer.score(
-                self.problem, turn.joint, turn.artefacts, list(turn.joined)
+                self.problem, turn.joint, turn.artifacts, list(turn.joined)
             )
         self.context.emit(
             TurnScored(
                 episode=self.id,
                 turn=turn.index,
-                artefacts=turn.artefacts,
+                artifacts=turn.artifacts,
                 joint=turn.joint.text,
                 score=turn.score,
             )
@@ -203,7 +203,7 @@ class EpisodeRun:
         outcome = Outcome(
             problem=self.problem,
             agents=tuple(self.context.agents),
-            artefacts=turn.artefacts,
+            artifacts=turn.artifacts,
             joint=turn.joint,
             solved=turn.score.solved if turn.score else None,
             turn=turn.index,

@@ -68,7 +68,7 @@ class TurnScored(Record):
     type: Literal["turn.scored"] = "turn.scored"
     episode: str
     turn: int
-    artefacts: dict[str, str]
+    artifacts: dict[str, str]
     joint: str
     score: Score | None
 
@@ -103,7 +103,7 @@ class BestOf(Record):
     played: bool
     """True if these answers belong to one sample. Otherwise, the joint artifact was never
     played."""
-    artefacts: dict[str, str]
+    artifacts: dict[str, str]
     joint: str
     score: Score
     samples: int

@@ -73,16 +73,16 @@ class Game:
                 f"{self._what}: reset returned no observation, so no seat can act"
             )
         for turn in played:
-            await self.step(turn.artefacts)
+            await self.step(turn.artifacts)
 
-    async def step(self, artefacts: Mapping[str, str]) -> tuple[Score, str]:
+    async def step(self, artifacts: Mapping[str, str]) -> tuple[Score, str]:
         """Make a step with the agents' artifacts, and return the turn's score and the state as
         text.
 
         Raises:
             EnvironmentFailed: the environment fails, or an agent that had to act has not acted.
         """
-        actions = self._actions(artefacts)
+        actions = self._actions(artifacts)
         self._now = await self._call_checked(self.environment.step, actions)
         self._left -= 1
         state = await self._in_time(self.environment.render)
@@ -92,15 +92,15 @@ class Game:
             )
         return self._score(), state
 
-    def _actions(self, artefacts: Mapping[str, str]) -> dict[str, str]:
+    def _actions(self, artifacts: Mapping[str, str]) -> dict[str, str]:
         """Map each seat that acts now to its action."""
-        silent = [agent for agent in self.acting if agent not in artefacts]
+        silent = [agent for agent in self.acting if agent not in artifacts]
         if silent:
             raise EnvironmentFailed(
                 f"these agents must act: {', '.join(self.acting)}, but the team's protocol skipped"
                 f" {', '.join(silent)}; let all of turn.agents act"
             )
-        return {seat: artefacts[self._seats[seat]] for seat in self._now.observations}
+        return {seat: artifacts[self._seats[seat]] for seat in self._now.observations}
 
     def _score(self) -> Score:
         earned = by_seat(self._now.rewards, self.environment.seats)
@@ -172,7 +172,7 @@ def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
     return lambda problem: kind(spec, make, problem, tuple(team.agents), team.turns)
 
 
-async def score_anew(game: Game, artefacts: Mapping[str, str], turns: int) -> Score:
+async def score_anew(game: Game, artifacts: Mapping[str, str], turns: int) -> Score:
     """Score a joint action that was not played, in a game of one turn.
 
     Raises:
@@ -185,7 +185,7 @@ async def score_anew(game: Game, artefacts: Mapping[str, str], turns: int) -> Sc
             " marloo"
         )
     await game.begin()
-    score, _ = await game.step(artefacts)
+    score, _ = await game.step(artifacts)
     return score
 
 

@@ -125,9 +125,9 @@ class RehearsedGame(Game):
     longer.
     """
 
-    def _actions(self, artefacts: Mapping[str, str]) -> dict[str, str]:
+    def _actions(self, artifacts: Mapping[str, str]) -> dict[str, str]:
         legal = self.environment.moves()
-        made = super()._actions(artefacts)
+        made = super()._actions(artifacts)
         return {seat: next(iter(legal.get(seat, ())), text) for seat, text in made.items()}
 
 

@@ -211,7 +211,7 @@ class Session:
             with suppress(asyncio.CancelledError):
                 await work
 
-    async def score(self, problem: Problem, artefacts: Mapping[str, str]) -> Score:
+    async def score(self, problem: Problem, artifacts: Mapping[str, str]) -> Score:
         """Return the joint reward of a joint action, described by the artifact of each agent.
 
         Raises:
@@ -220,16 +220,16 @@ class Session:
             RewardError, SandboxError: see `Scorer.score`.
         """
         if self._games is not None:
-            return await score_anew(self._games(problem), artefacts, self.recipe.team.turns)
+            return await score_anew(self._games(problem), artifacts, self.recipe.team.turns)
         if self._scorer is None:
             raise RecipeError(
                 "the recipe names no task suite, so there is no reward; set its key task"
                 " (in Python: task=)"
             )
-        agents = self.recipe.team.roles.among(artefacts).contributors
+        agents = self.recipe.team.roles.among(artifacts).contributors
         assert self._join is not None, "open comes first"
-        joint = make_joint(self._join, {name: artefacts[name] for name in agents}, problem)
-        return await self._scorer.score(problem, joint, artefacts, agents)
+        joint = make_joint(self._join, {name: artifacts[name] for name in agents}, problem)
+        return await self._scorer.score(problem, joint, artifacts, agents)
 
     async def _play_all(
         self,

@@ -18,7 +18,7 @@ CUT, FEW = 0.25, 4
 """Warn above this share of truncated responses, once an agent has given FEW."""
 
 
-def summarise(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
+def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
     """Return counts, mean rewards and returns, and the cost of a run, per agent if that is
     informative.
 

@@ -32,7 +32,7 @@ from collab.runtime.folder import RunFolder
 from collab.runtime.notes import begun_by, tool_forms
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
-from collab.runtime.summary import Rollout, summarise
+from collab.runtime.summary import Rollout, summarize
 from collab.runtime.waiting import Kept
 from collab.tasks import split_address
 from collab.telemetry import operation
@@ -255,7 +255,7 @@ async def play(
         status = "failed"
         raise
     finally:
-        summary = summarise(episodes, time.perf_counter() - started if started else 0.0)
+        summary = summarize(episodes, time.perf_counter() - started if started else 0.0)
         if folder:
             forms = tool_forms(recipe)
             tools = {"tools": forms} if forms else {}

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from collab.errors import AgentError, RecipeError
 from collab.records import Feedback
+from collab.records.episode import FormerArtifacts
 
 Sees = Literal["nothing", "all"] | Iterable[str]
 """The answers of the turn that an agent sees: none, those of all agents so far, or those of the
@@ -45,7 +46,7 @@ TurnFeedback = Mapping[str, tuple[Feedback, ...]]
 """Feedback by agent, in the order of the sources."""
 
 
-class Turn:
+class Turn(FormerArtifacts):
     """One turn of an episode, as a protocol gets it.
 
     A protocol is an async function of a turn and of options. Agents in one call of `together` act
@@ -66,7 +67,7 @@ class Turn:
         """Index of the turn in the episode, from 0."""
         self.agents = tuple(agents)
         """Agents of the team, in order."""
-        self.artefacts: dict[str, str] = {}
+        self.artifacts: dict[str, str] = {}
         """Each agent's latest answer in this turn, as parsed."""
         self.previous: Mapping[str, str] = previous or {}
         """Each agent's answer in the previous turn, empty in the first turn."""
@@ -128,7 +129,7 @@ class Turn:
             )
             self._rounds += 1
             answers = await self._play(round_)
-            self.artefacts.update(answers)
+            self.artifacts.update(answers)
             self._acted.update(names)
             return answers
 
@@ -146,7 +147,7 @@ class Turn:
                 "the protocol asks for feedback, but the team has no source of it; set"
                 " team.feedback, e.g. to [execution] (a server omits some, see collab serve --help)"
             )
-        self._examined = tuple(self.artefacts)
+        self._examined = tuple(self.artifacts)
         return await self._examine(self)
 
     def acted(self, agent: str) -> bool:
@@ -168,7 +169,7 @@ class Turn:
         Raises:
             AgentError: no agent has answered.
         """
-        counts = self.chosen or tuple(self.artefacts)
+        counts = self.chosen or tuple(self.artifacts)
         writers = tuple(contributors)
         joined = tuple(name for name in self.agents if name in counts and name in writers)
         if not joined:
@@ -185,10 +186,10 @@ class Turn:
             sees = sees.get(agent, "nothing")
         if sees == "nothing":
             return {}
-        names = tuple(self.artefacts) if sees == "all" else tuple(sees)
+        names = tuple(self.artifacts) if sees == "all" else tuple(sees)
         if names:
             self._check(names)
-        return {n: self.artefacts[n] for n in names if n != agent and n in self.artefacts}
+        return {n: self.artifacts[n] for n in names if n != agent and n in self.artifacts}
 
     def _check(self, agents: tuple[str, ...]) -> None:
         if not agents:

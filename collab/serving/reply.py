@@ -17,7 +17,7 @@ from collab.serving.team import ServedTeam
 def answering(episode: Episode) -> list[Decision]:
     """Return the last response of each agent whose artifact is in the joint one."""
     turn = episode.turns[-1]
-    joined = turn.artefacts if turn.joined is None else turn.joined
+    joined = turn.artifacts if turn.joined is None else turn.joined
     last = {decision.agent: decision for decision in turn.decisions}
     return [last[agent] for agent in joined if agent in last]
 
@@ -143,7 +143,7 @@ def _agent_details(turn: Turn, decision: Decision) -> dict[str, Any]:
         "turn": turn.index,
         "round": decision.round,
         "text": action.text,
-        "artefact": turn.artefacts.get(decision.agent) if decision is last else None,
+        "artifact": turn.artifacts.get(decision.agent) if decision is last else None,
         "finish_reason": action.finish_reason,
         "usage": {
             "prompt_tokens": action.usage.prompt_tokens,

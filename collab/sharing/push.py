@@ -34,7 +34,7 @@ from collab.trust.from_hub import NAME
 from collab.wording import counted
 
 
-def model_card(run: Path, *, repository: str, licence: str | None) -> str:
+def model_card(run: Path, *, repository: str, license: str | None) -> str:
     """Write README.md: the agents, the task, the results with intervals, and instructions for use.
 
     Raises:
@@ -43,7 +43,7 @@ def model_card(run: Path, *, repository: str, licence: str | None) -> str:
     recipe = read_recipe(str(run))[0]
     address = f" --task {recipe.task.name}/0" if recipe.task else ""
     parts = [
-        f"---\n{_header(recipe, licence)}---",
+        f"---\n{_header(recipe, license)}---",
         f"# {repository.rpartition('/')[2]}",
         f"A team of {counted(len(recipe.team.agents), 'language model agent')} that work together"
         f" ({recipe.team.protocol}, {counted(recipe.team.turns, 'turn')}), made with"
@@ -60,13 +60,13 @@ def model_card(run: Path, *, repository: str, licence: str | None) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _header(recipe: Recipe, licence: str | None) -> str:
+def _header(recipe: Recipe, license: str | None) -> str:
     bases = dict.fromkeys(public_name(w.name) for w in _weights(recipe) if "/" in w.name or w.name)
     hub = [base for base in bases if not base.startswith("/")]
     has_adapters = any(agent.adapter for agent in recipe.team.agents.values())
     about: dict[str, Any] = {"tags": ["collab", "multi-agent"], "pipeline_tag": "text-generation"}
-    if licence:
-        about["license"] = licence
+    if license:
+        about["license"] = license
     if hub:
         about["base_model"] = hub
         about["base_model_relation"] = "adapter" if has_adapters else "finetune"
@@ -151,7 +151,7 @@ def _cell(text: str) -> str:
 PARTS = (FUNCTIONS, DATA, ADAPTERS, MODELS)
 
 
-def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list[str]:
+def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list[str]:
     """Write the folder for the hub to `out`, and return notes on possible problems.
 
     The record itself stays local: neither episodes nor the command line are included.
@@ -172,14 +172,14 @@ def stage(run: Path, out: Path, *, repository: str, licence: str | None) -> list
             shutil.copytree(
                 run / part, out / part, ignore=_needless if part == ADAPTERS else _HIDDEN
             )
-    card = model_card(run, repository=repository, licence=licence)
+    card = model_card(run, repository=repository, license=license)
     (out / "README.md").write_text(card, encoding="utf-8")
     notes = [
         f"{key} names {value}, which is only on this machine"
         for key, value in _places(read_mapping(run / RECIPE), "")
     ]
-    if licence is None:
-        notes.append("the card names no license; give --licence, e.g. apache-2.0")
+    if license is None:
+        notes.append("the card names no license; give --license, e.g. apache-2.0")
     return notes
 
 

@@ -13,9 +13,9 @@ PUBLIC = {"prompt": SKELETON, "entry_point": "class Shelf"}
 
 
 def joined(*sources: str, **public: str) -> str:
-    artefacts = {f"agent{number}": source for number, source in enumerate(sources)}
+    artifacts = {f"agent{number}": source for number, source in enumerate(sources)}
     problem = Problem(address="own/0", public={**PUBLIC, **public}, hidden={})
-    joint = join_for("class")(artefacts, problem)
+    joint = join_for("class")(artifacts, problem)
     assert joint.spans == {}
     return joint.text
 

@@ -1,4 +1,4 @@
-"""From artefacts to the joint artefact, and back to whose line it was."""
+"""From artifacts to the joint artifact, and back to whose line it was."""
 
 from collab.agents.joins import join_python, join_text, preamble
 from collab.records import Problem
@@ -27,11 +27,11 @@ def test_preamble_is_the_prompts_imports_and_helpers() -> None:
 
 
 def test_join_python_locates_every_agents_lines() -> None:
-    artefacts = {"aux": "def aux():\n    return 1", "main": "def task(xs):\n    return aux()"}
-    joint = join_python(artefacts, PROBLEM)
+    artifacts = {"aux": "def aux():\n    return 1", "main": "def task(xs):\n    return aux()"}
+    joint = join_python(artifacts, PROBLEM)
     lines = joint.text.split("\n")
-    for agent, artefact in artefacts.items():
-        for number, line in enumerate(artefact.split("\n"), start=1):
+    for agent, artifact in artifacts.items():
+        for number, line in enumerate(artifact.split("\n"), start=1):
             [position] = [n for n, text in enumerate(lines, start=1) if text == line and line]
             assert joint.locate(position) == (agent, number)
     assert joint.locate(1) is None
@@ -49,7 +49,7 @@ def test_future_imports_go_to_the_top_and_lines_keep_their_numbers() -> None:
     assert joint.locate(lines.index("def task(xs: Unknown): ...") + 1) == ("main", 3)
 
 
-def test_empty_artefacts_leave_no_trace() -> None:
+def test_empty_artifacts_leave_no_trace() -> None:
     joint = join_python({"aux": "", "main": "x = 1"}, PROBLEM)
     assert set(joint.spans) == {"main"}
     assert join_text({"a": "", "b": ""}, PROBLEM).text == ""

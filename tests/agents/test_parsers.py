@@ -1,4 +1,4 @@
-"""From responses to artefacts."""
+"""From responses to artifacts."""
 
 import textwrap
 from pathlib import Path
@@ -78,15 +78,15 @@ def test_no_code_is_empty(response: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("response", "artefact"),
+    ("response", "artifact"),
     [
         ("```python\ndef f(x):\n    return (x", "def f(x):\n    return (x"),
         ("def f(:\n    pass", "def f(:\n    pass"),
         ("Sure:\ndef f(:\n    pass", "def f(:\n    pass"),
     ],
 )
-def test_code_that_does_not_parse_is_given_as_it_is(response: str, artefact: str) -> None:
-    assert parse_python(response) == artefact
+def test_code_that_does_not_parse_is_given_as_it_is(response: str, artifact: str) -> None:
+    assert parse_python(response) == artifact
 
 
 @pytest.mark.parametrize(

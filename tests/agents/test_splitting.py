@@ -1,4 +1,4 @@
-"""A whole program as two artefacts: joined again, it does what it did."""
+"""A whole program as two artifacts: joined again, it does what it did."""
 
 import pytest
 
@@ -24,11 +24,11 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_parts_make_the_same_program(name: str) -> None:
-    artefacts = split_program(PROGRAMS[name])
-    assert "def aux" in artefacts["aux"]
-    assert "def aux" not in artefacts["main"]
-    assert "def f" in artefacts["main"]
-    joint = join_for("python")(artefacts, Problem(address="p", public={}))
+    artifacts = split_program(PROGRAMS[name])
+    assert "def aux" in artifacts["aux"]
+    assert "def aux" not in artifacts["main"]
+    assert "def f" in artifacts["main"]
+    joint = join_for("python")(artifacts, Problem(address="p", public={}))
     space: dict[str, object] = {}
     exec(joint.text, space)
     assert space["f"](4) == 5  # type: ignore[operator]
@@ -36,9 +36,9 @@ def test_the_parts_make_the_same_program(name: str) -> None:
 
 def test_the_helpers_function_may_have_another_name() -> None:
     source = (AUX + MAIN).replace("aux", "add")
-    artefacts = split_program(source, "add")
-    assert artefacts["aux"].startswith("def add(x)")
-    assert "def add" not in artefacts["main"]
+    artifacts = split_program(source, "add")
+    assert artifacts["aux"].startswith("def add(x)")
+    assert "def add" not in artifacts["main"]
 
 
 @pytest.mark.parametrize(

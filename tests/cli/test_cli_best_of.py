@@ -39,7 +39,7 @@ def test_the_best_pair_was_never_played(collab: Any) -> None:
     [line] = Path("out/best.jsonl").read_text().splitlines()
     best = json.loads(line)
     assert (best["made_of"], best["played"], best["scored"]) == ({"a": 0, "b": 1}, False, 9)
-    assert best["artefacts"] == {"a": "Say w0.", "b": "Say w0."}
+    assert best["artifacts"] == {"a": "Say w0.", "b": "Say w0."}
     assert best["score"]["reward"] == 1.0
     assert len(Path("out/episodes.jsonl").read_text().splitlines()) == 3, "nothing else was played"
 

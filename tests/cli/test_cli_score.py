@@ -49,7 +49,7 @@ def test_several_programs_at_once(collab) -> None:
     assert (broken["solved"], broken["reward"]) == (False, 0.0)
 
 
-def test_agents_artefacts(collab) -> None:
+def test_agents_artifacts(collab) -> None:
     agents = ("--agent", "aux=aux.py", "--agent", "main=main.py")
     result = collab("score", "humaneval/12", *agents)
     assert "solved, 3 of 3 tests, reward 4.00 of 4.00" in result.out

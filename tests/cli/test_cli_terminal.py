@@ -24,7 +24,7 @@ from collab.runtime.events import (
     RunFinished,
     RunStarted,
 )
-from collab.runtime.summary import summarise
+from collab.runtime.summary import summarize
 from collab.wording import clean
 
 
@@ -58,9 +58,9 @@ def decision(agent: str) -> Decision:
 
 def episode(reward: float, sample: int = 0) -> Episode:
     decisions = (decision("aux"), decision("main"))
-    artefacts = {item.agent: item.action.text for item in decisions}
+    artifacts = {item.agent: item.action.text for item in decisions}
     turn = Turn(
-        index=0, decisions=decisions, artefacts=artefacts, joint="x = 1", score=score(reward)
+        index=0, decisions=decisions, artifacts=artifacts, joint="x = 1", score=score(reward)
     )
     return Episode(id=f"s/0#{sample}", task="s/0", team="pair", sample=sample, turns=(turn,))
 
@@ -80,7 +80,7 @@ def play(view: LiveReport, episodes: list[Episode]) -> None:
         view.see(AgentProgress(episode=item.id, agent="aux", new_tokens=7, text=""))
         view.see(AgentActed(episode=item.id, turn=0, decision=decision("aux")))
         view.see(EpisodeFinished(episode=item))
-    view.see(RunFinished(run="r", status="done", summary=summarise(episodes, 1.0)))
+    view.see(RunFinished(run="r", status="done", summary=summarize(episodes, 1.0)))
 
 
 def test_few_episodes_are_shown_in_full() -> None:

@@ -72,7 +72,7 @@ FILES: dict[str, tuple[str, str, str]] = {
     ),
     "a join": (
         "own.py",
-        f"def own(artefacts, problem):\n    {MARK}\n    return 'joined'\n",
+        f"def own(artifacts, problem):\n    {MARK}\n    return 'joined'\n",
         "team.join='own.py:own'",
     ),
     "a feedback source": (

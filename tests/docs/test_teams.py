@@ -84,7 +84,7 @@ def test_planner_coder_and_reviewer(folder: Path, team: str) -> None:
 def test_nobody_is_told_anything_false(folder: Path, team: str, join: str) -> None:
     """Also where the join is the user's, which is handed the words of all and takes the code."""
     with (folder / "joins.py").open("a") as file:
-        file.write("\ndef coders(artefacts, problem):\n    return artefacts['coder']\n")
+        file.write("\ndef coders(artifacts, problem):\n    return artifacts['coder']\n")
     episode = play(folder, team, [WRONG, RIGHT], f"team.join={join}")
     assert score_of(episode.turns[0]).maximum == pytest.approx(2.1)
     heard = told(episode)
@@ -194,12 +194,12 @@ def test_the_sources_work(folder: Path) -> None:
     names = ("feedback.py:lengths", "feedback.py:shouting")
     team = {"feedback": [written[2], *names], "agents": {"a": {"prompt": ""}, "b": {"prompt": ""}}}
     spec = TeamSpec.model_validate(team)
-    artefacts = {"a": "one two", "b": "three\nFOUR"}
+    artifacts = {"a": "one two", "b": "three\nFOUR"}
     outcome = Outcome(
         Problem(address="x/0", public={}),
         ("a", "b"),
-        artefacts,
-        collab.agents.joins.join_text(artefacts, Problem(address="x/0", public={})),
+        artifacts,
+        collab.agents.joins.join_text(artifacts, Problem(address="x/0", public={})),
         None,
         turn=0,
     )

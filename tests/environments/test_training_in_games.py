@@ -94,7 +94,7 @@ def test_a_tree_plays_the_turns_before_again(project: Path, tiny_words: Path) ->
         assert [e.sample for e in group] == [0, 1, 2, 3]
         assert group[0].turns[0] == group[1].turns[0] != group[2].turns[0]
         for episode in group:
-            said = [dict(turn.artefacts) for turn in episode.turns]
+            said = [dict(turn.artifacts) for turn in episode.turns]
             assert all(word in episode.turns[1].joint for word in said[0].values())
 
 

@@ -67,8 +67,8 @@ def test_a_key_of_a_section_is_a_setting() -> None:
         collab.evaluate(made, task=ROWS, num_turns=2)
 
 
-def last(artefacts: Any, problem: Any) -> Any:
-    return list(artefacts.values())[-1]
+def last(artifacts: Any, problem: Any) -> Any:
+    return list(artifacts.values())[-1]
 
 
 @pytest.mark.parametrize("config", ["config", "/proc/nowhere"], ids=["kept", "read-only"])

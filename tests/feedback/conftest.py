@@ -46,12 +46,12 @@ def sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def outcome_of() -> OutcomeOf:
-    """An outcome of artefacts given by agent."""
+    """An outcome of artifacts given by agent."""
 
     def outcome_of(
-        problem: Problem = PROBLEM, join: str = "python", solved: Any = False, **artefacts: str
+        problem: Problem = PROBLEM, join: str = "python", solved: Any = False, **artifacts: str
     ) -> Outcome:
-        joint = join_for(join)(artefacts, problem)
-        return Outcome(problem, tuple(artefacts), artefacts, joint, solved, turn=0)
+        joint = join_for(join)(artifacts, problem)
+        return Outcome(problem, tuple(artifacts), artifacts, joint, solved, turn=0)
 
     return outcome_of

@@ -128,9 +128,9 @@ def test_the_examples_of_humaneval_hold_for_its_solutions(sandbox: Sandbox) -> N
         public = {name: row[name] for name in ("prompt", "entry_point")}
         program = row["prompt"] + row["canonical_solution"]
         problem = Problem(address=row["task_id"], public=public)
-        artefacts = {"main": program}
-        joint = join_for("text")(artefacts, problem)
-        outcome = Outcome(problem, ("main",), artefacts, joint, None, 0)
+        artifacts = {"main": program}
+        joint = join_for("text")(artifacts, problem)
+        outcome = Outcome(problem, ("main",), artifacts, joint, None, 0)
         return (await source.give_feedback(outcome))["main"].text
 
     async def all_texts() -> list[str]:

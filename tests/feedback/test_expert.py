@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support.claude_server import (
-    Behaviour,
+    Behavior,
     ClaudeServer,
     answer,
     malformed,
@@ -160,7 +160,7 @@ def test_no_text_closes_a_block_with_a_mark_that_it_has_seen(outcome_of: Outcome
         assert len(seen) == 32
 
 
-def test_very_long_artefacts_are_cut(outcome_of: OutcomeOf) -> None:
+def test_very_long_artifacts_are_cut(outcome_of: OutcomeOf) -> None:
     problem = Problem(address="t/0", public={"text": "A post."})
     outcome = outcome_of(problem=problem, join="text", writer="x" * 100_000)
     assert len(expert_prompt(outcome)[1].content) < 21_000
@@ -207,7 +207,7 @@ def ask_claude(
     return asyncio.run(go())
 
 
-ANSWERED: dict[str, tuple[Behaviour, ...]] = {
+ANSWERED: dict[str, tuple[Behavior, ...]] = {
     "success": (answer(ADVICE),),
     "429, then success": (status(429, "rate_limit_error", retry_after="0"), answer(ADVICE)),
     "overload in the stream, then success": (stream_error(), answer(ADVICE)),
@@ -217,22 +217,22 @@ ANSWERED: dict[str, tuple[Behaviour, ...]] = {
 
 
 @pytest.mark.usefixtures("key")
-@pytest.mark.parametrize("behaviours", ANSWERED.values(), ids=ANSWERED)
+@pytest.mark.parametrize("behaviors", ANSWERED.values(), ids=ANSWERED)
 def test_claude_advises(
-    outcome_of: OutcomeOf, behaviours: tuple[Behaviour, ...], caplog: pytest.LogCaptureFixture
+    outcome_of: OutcomeOf, behaviors: tuple[Behavior, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with ClaudeServer(*behaviours) as server:
+    with ClaudeServer(*behaviors) as server:
         told, failures = ask_claude(outcome_of(aux="", main=GOOD), server)
     assert told["aux"][0].text == "Expert advice:\n- square x"
     assert failures == ()
-    assert len(server.bodies) == len(behaviours)
-    assert server.keys == [KEY] * len(behaviours)
+    assert len(server.bodies) == len(behaviors)
+    assert server.keys == [KEY] * len(behaviors)
     assert "hidden_marker" not in str(server.bodies)
     assert KEY not in str(told) + caplog.text + str(server.bodies)
 
 
-FAILING: dict[str, tuple[Behaviour, type[CollabError]]] = {
+FAILING: dict[str, tuple[Behavior, type[CollabError]]] = {
     "429": (status(429, "rate_limit_error", retry_after="0"), ModelError),
     "slow": (slow(), ModelTimeout),
     "malformed JSON of the API": (malformed(), ModelError),
@@ -242,17 +242,17 @@ FAILING: dict[str, tuple[Behaviour, type[CollabError]]] = {
 
 
 @pytest.mark.usefixtures("key")
-@pytest.mark.parametrize(("behaviour", "kind"), FAILING.values(), ids=FAILING)
+@pytest.mark.parametrize(("behavior", "kind"), FAILING.values(), ids=FAILING)
 def test_claude_fails(
     outcome_of: OutcomeOf,
-    behaviour: Behaviour,
+    behavior: Behavior,
     kind: type[CollabError],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
     outcome = outcome_of(aux="", main=GOOD)
     started = time.perf_counter()
-    with ClaudeServer(behaviour) as server:
+    with ClaudeServer(behavior) as server:
         with pytest.raises(kind) as caught:
             ask_claude(outcome, server, retries=1, seconds=0.5)
         told, failures = ask_claude(outcome, server, required=False, retries=0, seconds=0.5)

@@ -91,9 +91,9 @@ def test_without_ast_ruff_tells_of_syntax(outcome_of: OutcomeOf) -> None:
 
 JOINS = """\
 import ast
-def tidied(artefacts, problem): return ast.unparse(ast.parse(artefacts["coder"]))
-def broken(artefacts, problem): return "def sum_of_squares(xs):\\n    return (xs"
-def own(artefacts, problem): return "x = 1"
+def tidied(artifacts, problem): return ast.unparse(ast.parse(artifacts["coder"]))
+def broken(artifacts, problem): return "def sum_of_squares(xs):\\n    return (xs"
+def own(artifacts, problem): return "x = 1"
 """
 PLAN = "- it's simple: square, then add"
 

@@ -99,9 +99,9 @@ def test_what_is_asked_for_and_is_no_function_is_not_missed(asked: str) -> None:
     program = "class Solution:\n    def area(self, x):\n        return x\n\n\nprint(input())\n"
     problem = Problem(address="t/0", public={"prompt": "", "entry_point": asked})
     files = {"store": STORE, "main": f"# file: main.py\n{program}"}
-    for join, artefacts in (("text", {"main": program}), ("files", files)):
-        joint = join_for(join)(artefacts, problem)
-        told = give_feedback(Outcome(problem, tuple(artefacts), artefacts, joint, None, 0))
+    for join, artifacts in (("text", {"main": program}), ("files", files)):
+        joint = join_for(join)(artifacts, problem)
+        told = give_feedback(Outcome(problem, tuple(artifacts), artifacts, joint, None, 0))
         assert told["main"].text == "Static analysis: no remark."
 
 

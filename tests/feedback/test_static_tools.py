@@ -39,14 +39,14 @@ def test_errors_come_first_and_the_rest_is_counted(outcome_of: OutcomeOf) -> Non
 
 
 def test_any_team_and_any_function(outcome_of: OutcomeOf) -> None:
-    artefacts = {"first": "def first(x):\n    return x", "second": MAIN.replace("aux", "first")}
+    artifacts = {"first": "def first(x):\n    return x", "second": MAIN.replace("aux", "first")}
     told = give_feedback(
-        outcome_of(**artefacts, tester="# nothing to define"), functions={"tester": ""}
+        outcome_of(**artifacts, tester="# nothing to define"), functions={"tester": ""}
     )
     assert "`first` is defined" in told["first"].text
     assert "your code does not define `second`" in told["second"].text
     assert told["tester"].text == "Static analysis: no remark."
-    told = give_feedback(outcome_of(**artefacts), functions={"first": "missing"})
+    told = give_feedback(outcome_of(**artifacts), functions={"first": "missing"})
     assert "does not define `missing`" in told["first"].text
     assert "`sum_of_squares` is defined" in told["second"].text
 

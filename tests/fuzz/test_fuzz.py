@@ -67,30 +67,30 @@ def analysed(row: Row, response: str) -> tuple[dict[str, str], Joint]:
     """A response for each agent through the parser, the join and the tree's analysis."""
     started = time.thread_time()
     helper = "def aux(x):\n    return x"
-    artefacts = {"aux": helper, "main": parse(response)}
-    joint = join(artefacts, problem_of(row))
-    helper_use(artefacts["main"], row["entry_point"], "aux")
+    artifacts = {"aux": helper, "main": parse(response)}
+    joint = join(artifacts, problem_of(row))
+    helper_use(artifacts["main"], row["entry_point"], "aux")
     helper_use(response, row["entry_point"], "aux")
     strip_comments(response)
     seconds = time.thread_time() - started
     assert seconds < MAX_SECONDS, f"{seconds:.1f} s for {response!r:.2000}"
-    return artefacts, joint
+    return artifacts, joint
 
 
 async def told(source: Static | Execution, row: Row, response: str) -> None:
-    artefacts, joint = analysed(row, response)
-    outcome = Outcome(problem_of(row), ("aux", "main"), artefacts, joint, False, 0)
+    artifacts, joint = analysed(row, response)
+    outcome = Outcome(problem_of(row), ("aux", "main"), artifacts, joint, False, 0)
     feedback = await source.give_feedback(outcome)
     assert set(feedback) == {"aux", "main"}
     for agent, item in feedback.items():
         assert item.text
-        last = len(re.split(r"\r\n?|\n", artefacts[agent]))
+        last = len(re.split(r"\r\n?|\n", artifacts[agent]))
         assert all(finding.line is None or 1 <= finding.line <= last for finding in item.findings)
 
 
 async def scored(scorer: Scorer, row: Row, response: str) -> Score:
-    artefacts, _ = analysed(row, response)
-    score = await joined_score(scorer, problem_of(row), artefacts, ["aux", "main"])
+    artifacts, _ = analysed(row, response)
+    score = await joined_score(scorer, problem_of(row), artifacts, ["aux", "main"])
     assert math.isfinite(score.reward)
     assert -0.5 <= score.reward <= score.maximum
     assert all(part.reason for part in score.parts)

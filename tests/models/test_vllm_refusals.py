@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.vllm_servers.calls import engine_at, failure, publish, request, until
 from support.vllm_servers.server import (
-    Behaviour,
+    Behavior,
     VLLMServer,
     cut,
     garbled,
@@ -25,7 +25,7 @@ from collab.records import Sampling
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "kind", "words"),
+    ("behavior", "kind", "words"),
     [
         (status(400, "prompt is too odd"), "ModelRefused", "status 400: prompt is too odd"),
         (status(401), "ModelUnavailable", "set VLLM_API_KEY"),
@@ -39,11 +39,11 @@ from collab.records import Sampling
     ],
 )
 def test_a_refusal_is_the_requests_own(
-    tiny: Path, behaviour: Behaviour, kind: str, words: str
+    tiny: Path, behavior: Behavior, kind: str, words: str
 ) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
-            server.trouble = [behaviour]
+            server.trouble = [behavior]
             async with engine_at(tiny, server) as engine:
                 first, second = await engine.generate([request(0), request(1)])
         failed, answered = (first, second) if first.failure else (second, first)
@@ -56,16 +56,16 @@ def test_a_refusal_is_the_requests_own(
 
 
 @pytest.mark.parametrize(
-    "behaviour", [status(500), status(503), cut(), malformed('{"error": "x"}'), garbled()]
+    "behavior", [status(500), status(503), cut(), malformed('{"error": "x"}'), garbled()]
 )
-def test_trouble_that_passes_is_survived(tiny: Path, behaviour: Behaviour) -> None:
+def test_trouble_that_passes_is_survived(tiny: Path, behavior: Behavior) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
-            server.trouble = [behaviour] * 3
+            server.trouble = [behavior] * 3
             async with engine_at(tiny, server) as engine:
                 [action] = await engine.generate([request()])
                 assert action.text == "base:0"
-                server.trouble = [behaviour] * 4
+                server.trouble = [behavior] * 4
                 [action] = await engine.generate([request()])
         assert "ModelUnavailable: 4 attempts at one response failed" in failure(action)
         assert server.url in failure(action)
@@ -73,16 +73,16 @@ def test_trouble_that_passes_is_survived(tiny: Path, behaviour: Behaviour) -> No
     asyncio.run(ask())
 
 
-@pytest.mark.parametrize("behaviour", [status(502), cut()])
-def test_an_adapter_is_offered_a_few_times(tiny: Path, behaviour: Behaviour) -> None:
+@pytest.mark.parametrize("behavior", [status(502), cut()])
+def test_an_adapter_is_offered_a_few_times(tiny: Path, behavior: Behavior) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
-            server.reluctance = [behaviour] * 3
+            server.reluctance = [behavior] * 3
             async with engine_at(tiny, server) as engine:
                 await engine.publish(publish("aux"), 0)
                 [action] = await engine.generate([request(adapter="a")])
                 assert action.text == "aux:0"
-                server.reluctance = [behaviour] * 4
+                server.reluctance = [behavior] * 4
                 with pytest.raises(ModelUnavailable, match=f"4 attempts .* {server.url}"):
                     await engine.publish(publish("aux"), 0)
 

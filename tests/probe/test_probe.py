@@ -30,7 +30,7 @@ reward:
 """
 PARTS = """\
 def right(context):
-    return float(all(text == "yes" for text in context.artefacts.values()))
+    return float(all(text == "yes" for text in context.artifacts.values()))
 """
 MODELS = '''\
 """Models that say yes in certain samples."""

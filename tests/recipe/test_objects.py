@@ -150,8 +150,8 @@ def test_every_place_for_a_function_takes_one() -> None:
     def shout(response: str) -> str:
         return response.upper()
 
-    def joined(artefacts: Mapping[str, str], problem: Any) -> str:
-        return " ".join(artefacts.values())
+    def joined(artifacts: Mapping[str, str], problem: Any) -> str:
+        return " ".join(artifacts.values())
 
     def look_up(word: str) -> str:
         """What a word means."""

@@ -78,7 +78,7 @@ def hostile_episode() -> Episode:
         observation=(Message(role="user", content=HOSTILE),),
         action=Action(text=HOSTILE, model=HOSTILE),
     )
-    turn = Turn(index=0, decisions=(decision,), artefacts={HOSTILE: HOSTILE}, joint=HOSTILE)
+    turn = Turn(index=0, decisions=(decision,), artifacts={HOSTILE: HOSTILE}, joint=HOSTILE)
     return Episode(id=HOSTILE, task=HOSTILE, team=HOSTILE, turns=(turn,))
 
 

@@ -51,19 +51,19 @@ def problem() -> Problem:
 
 @pytest.fixture
 def score(sandbox: Sandbox) -> Score_:
-    """Score artefacts, given by agent, under a reward, given as data."""
+    """Score artifacts, given by agent, under a reward, given as data."""
 
     def score(
         reward: dict[str, Any] | RewardSpec,
-        artefacts: dict[str, str],
+        artifacts: dict[str, str],
         problem: Problem = PROBLEM,
         join: str = "python",
         roles: Roles | None = None,
     ) -> Score:
         spec = reward if isinstance(reward, RewardSpec) else RewardSpec.model_validate(reward)
         scorer = Scorer(spec, sandbox, roles)
-        agents = roles.contributors if roles else list(artefacts)
-        return asyncio.run(joined_score(scorer, problem, artefacts, agents, join))
+        agents = roles.contributors if roles else list(artifacts)
+        return asyncio.run(joined_score(scorer, problem, artifacts, agents, join))
 
     return score
 

@@ -72,5 +72,5 @@ def test_there_is_a_slope_before_correctness(score: Score_, correct_first: Rewar
         {"aux": "", "main": ALONE},
         {"aux": AUX, "main": MAIN},
     ]
-    rewards = [score(correct_first, artefacts).reward for artefacts in ladder]
+    rewards = [score(correct_first, artifacts).reward for artifacts in ladder]
     assert rewards == sorted(set(rewards)), rewards

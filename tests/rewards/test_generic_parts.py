@@ -15,8 +15,8 @@ Score_ = Callable[..., Score]
 PROBLEM = Problem(address="demo/0", public={"question": "?"}, hidden={"answer": "Forty  Two"})
 
 
-def value(score: Score_, part: dict[str, Any], **artefacts: str) -> float:
-    return score({"parts": {"it": part}}, artefacts, problem=PROBLEM, join="text").reward
+def value(score: Score_, part: dict[str, Any], **artifacts: str) -> float:
+    return score({"parts": {"it": part}}, artifacts, problem=PROBLEM, join="text").reward
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_a_move_outside_the_game_earns_nothing(score: Score_) -> None:
 
 
 @pytest.mark.parametrize(
-    "artefacts",
+    "artifacts",
     [{"row": "defect"}, {"row": "defect", "column": "defect", "third": "defect"}],
 )
 def test_a_table_of_another_size_than_the_team_is_an_error(
-    score: Score_, artefacts: dict[str, str]
+    score: Score_, artifacts: dict[str, str]
 ) -> None:
     with pytest.raises(RewardError, match="the table of 'utility'"):
-        value(score, GAME, **artefacts)
+        value(score, GAME, **artifacts)
 
 
 def test_a_payoff_above_the_maximum_is_an_error(score: Score_) -> None:

@@ -42,8 +42,8 @@ def named(problem: Problem) -> Problem:
 def test_a_main_that_calls_the_rows_helper_earns_the_maximum(
     score: Score_, named: Problem, reward: str
 ) -> None:
-    artefacts = {"hand": SQUARE, "lead": MAIN}
-    result = score(shipped_reward(reward), artefacts, problem=named, roles=ROLES)
+    artifacts = {"hand": SQUARE, "lead": MAIN}
+    result = score(shipped_reward(reward), artifacts, problem=named, roles=ROLES)
     assert result.reward == pytest.approx(result.maximum)
     assert "'square' is defined and returns a value" in [part.reason for part in result.parts]
 

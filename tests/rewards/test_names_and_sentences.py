@@ -20,8 +20,8 @@ NAMES = {"use": "names", "options": {"field": "thing", "head": "kind"}}
 
 
 def part(score: Score_, spec: dict[str, Any], *texts: str) -> tuple[float, str]:
-    artefacts = dict(zip("ab", texts, strict=False))
-    [found] = score({"parts": {"it": spec}}, artefacts, PROBLEM, "text").parts
+    artifacts = dict(zip("ab", texts, strict=False))
+    [found] = score({"parts": {"it": spec}}, artifacts, PROBLEM, "text").parts
     return found.value, found.reason
 
 

@@ -69,15 +69,15 @@ def test_parts_about_absent_agents_leave_the_maximum(score: Score_, use: Use) ->
 
 
 def test_any_team(score: Score_, use: Use) -> None:
-    artefacts = {"planner": "x = 1", "critic": "", "tester": "y = 2"}
+    artifacts = {"planner": "x = 1", "critic": "", "tester": "y = 2"}
     parts = {"a": use("team"), "b": use("helper_part", options={"helper": "planner"})}
-    result = score({"parts": parts}, artefacts)
+    result = score({"parts": parts}, artifacts)
     assert result.parts[0].value == 0.75
     assert result.parts[0].reason == "planner,critic,tester"
     assert result.parts[1].reason == "x = 1"
 
 
-def test_an_agent_without_artefact_has_an_empty_one(sandbox: Sandbox, problem: Problem) -> None:
+def test_an_agent_without_artifact_has_an_empty_one(sandbox: Sandbox, problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "parses"}}})
     scorer = Scorer(spec, sandbox)
     assert asyncio.run(joined_score(scorer, problem, {}, ["aux", "main"])).reward == 1.0

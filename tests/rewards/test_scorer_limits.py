@@ -73,9 +73,9 @@ def test_scores_run_at_the_same_time(sandbox: Sandbox, problem: Problem) -> None
     scorer = Scorer(spec, sandbox)
 
     async def score() -> list[Score]:
-        artefacts = [{"main": GOOD}, {"main": "def sum_of_squares(x): return 5"}] * 4
+        artifacts = [{"main": GOOD}, {"main": "def sum_of_squares(x): return 5"}] * 4
         return await asyncio.gather(
-            *(joined_score(scorer, problem, artefact, ["main"]) for artefact in artefacts)
+            *(joined_score(scorer, problem, artifact, ["main"]) for artifact in artifacts)
         )
 
     assert [result.reward for result in asyncio.run(score())] == [1.0, 0.25] * 4

@@ -28,8 +28,8 @@ def written(score: Score_, problem: Problem) -> Callable[..., PartScore]:
             update={"hidden": {**problem.hidden, "canonical_solution": solution}}
         )
         part = {"use": "written_tests", "options": {"agent": "tester", **options}}
-        artefacts = {"coder": program, "tester": tests}
-        result = score({"parts": {"p": part}}, artefacts, known, roles=roles_of(("coder",)))
+        artifacts = {"coder": program, "tester": tests}
+        result = score({"parts": {"p": part}}, artifacts, known, roles=roles_of(("coder",)))
         return result.parts[0]
 
     return written
@@ -85,8 +85,8 @@ def test_a_solution_may_be_the_body_of_the_prompts_function(
 
 def test_a_problem_without_solution_has_no_such_part(score: Score_) -> None:
     part = {"use": "written_tests", "options": {"agent": "tester"}}
-    artefacts = {"coder": RIGHT, "tester": GOOD}
-    result = score({"parts": {"p": part}}, artefacts, roles=roles_of(("coder",)))
+    artifacts = {"coder": RIGHT, "tester": GOOD}
+    result = score({"parts": {"p": part}}, artifacts, roles=roles_of(("coder",)))
     assert not result.parts[0].applies
 
 
@@ -98,6 +98,6 @@ def test_a_repair_is_paid_by_the_change_of_the_tests(
     score: Score_, before: str, after: str, value: float
 ) -> None:
     part = {"use": "gain", "options": {"agent": "coder"}}
-    artefacts = {"coder": before, "repairer": after}
-    result = score({"parts": {"p": part}}, artefacts, roles=roles_of(("repairer",)))
+    artifacts = {"coder": before, "repairer": after}
+    result = score({"parts": {"p": part}}, artifacts, roles=roles_of(("repairer",)))
     assert result.parts[0].value == pytest.approx(value)

@@ -152,9 +152,9 @@ def test_any_text_gets_a_value_from_0_to_1(first: str, second: str, name: str) -
     from collab.rewards import Scorer
 
     scorer = Scorer(shipped_reward(name), None)
-    for artefacts in ({"a": first, "b": second}, {"a": f"{first}\n\n{second}"}):
+    for artifacts in ({"a": first, "b": second}, {"a": f"{first}\n\n{second}"}):
         result = asyncio.run(
-            joined_score(scorer, problem_for(name), artefacts, list(artefacts), "text")
+            joined_score(scorer, problem_for(name), artifacts, list(artifacts), "text")
         )
         assert all(0.0 <= part.value <= 1.0 for part in result.parts)
         assert 0.0 <= result.reward <= 3.0

@@ -103,7 +103,7 @@ def test_a_field_that_is_not_there_is_found(project: Path, field: str) -> None:
 def test_functions_of_the_users_are_not_called(project: Path) -> None:
     Path("own.py").write_text(
         "def parse(text): raise SystemExit\n"
-        "def join(artefacts, problem): raise SystemExit\n"
+        "def join(artifacts, problem): raise SystemExit\n"
         "def tell(outcome): raise SystemExit\n"
         "async def act(move): raise SystemExit\n"
     )

@@ -43,7 +43,7 @@ def test_each_response_is_a_decision_and_the_last_one_the_answer(project: Path) 
         (0, 2, "Say w3."),
     ]
     assert [m.content for m in decisions[1].observation] == ["Now answer."]
-    assert episode.turns[0].artefacts["a"] == "Say w3."
+    assert episode.turns[0].artifacts["a"] == "Say w3."
     assert episode.reward == 1.0
 
 

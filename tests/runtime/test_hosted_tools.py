@@ -40,8 +40,8 @@ def results(episode: Episode) -> list[tuple[str, str]]:
 
 
 def test_an_openai_server_is_asked_in_its_own_fields(double: Path) -> None:
-    behaviours = openai_server.ask_for("double", '{"n": 4}'), openai_server.answer("Say w3.")
-    with OpenAIServer(*behaviours) as server:
+    behaviors = openai_server.ask_for("double", '{"n": 4}'), openai_server.answer("Say w3.")
+    with OpenAIServer(*behaviors) as server:
         episode = play("openai", server.base_url)
     first, second = server.bodies
     [tool] = first["tools"]
@@ -53,12 +53,12 @@ def test_an_openai_server_is_asked_in_its_own_fields(double: Path) -> None:
     assert (call["id"], json.loads(call["function"]["arguments"])) == ("call_1", {"n": 4})
     assert told == {"role": "tool", "tool_call_id": "call_1", "content": "8"}
     assert "tool_choice" not in second
-    assert episode.turns[0].artefacts["a"] == "Say w3."
+    assert episode.turns[0].artifacts["a"] == "Say w3."
 
 
 def test_claude_is_asked_in_its_own_fields(double: Path) -> None:
-    behaviours = claude_server.ask_for("double", '{"n": 4}'), claude_server.answer("Say w3.")
-    with ClaudeServer(*behaviours) as server:
+    behaviors = claude_server.ask_for("double", '{"n": 4}'), claude_server.answer("Say w3.")
+    with ClaudeServer(*behaviors) as server:
         episode = play("anthropic", server.url, LIMIT)
     first, second = server.bodies
     [tool] = first["tools"]
@@ -82,16 +82,16 @@ def test_claude_is_asked_in_its_own_fields(double: Path) -> None:
 
 
 def test_at_the_limit_an_openai_server_is_asked_to_answer(double: Path) -> None:
-    behaviours = openai_server.ask_for("double", '{"n": 4}'), openai_server.answer("Say w3.")
-    with OpenAIServer(*behaviours) as server:
+    behaviors = openai_server.ask_for("double", '{"n": 4}'), openai_server.answer("Say w3.")
+    with OpenAIServer(*behaviors) as server:
         play("openai", server.base_url, LIMIT)
     assert server.bodies[1]["tool_choice"] == "none"
 
 
 @pytest.mark.parametrize("arguments", ['{"n": 4', "[4]"])
 def test_arguments_that_are_no_object_are_told_to_the_agent(double: Path, arguments: str) -> None:
-    behaviours = openai_server.ask_for("double", arguments), openai_server.answer("Say w3.")
-    with OpenAIServer(*behaviours) as server:
+    behaviors = openai_server.ask_for("double", arguments), openai_server.answer("Say w3.")
+    with OpenAIServer(*behaviors) as server:
         episode = play("openai", server.base_url)
     [(role, content)] = results(episode)
     assert role == "user"
@@ -112,4 +112,4 @@ def test_a_server_without_tools_is_told_of_them_in_text(double: Path) -> None:
         episode = play("openai", server.base_url)
     assert results(episode) == [("tool", "8")]
     assert [("tools" in body) for body in server.bodies] == [True, False, False]
-    assert episode.turns[0].artefacts["a"] == "Say w3."
+    assert episode.turns[0].artifacts["a"] == "Say w3."

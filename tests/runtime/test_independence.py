@@ -45,4 +45,4 @@ def test_what_depends_on_what(name: str) -> None:
 def test_being_alone_is_within_a_team() -> None:
     found = dependence([("a", 0, ()), ("b", 1, ("a",)), ("c", 0, ())])
     assert [found.is_alone(agent, "abc") for agent in "abc"] == [False, False, True]
-    assert found.is_alone("a", "ac"), "whoever does not write the joint artefact is no reason"
+    assert found.is_alone("a", "ac"), "whoever does not write the joint artifact is no reason"

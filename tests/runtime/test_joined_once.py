@@ -13,8 +13,8 @@ from collab.runtime.session import Session
 
 MINE = """\
 calls = iter(range(100))
-def counting(artefacts, problem):
-    return f"{next(calls)}: {' '.join(artefacts.values())}"
+def counting(artifacts, problem):
+    return f"{next(calls)}: {' '.join(artifacts.values())}"
 def quotes(context):
     return 1.0, context.joint.text
 def told(outcome):

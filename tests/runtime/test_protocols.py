@@ -146,7 +146,7 @@ def test_a_protocol_of_ones_own(trio: Path) -> None:
     episode = play(trio, protocol, {"a": ["b"], "b": ["done"]})
     assert order(episode) == [(0, "a", ()), (1, "b", ("a",))]
     assert episode.turns[0].joint.strip() == "done"
-    assert set(episode.turns[0].artefacts) == {"a", "b"}
+    assert set(episode.turns[0].artifacts) == {"a", "b"}
 
 
 @pytest.mark.parametrize(

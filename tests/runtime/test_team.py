@@ -61,7 +61,7 @@ def test_agents_of_a_parallel_team_see_nothing_of_each_other(project: Path) -> N
     assert all("from" not in message.content for message in seen(episode, "b"))
 
 
-def test_a_sequential_team_sees_the_earlier_artefacts(project: Path) -> None:
+def test_a_sequential_team_sees_the_earlier_artifacts(project: Path) -> None:
     model = script(project, {"a": ["from a"], "b": ["from b"]})
     episode = run("team.protocol=sequential", model=model)
     assert [d.round for d in episode.turns[0].decisions] == [0, 1]
@@ -103,7 +103,7 @@ def test_a_discussion_has_two_rounds_and_the_last_one_counts(project: Path) -> N
     ]
     assert "b1" in seen(episode, "a")[-1].content
     assert "a1" not in seen(episode, "a")[-1].content
-    assert episode.turns[0].artefacts == {"a": "a2", "b": "b2"}
+    assert episode.turns[0].artifacts == {"a": "a2", "b": "b2"}
 
 
 def test_turns_build_on_each_agents_own_history(project: Path) -> None:

@@ -85,7 +85,7 @@ def test_an_agent_calls_until_it_answers(tools: Path) -> None:
     assert observed(episode, 2) == [("tool", "8")]
     first = episode.decisions("a")[0].action
     assert first.tool_calls == (ToolCall(name="double", arguments={"n": 4}),)
-    assert episode.turns[0].artefacts["a"] == "Say w3."
+    assert episode.turns[0].artifacts["a"] == "Say w3."
     assert episode.reward == 1.0
     assert Episode.model_validate_json(episode.model_dump_json()) == episode
 
@@ -137,7 +137,7 @@ def test_a_call_is_no_answer(tools: Path, last: str) -> None:
     limit = "agents.a.harness={use: tools, options: {calls: 1}}"
     episode = play(tools, ["tools.py:double"], [fence("double", n=2), last], limit)
     before = last.partition("```")[0].strip()
-    assert episode.turns[0].artefacts["a"] == before
+    assert episode.turns[0].artifacts["a"] == before
     show_episode(PlainPage(out := io.StringIO()), episode)
     assert ("a tool call and no answer" in out.getvalue()) == (not before)
 

@@ -37,8 +37,8 @@ def three(a, b, c): ...
 async def waits(anything, other=None): ...
 def number(*args): return 3
 def same(response): return response.upper()
-def first(artefacts, problem): return artefacts["b"]
-def both(artefacts, problem): return f"x\\n{artefacts['a']}\\n\\n{artefacts['b']}"
+def first(artifacts, problem): return artifacts["b"]
+def both(artifacts, problem): return f"x\\n{artifacts['a']}\\n\\n{artifacts['b']}"
 """
 PROBLEM = Problem(address="mine/0", public={"prompt": "Write."})
 
@@ -132,7 +132,7 @@ def test_a_join_may_give_a_text_whose_lines_are_found_again() -> None:
     assert open_join("both").spans == {"a": (2, 2), "b": (4, 5)}
 
 
-def test_lines_that_a_joint_artefact_does_not_have_are_refused(tmp_path: Path) -> None:
+def test_lines_that_a_joint_artifact_does_not_have_are_refused(tmp_path: Path) -> None:
     source = "from collab.agents import Joint\ndef far(a, p): return Joint('x', {'a': (1, 9)})\n"
     (tmp_path / "mine2.py").write_text(source)
     with pytest.raises(AgentError, match="returned lines 1 to 9 for 'a'; the joint artifact has 1"):

@@ -28,8 +28,8 @@ from more.glue import SPACE
 from collab.agents import Joint
 
 
-def join(artefacts, problem):
-    return Joint(SPACE.join(words.shout(text) for text in artefacts.values()), {})
+def join(artifacts, problem):
+    return Joint(SPACE.join(words.shout(text) for text in artifacts.values()), {})
 """
 PARSERS = """\
 def parse(response):

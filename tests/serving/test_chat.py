@@ -53,7 +53,7 @@ def test_what_each_agent_wrote_is_told(client: openai.OpenAI) -> None:
         ("aux", 0, AUX),
         ("main", 0, MAIN),
     ]
-    assert reason["agents"][1]["artefact"] == MAIN
+    assert reason["agents"][1]["artifact"] == MAIN
     assert made.usage
     words = len(AUX.split(" ")) + len(MAIN.split(" "))
     assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (14, words)

@@ -198,7 +198,7 @@ def test_weights_that_are_none_are_not_exported(run: Path) -> None:
 
 
 def test_the_card_tells_the_team_and_its_results(run: Path) -> None:
-    notes = stage(run, Path("staged"), repository="me/pair", licence="apache-2.0")
+    notes = stage(run, Path("staged"), repository="me/pair", license="apache-2.0")
     card = Path("staged/README.md").read_text()
     assert "license: apache-2.0" in card
     assert "library_name: peft" in card
@@ -234,7 +234,7 @@ class FakeHub:
 
 def test_a_team_is_sent(run: Path) -> None:
     hub = FakeHub()
-    stage(run, Path("staged"), repository="me/pair", licence=None)
+    stage(run, Path("staged"), repository="me/pair", license=None)
     assert push(Path("staged"), "me/pair", private=True, hub=hub) == "hub:me/pair"
     assert hub.made == [("me/pair", True)]
     assert "adapter_model.safetensors" in hub.files
@@ -260,7 +260,7 @@ def test_a_link_out_of_the_folder_is_not_sent(run: Path, tmp_path: Path) -> None
     (run / "data").mkdir(exist_ok=True)
     (run / "data" / "more.jsonl").symlink_to(secret)
     with pytest.raises(RecordError, match=r"more.jsonl is a link to .*secret.txt, outside"):
-        stage(run, tmp_path / "sent", repository="me/pair", licence=None)
+        stage(run, tmp_path / "sent", repository="me/pair", license=None)
     assert not (tmp_path / "sent").exists()
 
 
@@ -270,7 +270,7 @@ def test_only_the_files_of_an_adapter_are_sent(run: Path) -> None:
         (run / "adapters" / "a" / name).parent.mkdir(exist_ok=True)
         (run / "adapters" / "a" / name).write_bytes(b"pickle")
     (run / "adapters" / "x.bin").write_bytes(b"pickle")
-    stage(run, Path("staged"), repository="me/pair", licence=None)
+    stage(run, Path("staged"), repository="me/pair", license=None)
     staged = sorted(path for path in Path("staged/adapters").rglob("*") if path.is_file())
     assert staged == [Path("staged/adapters", agent, name) for agent in "ab" for name in sent]
 
@@ -279,14 +279,14 @@ def test_a_record_that_is_a_link_out_of_the_folder_is_not_sent(run: Path, tmp_pa
     (run / "training.yaml").rename(tmp_path / "training.yaml")
     (run / "training.yaml").symlink_to(tmp_path / "training.yaml")
     with pytest.raises(RecordError, match=r"training.yaml is a link to .*, outside"):
-        stage(run, tmp_path / "sent", repository="me/pair", licence=None)
+        stage(run, tmp_path / "sent", repository="me/pair", license=None)
 
 
 def test_a_team_of_the_hub_is_asked_about_then_runs(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_a_function(run)
-    stage(run, Path("staged"), repository="me/pair", licence=None)
+    stage(run, Path("staged"), repository="me/pair", license=None)
     with HubServer("me/pair", Path("staged")) as server:
         read_datasets_from(server.url, tmp_path / "cache", monkeypatch)
         monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", server.url)

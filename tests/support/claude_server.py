@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from support.local_server import Handler
-from support.service import Behaviour, Service, count_aloud, cut, malformed, slow, status
+from support.service import Behavior, Service, count_aloud, cut, malformed, slow, status
 
 __all__ = [
-    "Behaviour",
+    "Behavior",
     "ClaudeServer",
     "answer",
     "cut",
@@ -24,7 +24,7 @@ CONTEXT = 10_000
 
 
 class ClaudeServer(Service):
-    """Claude, as far as its behaviours go."""
+    """Claude, as far as its behaviors go."""
 
     def start(self, handler: Handler, prompt_tokens: int = 12, **cached: int) -> None:
         usage = {
@@ -75,7 +75,7 @@ def answer(
     cache_read: int = 0,
     cache_written: int = 0,
     seconds: float = 0.0,
-) -> Behaviour:
+) -> Behavior:
     """Stream `text` line by line."""
 
     def behave(handler: Handler, server: ClaudeServer, body: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ def answer(
     return behave
 
 
-def ask_for(name: str, arguments: str, *, call: str = "toolu_1") -> Behaviour:
+def ask_for(name: str, arguments: str, *, call: str = "toolu_1") -> Behavior:
     """Stream some text and a call of a tool, its arguments in two pieces."""
 
     def behave(handler: Handler, server: ClaudeServer, body: dict[str, Any]) -> None:
@@ -108,7 +108,7 @@ def ask_for(name: str, arguments: str, *, call: str = "toolu_1") -> Behaviour:
     return behave
 
 
-def talk() -> Behaviour:
+def talk() -> Behavior:
     """Answer as the request asks, as a model would."""
 
     def behave(handler: Handler, server: ClaudeServer, body: dict[str, Any]) -> None:
@@ -127,7 +127,7 @@ def talk() -> Behaviour:
     return behave
 
 
-def stream_error(kind: str = "overloaded_error", message: str = "Overloaded") -> Behaviour:
+def stream_error(kind: str = "overloaded_error", message: str = "Overloaded") -> Behavior:
     """A stream that ends in an error event."""
 
     def behave(handler: Handler, server: ClaudeServer, body: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ CASES: dict[str, dict[str, Any]] = {
         "protocol": "sequential",
         "turns": 2,
         "algorithm": "marloo",
-        "normalise": "group",
+        "normalize": "group",
     },
     "discussion-tree": {
         "protocol": "discussion",

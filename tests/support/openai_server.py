@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 from support.local_server import Handler
-from support.service import Behaviour, Service, count_aloud, status
+from support.service import Behavior, Service, count_aloud, status
 
 CONTEXT = 10_000
 """Characters of a prompt that `talk` reads."""
 
 
 class OpenAIServer(Service):
-    """A model called `qwen`, as far as its behaviours go."""
+    """A model called `qwen`, as far as its behaviors go."""
 
     models = ("qwen", "qwen-coder")
 
@@ -64,7 +64,7 @@ def answer(
     reason: str = "stop",
     usage: dict[str, Any] | None = None,
     seconds: float = 0.0,
-) -> Behaviour:
+) -> Behavior:
     """Stream `text` line by line."""
 
     def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
@@ -77,7 +77,7 @@ def answer(
     return behave
 
 
-def ask_for(name: str, arguments: str, *, call: str = "call_1") -> Behaviour:
+def ask_for(name: str, arguments: str, *, call: str = "call_1") -> Behavior:
     """Stream a call of a tool, its arguments in two pieces."""
 
     def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ def ask_for(name: str, arguments: str, *, call: str = "call_1") -> Behaviour:
     return behave
 
 
-def whole(content: dict[str, Any]) -> Behaviour:
+def whole(content: dict[str, Any]) -> Behavior:
     """One JSON body, from a server that does not stream."""
 
     def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
@@ -100,7 +100,7 @@ def whole(content: dict[str, Any]) -> Behaviour:
     return behave
 
 
-def refuse(*fields: str, otherwise: Behaviour) -> Behaviour:
+def refuse(*fields: str, otherwise: Behavior) -> Behavior:
     """Refuse requests with one of `fields`, as strict servers do."""
 
     def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
@@ -116,7 +116,7 @@ def refuse(*fields: str, otherwise: Behaviour) -> Behaviour:
     return behave
 
 
-def talk() -> Behaviour:
+def talk() -> Behavior:
     """Answer as the request asks, as a model would; a token is a piece of text."""
 
     def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:

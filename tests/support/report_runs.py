@@ -119,7 +119,7 @@ def _turn(index: int, chance: random.Random, skill: float, said: str, words: int
     return Turn(
         index=index,
         decisions=decisions,
-        artefacts={"aux": aux, "main": main},
+        artifacts={"aux": aux, "main": main},
         joint=f"{aux}\n\n{main}",
         score=score,
         feedback={"aux": (told,), "main": (told,)} if index == 0 else {},

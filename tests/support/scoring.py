@@ -1,4 +1,4 @@
-"""Artefacts joined and scored, as an episode does it."""
+"""Artifacts joined and scored, as an episode does it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,10 +10,10 @@ from collab.rewards import Scorer
 async def joined_score(
     scorer: Scorer,
     problem: Problem,
-    artefacts: Mapping[str, str],
+    artifacts: Mapping[str, str],
     agents: Sequence[str],
     join: str = "python",
 ) -> Score:
-    handed = {agent: artefacts[agent] for agent in agents if agent in artefacts}
+    handed = {agent: artifacts[agent] for agent in agents if agent in artifacts}
     joint = make_joint(join_for(join), handed, problem)
-    return await scorer.score(problem, joint, artefacts, agents)
+    return await scorer.score(problem, joint, artifacts, agents)

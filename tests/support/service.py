@@ -1,6 +1,6 @@
 """A local server that answers for a model, and everything that can go wrong with one.
 
-Behaviours are made by `status`, `slow`, `malformed` and `cut`, and by the dialects' own `answer`.
+Behaviors are made by `status`, `slow`, `malformed` and `cut`, and by the dialects' own `answer`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from support.local_server import Handler, LocalServer
 
 
 class Service(LocalServer):
-    """Answers the n-th request by the n-th behaviour, and all later ones by the last.
+    """Answers the n-th request by the n-th behavior, and all later ones by the last.
 
     `bodies` and `keys` hold what was sent.
     """
 
-    def __init__(self, *behaviours: Behaviour) -> None:
+    def __init__(self, *behaviors: Behavior) -> None:
         super().__init__()
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.most_at_once = 0
-        self._behaviours = list(behaviours)
+        self._behaviors = list(behaviors)
         self._lock = threading.Lock()
         self._at_once = 0
 
@@ -51,13 +51,13 @@ class Service(LocalServer):
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
         try:
-            self._behaviours[min(number, len(self._behaviours) - 1)](handler, self, body)
+            self._behaviors[min(number, len(self._behaviors) - 1)](handler, self, body)
         finally:
             with self._lock:
                 self._at_once -= 1
 
 
-Behaviour = Callable[[Handler, Any, dict[str, Any]], None]
+Behavior = Callable[[Handler, Any, dict[str, Any]], None]
 """Answers a request, on a server, by its body."""
 
 
@@ -69,7 +69,7 @@ def _key(handler: Handler) -> str | None:
 
 def status(
     code: int, kind: str = "api_error", message: str = "trouble", retry_after: str | None = None
-) -> Behaviour:
+) -> Behavior:
     """An error status with the service's error body."""
 
     def behave(handler: Handler, server: Service, body: dict[str, Any]) -> None:
@@ -80,7 +80,7 @@ def status(
     return behave
 
 
-def slow(seconds: float = 30.0, *, after: str | None = None) -> Behaviour:
+def slow(seconds: float = 30.0, *, after: str | None = None) -> Behavior:
     """Stay silent; with `after` only once that text was sent."""
 
     def behave(handler: Handler, server: Service, body: dict[str, Any]) -> None:
@@ -92,7 +92,7 @@ def slow(seconds: float = 30.0, *, after: str | None = None) -> Behaviour:
     return behave
 
 
-def malformed(data: str = "{not json", kind: str = "message_start") -> Behaviour:
+def malformed(data: str = "{not json", kind: str = "message_start") -> Behavior:
     """A stream whose first event carries `data`."""
 
     def behave(handler: Handler, server: Service, body: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ def malformed(data: str = "{not json", kind: str = "message_start") -> Behaviour
     return behave
 
 
-def cut(text: str | None = None) -> Behaviour:
+def cut(text: str | None = None) -> Behavior:
     """Drop the connection: before anything is sent, or in the middle of `text`."""
 
     def behave(handler: Handler, server: Service, body: dict[str, Any]) -> None:

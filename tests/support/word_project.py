@@ -18,8 +18,8 @@ reward:
 PARTS = """\
 def right(context):
     answer = context.problem.hidden["answer"]
-    said = sum(artefact == answer for artefact in context.artefacts.values())
-    return said / len(context.artefacts), f"{said} of {len(context.artefacts)} said {answer}"
+    said = sum(artifact == answer for artifact in context.artifacts.values())
+    return said / len(context.artifacts), f"{said} of {len(context.artifacts)} said {answer}"
 """
 
 

@@ -20,7 +20,7 @@ from collab.tasks import Suite, open_suite
 CANONICAL = ("solution", "aux", "main")
 N_TESTS = 6
 
-Artefacts = dict[str, str]
+Artifacts = dict[str, str]
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +40,11 @@ def sandbox() -> Iterator[Sandbox]:
     sandbox.close()
 
 
-def pair(problem: Problem) -> Artefacts:
+def pair(problem: Problem) -> Artifacts:
     return {name: problem.hidden[f"canonical_{name}"] for name in ("aux", "main")}
 
 
-def score(sandbox: Sandbox, problems: Sequence[Problem], works: Sequence[Artefacts]) -> list[Score]:
+def score(sandbox: Sandbox, problems: Sequence[Problem], works: Sequence[Artifacts]) -> list[Score]:
     """The joint rewards of all works, as `collab score` gives them."""
     scorer = Scorer(load_task("coopcode").reward, sandbox)
 

@@ -56,12 +56,12 @@ Solve = Callable[[Problem, dict[str, str]], bool]
 
 @pytest.fixture(scope="module")
 def solve() -> Iterator[Solve]:
-    """Whether artefacts, by agent, solve a problem under the suite's reward."""
+    """Whether artifacts, by agent, solve a problem under the suite's reward."""
     sandbox = Sandbox()
     scorer = Scorer(load_task("mbpp").reward, sandbox, roles_of(("aux", "main")))
 
-    def solve(problem: Problem, artefacts: dict[str, str]) -> bool:
-        return bool(asyncio.run(joined_score(scorer, problem, artefacts, [*artefacts])).solved)
+    def solve(problem: Problem, artifacts: dict[str, str]) -> bool:
+        return bool(asyncio.run(joined_score(scorer, problem, artifacts, [*artifacts])).solved)
 
     yield solve
     sandbox.close()

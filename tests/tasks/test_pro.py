@@ -45,12 +45,12 @@ def suite(tmp_path: Path, rows: Sequence[dict[str, Any]], *settings: str) -> Sui
     )
 
 
-def score(tmp_path: Path, artefacts: dict[str, str]) -> Score:
+def score(tmp_path: Path, artifacts: dict[str, str]) -> Score:
     problem = suite(tmp_path, [ROW]).problem(0)
     sandbox = Sandbox()
-    scorer = Scorer(load_task("mbpp-pro").reward, sandbox, roles_of(tuple(artefacts)))
+    scorer = Scorer(load_task("mbpp-pro").reward, sandbox, roles_of(tuple(artifacts)))
     try:
-        return asyncio.run(joined_score(scorer, problem, artefacts, [*artefacts]))
+        return asyncio.run(joined_score(scorer, problem, artifacts, [*artifacts]))
     finally:
         sandbox.close()
 

@@ -41,8 +41,8 @@ def rewards(name: str, answers: Answers, count: int, reward: str = "") -> list[f
     async def score() -> list[float]:
         found = []
         for problem in problems(name)[:count]:
-            artefacts = dict(zip(agents, answers(fields(problem)), strict=True))
-            made = await joined_score(scorer, problem, artefacts, agents, "text")
+            artifacts = dict(zip(agents, answers(fields(problem)), strict=True))
+            made = await joined_score(scorer, problem, artifacts, agents, "text")
             assert made.maximum == 1.0
             found.append(made.reward)
         return found

@@ -41,7 +41,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "steps": (1, {}),
     "tokens": (20, {"steps": None}),
     "discount": (0.5, TWO_TURNS),
-    "normalise": ("agent", {}),
+    "normalize": ("agent", {}),
     "turn_structure": ("tree", {**TWO_TURNS, "group_size": 2}),
     "local_parts": ({"a": ["a_left"]}, {}),
     "team_weight": (0.0, {"local_parts": {"a": ["a_left"], "b": ["b_left"]}}),
@@ -228,7 +228,7 @@ def digest(path: Path) -> str:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"group_size": 1, "algorithm": "mareinforce", "normalise": "group"}, "normalise 'group'"),
+        ({"group_size": 1, "algorithm": "mareinforce", "normalize": "group"}, "normalize 'group'"),
         ({"inner_epochs": 2}, "set clip_ratio, e.g. 0.2"),
         ({"team_weight": 0.0}, "name each agent's own parts in local_parts"),
         ({"learning_rates": 1}, "did you mean 'learning_rate'?"),

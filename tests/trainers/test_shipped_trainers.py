@@ -76,7 +76,7 @@ def test_the_defaults_are_the_papers() -> None:
     labels = {"name", "description"}
     assert shipped.model_dump(exclude=labels) == TrainerSpec().model_dump(exclude=labels)
     assert (shipped.algorithm.use, shipped.group_size, shipped.discount) == ("magrpo", 4, 1.0)
-    assert (shipped.normalise, shipped.clip_ratio, shipped.kl_coef) == ("none", None, 0.0)
+    assert (shipped.normalize, shipped.clip_ratio, shipped.kl_coef) == ("none", None, 0.0)
 
 
 def test_algorithms_need_no_torch() -> None:

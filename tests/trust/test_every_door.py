@@ -159,7 +159,7 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "report": command("report", "F", "--out", "r.html"),
     "view": view,
     "export": command("export", "F", "--adapters", "x"),
-    "push": command("push", "F", "--to", "me/x", "--licence", "mit", "--dry-run", "--out", "p"),
+    "push": command("push", "F", "--to", "me/x", "--license", "mit", "--dry-run", "--out", "p"),
     "load": lambda folder: collab.load(str(folder)).run(),
     "run in Python": lambda folder: collab.load("pair", model="echo").run(f"{folder}/suite.yaml/0"),
     "load_recipe": lambda folder: load_recipe(str(folder)),

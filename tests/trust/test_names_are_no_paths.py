@@ -299,7 +299,7 @@ DOORS = {
         trains=True,
     ),
     "push": Door(
-        ("push", "theirs", "--to", "me/x", "--licence", "mit", "--dry-run", "--out", "runs/p"),
+        ("push", "theirs", "--to", "me/x", "--license", "mit", "--dry-run", "--out", "runs/p"),
         "runs/p",
         files=rf"({RUN}|/README\.md|/adapters/[^/]+/[\w.]+)",
         trains=True,

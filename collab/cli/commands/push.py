@@ -11,9 +11,7 @@ def command(
     run: Path = argument("RUN", "The folder of a run or a training.", autocompletion=complete_runs),
     to: str = option("--to", "OWNER/NAME", "The repository on the hub.", default=...),
     *,
-    licence: str | None = option(
-        "--licence, --license", "NAME", "License of the team, e.g. apache-2.0."
-    ),
+    license: str | None = option("--license", "NAME", "License of the team, e.g. apache-2.0."),
     public: bool = flag("--public", "Make a new repository public. Default: private."),
     dry_run: bool = flag("--dry-run", "Upload nothing; write the files to a local folder."),
     out: Path | None = option("--out", "DIR", "Folder for --dry-run. Default: push/OWNER-NAME."),
@@ -25,8 +23,8 @@ def command(
     are not uploaded. To log in, set HF_TOKEN or run hf auth login.
 
     Examples:
-      collab push runs/first --to me/first --licence apache-2.0 --dry-run
-      collab push runs/first --to me/first --licence apache-2.0
+      collab push runs/first --to me/first --license apache-2.0 --dry-run
+      collab push runs/first --to me/first --license apache-2.0
       collab run hub:me/first --task humaneval/140
 
     Exit status: 0 done, 1 the hub refused the upload, 2 bad usage.
@@ -38,10 +36,10 @@ def command(
     check_repository(to)
     if dry_run:
         folder = out or Path("push") / to.replace("/", "-")
-        remark(stage(run, folder, repository=to, licence=licence), "note")
+        remark(stage(run, folder, repository=to, license=license), "note")
         print(f"{folder}: these files would be uploaded to {to}")
         return
     with tempfile.TemporaryDirectory() as place:
-        remark(stage(run, Path(place), repository=to, licence=licence), "note")
+        remark(stage(run, Path(place), repository=to, license=license), "note")
         name = push(Path(place), to, private=not public)
     print(f"uploaded; use it with: collab run {name}")

@@ -97,7 +97,7 @@ class Work:
     """Artifacts that are scored together."""
 
     file: str
-    artefacts: dict[str, str]
+    artifacts: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -145,15 +145,15 @@ def _read_works(programs: list[str], agents: list[str], helper: str | None) -> l
             Work(file, split_program(whole, helper) if helper else {"writer": whole})
             for file, whole in wholes
         ]
-    artefacts: dict[str, str] = {}
+    artifacts: dict[str, str] = {}
     for given in agents:
         name, equals, file = given.partition("=")
         if not equals or not name.isidentifier() or not file:
             raise RecipeError(f"--agent takes NAME=FILE, got '{given}'")
-        if name in artefacts:
+        if name in artifacts:
             raise RecipeError(f"--agent {name} is given twice")
-        artefacts[name] = _read(file)
-    return [Work(" ".join(agents), artefacts)]
+        artifacts[name] = _read(file)
+    return [Work(" ".join(agents), artifacts)]
 
 
 def _read(file: str) -> str:
@@ -196,8 +196,8 @@ async def _score(scorer: Scorer, join: Join, problem: Problem, work: Work) -> Re
     score: Score | None = None
     failure: Failure | None = None
     try:
-        joint = make_joint(join, work.artefacts, problem)
-        score = await scorer.score(problem, joint, work.artefacts, list(work.artefacts))
+        joint = make_joint(join, work.artifacts, problem)
+        score = await scorer.score(problem, joint, work.artifacts, list(work.artifacts))
     except CollabError as error:
         if error.exit_status == 2:
             raise

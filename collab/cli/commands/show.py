@@ -221,6 +221,6 @@ def _narrowed(episode: Episode, turn: int | None, agent: str | None) -> Episode:
 
 def _of_agent(turn: Turn, agent: str) -> Turn:
     decisions = tuple(d for d in turn.decisions if d.agent == agent)
-    texts: dict[str, Mapping[str, Any]] = {"artefacts": turn.artefacts, "feedback": turn.feedback}
+    texts: dict[str, Mapping[str, Any]] = {"artifacts": turn.artifacts, "feedback": turn.feedback}
     of_agent = {key: {agent: each[agent]} if agent in each else {} for key, each in texts.items()}
     return turn.model_copy(update={"decisions": decisions, **of_agent})

@@ -24,7 +24,7 @@ from collab.records import Episode, Problem
 from collab.runs.about import mark_interrupted
 from collab.runtime import team
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
-from collab.runtime.summary import summarise
+from collab.runtime.summary import summarize
 from collab.signals import ending_signals
 from collab.wording import counted
 
@@ -71,7 +71,7 @@ def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view:
         played.status = status
         if opening:
             seconds = time.perf_counter() - since if since else 0.0
-            summary = summarise(played.episodes, seconds)
+            summary = summarize(played.episodes, seconds)
             view.see(RunFinished(run=opening.run, status=status, summary=summary))
         if status == "interrupted" and out is not None:
             mark_interrupted(out)

@@ -19,7 +19,7 @@ from collab.runs.about import KILLED, RUNNING, read_about, status_of
 from collab.runs.layout import EPISODES, METRICS, RUN, TRAINING
 from collab.runs.log import Tail
 from collab.runtime.events import AgentActed, EpisodeFinished, RunFinished, RunStarted
-from collab.runtime.summary import summarise
+from collab.runtime.summary import summarize
 from collab.trainers.training.events import Evaluation, StepFinished, TrainingProgress
 from collab.wording import faults
 
@@ -69,7 +69,7 @@ def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
             yield TrainingProgress(step=step + 1, phase="sampling")
     summary = about.get("summary", {})
     if not is_training:
-        summary = {**summarise(episodes, 0.0), **summary}
+        summary = {**summarize(episodes, 0.0), **summary}
     if summary:
         yield RunFinished(run=opening.run, status=_ended(about), summary=summary)
 

@@ -103,9 +103,9 @@ def _work_of(turn: Turn, agent: str) -> Block:
     title = f"{agent}, {counted(tokens, 'token')}, {seconds:.1f} s"
     if actions[-1].finish_reason == "length":
         title += ", truncated at its limit"
-    artefact = turn.artefacts.get(agent, "")
-    if artefact.strip() or actions[-1].failure:
-        return Block(title, artefact, _language(turn))
+    artifact = turn.artifacts.get(agent, "")
+    if artifact.strip() or actions[-1].failure:
+        return Block(title, artifact, _language(turn))
     return Block(f"{title}, {_lack(actions[-1])}", actions[-1].text.strip(), "text")
 
 

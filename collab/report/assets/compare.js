@@ -45,7 +45,7 @@ function labelOf(data, place) {
   return words.filter(Boolean).join(", ");
 }
 
-// Their last turns: rewards, artefacts, joint work.
+// Their last turns: rewards, artifacts, joint work.
 function sideBySide(data, place, other) {
   const step = (n) => data.episodes[n].step ?? 0;
   const order = [place, other].sort((a, b) => step(a) - step(b) || a - b);
@@ -57,11 +57,11 @@ function sideBySide(data, place, other) {
     return [...view, h("p", { class: "dim" }, "One of the two episodes has no turn to compare.")];
   }
   if (before.score && after.score) view.push(gainsCard(before.score, after.score));
-  const agents = new Set([...Object.keys(before.artefacts), ...Object.keys(after.artefacts)]);
+  const agents = new Set([...Object.keys(before.artifacts), ...Object.keys(after.artifacts)]);
   const cards = [...agents].map((agent) =>
     changesCard(
       agent,
-      difference(data, before.artefacts[agent], after.artefacts[agent], `${agent}'s artefact`),
+      difference(data, before.artifacts[agent], after.artifacts[agent], `${agent}'s artifact`),
     ),
   );
   view.push(h("div", { class: "columns" }, cards));

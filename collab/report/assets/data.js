@@ -28,7 +28,7 @@ function textsOf(episode) {
   const places = [];
   if (episode.failure) places.push(episode.failure.message);
   for (const turn of episode.turns) {
-    places.push(turn.joint, ...Object.values(turn.artefacts));
+    places.push(turn.joint, ...Object.values(turn.artifacts));
     for (const decision of turn.decisions) {
       places.push(decision.action.text, ...decision.observation.map((message) => message.content));
     }

@@ -1,4 +1,4 @@
-// Python in colour, one array of [class, text] for each line.
+// Python in color, one array of [class, text] for each line.
 
 const TOKENS = new RegExp(
   [

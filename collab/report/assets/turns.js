@@ -1,4 +1,4 @@
-// A turn: each agent's observation, response, artefact and feedback; the joint work; its reward.
+// A turn: each agent's observation, response, artifact and feedback; the joint work; its reward.
 
 const SHORT = 600; // characters of feedback that is shown without being asked for
 
@@ -46,25 +46,25 @@ function stageView(data, episode, turn, stage, { number, earlier }) {
   return h("li", { class: "columns" }, cards);
 }
 
-// What an agent did in one round; its artefact is shown where it made it, in its last one.
+// What an agent did in one round; its artifact is shown where it made it, in its last one.
 function agentCard(data, episode, turn, decisions, { number, earlier }) {
   const last = decisions.at(-1);
   const { agent } = last;
   const ends = turn.decisions.findLast((decision) => decision.agent === agent) === last;
-  const artefact = turn.artefacts[agent];
-  const made = ends && textOf(data, artefact).trim() !== "";
+  const artifact = turn.artifacts[agent];
+  const made = ends && textOf(data, artifact).trim() !== "";
   const card = h("article", { class: "card" }, agentHead(agent, decisions, number));
   decisions.forEach((decision, step) => {
     if (decisions.length > 1) card.append(h("h5", `Step ${step + 1}`));
     card.append(observation(data, decision));
     const { failure, text } = decision.action;
     if (failure) card.append(failureNote(data, failure));
-    if (decision !== last || !made || text !== artefact) {
+    if (decision !== last || !made || text !== artifact) {
       const open = decision === last && !made;
       card.append(h("details", { open }, h("summary", "Response"), prose(data, text)));
     }
   });
-  if (made) card.append(...artefactOf(data, episode, agent, artefact, last, earlier));
+  if (made) card.append(...artifactOf(data, episode, agent, artifact, last, earlier));
   const told = ends ? turn.feedback[agent] || [] : [];
   card.append(...told.map((item) => feedbackOf(data, item)).filter(Boolean));
   return card;
@@ -95,14 +95,14 @@ function observation(data, decision) {
   return h("details", h("summary", told), messages);
 }
 
-function artefactOf(data, episode, agent, artefact, last, earlier) {
-  const before = earlier && earlier.artefacts[agent];
+function artifactOf(data, episode, agent, artifact, last, earlier) {
+  const before = earlier && earlier.artifacts[agent];
   if (before !== null && before !== undefined) {
-    const changes = difference(data, before, artefact, `${agent}'s artefact`);
-    return [h("h5", "Artefact, compared with the turn before"), changes];
+    const changes = difference(data, before, artifact, `${agent}'s artifact`);
+    return [h("h5", "Artifact, compared with the turn before"), changes];
   }
-  const title = last.action.text === artefact ? "Response (all of it is the artefact)" : "Artefact";
-  return [h("h5", title), work(data, episode, artefact)];
+  const title = last.action.text === artifact ? "Response (all of it is the artifact)" : "Artifact";
+  return [h("h5", title), work(data, episode, artifact)];
 }
 
 function feedbackOf(data, item) {
@@ -119,7 +119,7 @@ function prose(data, place) {
     : h("p", { class: "text empty" }, "empty");
 }
 
-// An artefact: a program with its lines numbered, or a text.
+// An artifact: a program with its lines numbered, or a text.
 function work(data, episode, place) {
   if (!data.runs[episode.run].language) return prose(data, place);
   const rows = highlight(textOf(data, place).replace(/\s+$/, "")).map((line, n) => {
@@ -138,7 +138,7 @@ function difference(data, before, after, label) {
 function jointCard(data, episode, turn, earlier) {
   if (!textOf(data, turn.joint).trim()) return null;
   const happened = turn.score ? turn.score.summary : "";
-  const made = data.runs[episode.run].language ? "Joint program" : "Joint artefact";
+  const made = data.runs[episode.run].language ? "Joint program" : "Joint artifact";
   const title = happened ? "State" : made;
   return h(
     "article",

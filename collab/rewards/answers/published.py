@@ -96,7 +96,7 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
     Args:
         agent: the agent whose artifact is scored, or "" for the joint artifact.
     """
-    text = context.artefacts[agent] if agent else context.joint.text
+    text = context.artifacts[agent] if agent else context.joint.text
     tagged = _TAGGED.findall(text)
     answer = (tagged[-1] if tagged else text).strip()
     name = context.field("set")
@@ -140,7 +140,7 @@ def environment_score(
         RewardError: the package is not installed, or a sum is not between the two.
         Untrusted: a recipe from elsewhere names the environment, and it is not approved.
     """
-    text = context.artefacts[agent] if agent else context.joint.text
+    text = context.artifacts[agent] if agent else context.joint.text
     hidden = context.problem.hidden
     task = _task(context.field("environment"), hidden.get("options") or {}, hidden["data"])
     most = maximum if maximum is not None else _most(task)

@@ -235,7 +235,7 @@ def _joined_part(context: RewardContext, agent: str) -> str:
     """Return the agent's code in the joint program, where a join may have renamed copies of the
     helper's function."""
     if agent not in context.joint.spans:
-        return context.artefacts[agent]
+        return context.artifacts[agent]
     first, last = context.joint.spans[agent]
     return "\n".join(context.joint.text.split("\n")[first - 1 : last])
 

@@ -20,7 +20,7 @@ def defines(context: RewardContext, agent: str, function: str = "") -> tuple[flo
             for a helper the problem's `helper_name` if it has one.
     """
     name = function_name(context, agent, function)
-    source = context.artefacts[agent]
+    source = context.artifacts[agent]
     if not source.strip():
         return 0.0, f"{agent} wrote no code"
     try:

@@ -36,7 +36,7 @@ async def part_tests(
     """
     if not context.problem.hidden.get(test):
         return Part(0.0, f"the problem has no '{test}'", applies=False)
-    verdict = await context.verdict(context.artefacts[agent], subject=Subject(function, test))
+    verdict = await context.verdict(context.artifacts[agent], subject=Subject(function, test))
     name, passed, total = context.field(function), verdict.tests.passed, verdict.tests.total
     return Part(verdict.tests.fraction, f"{passed} of {total} tests of '{name}' pass")
 
@@ -60,7 +60,7 @@ async def written_tests(
     if not context.problem.hidden.get(solution):
         return Part(0.0, f"the problem has no '{solution}'", applies=False)
     entry_point = context.field("entry_point")
-    examples = tuple(asserted(context.artefacts[agent], entry_point))
+    examples = tuple(asserted(context.artifacts[agent], entry_point))
     if not examples:
         return Part(0.0, f"no test of the form 'assert {entry_point}(1) == 2'")
     subject = Subject(examples=examples)
@@ -91,7 +91,7 @@ async def gain(context: RewardContext, agent: str) -> Part:
     The value is `(1 + after - before) / 2`, where both are the fractions of hidden tests that pass.
     For example, `agent` is the coder in a team of coder and repairer.
     """
-    before, after = await context.verdict(context.artefacts[agent]), await context.verdict()
+    before, after = await context.verdict(context.artifacts[agent]), await context.verdict()
     change = after.tests.fraction - before.tests.fraction
     return Part(
         (1 + change) / 2, f"{before.tests.passed} tests pass before, {after.tests.passed} after"

@@ -52,5 +52,5 @@ async def debate(
 
 def _majority(turn: Turn, debaters: Sequence[str]) -> str:
     """Return the first debater whose answer is the most frequent one."""
-    votes = Counter(turn.artefacts[agent].strip() for agent in debaters)
-    return max(debaters, key=lambda agent: votes[turn.artefacts[agent].strip()])
+    votes = Counter(turn.artifacts[agent].strip() for agent in debaters)
+    return max(debaters, key=lambda agent: votes[turn.artifacts[agent].strip()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collab.stats import deviation, mean
 from collab.trainers.credit.base import comparing
 from collab.trainers.credit.group import Group, Key, Weights
-from collab.trainers.credit.normalise import NO_SPREAD
+from collab.trainers.credit.normalize import NO_SPREAD
 
 
 @comparing

@@ -85,7 +85,7 @@ class Algorithm:
         return {}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """Return the divisors of weights for `normalise: group`, by group. They are read after
+        """Return the divisors of weights for `normalize: group`, by group. They are read after
         every `credit`.
 
         A weight without an entry is divided by the standard deviation of the weights.

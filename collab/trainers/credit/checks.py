@@ -33,17 +33,17 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
         )
 
 
-def check_normalise(spec: TrainerSpec) -> None:
-    """Raise RecipeError for `normalise: group` with a rule whose baseline is not the group's.
+def check_normalize(spec: TrainerSpec) -> None:
+    """Raise RecipeError for `normalize: group` with a rule whose baseline is not the group's.
 
     Its weights are not centered within a group, so division would make them larger the more similar
     the group's rewards are.
     """
-    if spec.normalise == "group":
+    if spec.normalize == "group":
         raise RecipeError(
-            f"algorithm '{spec.algorithm.use}' has a baseline from other steps, so normalise"
+            f"algorithm '{spec.algorithm.use}' has a baseline from other steps, so normalize"
             " 'group' would give the largest weights to groups whose rewards hardly differ; set"
-            " normalise to 'none' or 'step'"
+            " normalize to 'none' or 'step'"
         )
 
 

@@ -11,7 +11,7 @@ from collab.records import Decision, Episode
 from collab.runs.metric_names import CRITIC, named
 from collab.stats import deviation, mean
 from collab.trainers.credit.base import Algorithm, FrozenModel, TeamModels
-from collab.trainers.credit.checks import check_normalise, check_one_reward, one_reward
+from collab.trainers.credit.checks import check_normalize, check_one_reward, one_reward
 from collab.trainers.credit.group import Group, Key, Node, Weights
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class ActorCritic(Algorithm):
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
         """Raise RecipeError for a normalization that needs centered weights."""
-        check_normalise(spec)
+        check_normalize(spec)
 
     def measures(self) -> dict[str, float]:
         """Return `critic/NAME/loss` and `critic/NAME/explained`.

@@ -30,7 +30,7 @@ class Head:
         nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
         nn.init.zeros_(layer.bias)
         self.network = nn.Sequential(layer)
-        self.optimiser: Optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
+        self.optimizer: Optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
 
     def __call__(self, features: Tensor) -> Tensor:
         """Return the prediction for each row of [n, hidden]: [n]. Rows are normalized first."""
@@ -46,15 +46,15 @@ class Head:
 
     def fit(self, features: Tensor, targets: Sequence[float]) -> float:
         """Take a step towards the targets by squared error, and return the error before it."""
-        self.optimiser.zero_grad()
+        self.optimizer.zero_grad()
         loss = functional.mse_loss(self(features), torch.tensor(targets, dtype=torch.float32))
         torch.autograd.backward(loss)
-        self.optimiser.step()
+        self.optimizer.step()
         return float(loss.detach())
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and the optimizer's moments."""
-        parts = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
+        parts = {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
         return copy.deepcopy(parts)
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -64,4 +64,4 @@ class Head:
             RuntimeError: the shapes differ.
         """
         self.network.load_state_dict(state["network"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.optimizer.load_state_dict(state["optimizer"])

@@ -14,7 +14,7 @@ from collab.trainers.credit.group import Choice, Node
 ScoreJointAction = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
 """Scores a joint action, given a problem and each agent's artifact."""
 
-Artefacts = tuple[tuple[str, str], ...]
+Artifacts = tuple[tuple[str, str], ...]
 """The parts of a joint artifact, each with its agent."""
 
 AT_ONCE = 64
@@ -38,7 +38,7 @@ class JointActions:
         """Reasons why joint actions could not be scored."""
         self._problem, self._episodes, self._spec, self._ask_score = problem, episodes, spec, score
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._scores: dict[Artefacts, Score | asyncio.Future[Score | None]] = {}
+        self._scores: dict[Artifacts, Score | asyncio.Future[Score | None]] = {}
         for turn in (turn for episode in episodes for turn in episode.turns):
             if turn.score is not None:
                 self._scores.setdefault(tuple(joined(turn).items()), turn.score)
@@ -74,18 +74,18 @@ class JointActions:
             None if s is None else {a: reward_of(s, a, self._spec) for a in trained} for s in scores
         ]
 
-    async def _score(self, artefacts: Mapping[str, str]) -> Score | None:
+    async def _score(self, artifacts: Mapping[str, str]) -> Score | None:
         """Return the score of these artifacts, computed once, or None if scoring failed."""
-        key = tuple(artefacts.items())
+        key = tuple(artifacts.items())
         if key not in self._scores:
-            self._scores[key] = asyncio.ensure_future(self._ask(artefacts))
+            self._scores[key] = asyncio.ensure_future(self._ask(artifacts))
         known = self._scores[key]
         return known if isinstance(known, Score) else await known
 
-    async def _ask(self, artefacts: Mapping[str, str]) -> Score | None:
+    async def _ask(self, artifacts: Mapping[str, str]) -> Score | None:
         async with self._slots:
             try:
-                return await self._ask_score(self._problem, artefacts)
+                return await self._ask_score(self._problem, artifacts)
             except RecipeError:
                 raise  # this recipe cannot score new joint actions at all
             except CollabError as error:
@@ -102,8 +102,8 @@ def _pick(made: Sequence[Mapping[str, str]], position: int | None, agent: str) -
 
 def joined(turn: Turn) -> dict[str, str]:
     """Return the artifacts that make the joint one."""
-    names = turn.artefacts if turn.joined is None else turn.joined
-    return {name: turn.artefacts[name] for name in names}
+    names = turn.artifacts if turn.joined is None else turn.joined
+    return {name: turn.artifacts[name] for name in names}
 
 
 def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:

@@ -10,7 +10,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.base import Algorithm
-from collab.trainers.credit.checks import check_normalise
+from collab.trainers.credit.checks import check_normalize
 from collab.trainers.credit.group import Group, Key, Weights
 
 Seat = tuple[str, str, int]
@@ -46,7 +46,7 @@ class Rae(Algorithm):
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
         """Raise RecipeError for a normalization that needs centered weights."""
-        check_normalise(spec)
+        check_normalize(spec)
 
     def measures(self) -> dict[str, float]:
         """Return `credit/AGENT/average`: the average return of the agent's first turn, over all

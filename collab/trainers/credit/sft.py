@@ -72,7 +72,7 @@ class Sft(Algorithm):
         check_no_opponents("sft", recipe)
         plain = {
             "turn_structure": ("chains", "it keeps or drops whole episodes"),
-            "normalise": ("none", "its weights are 1 and 0, not advantages"),
+            "normalize": ("none", "its weights are 1 and 0, not advantages"),
             "objective_used": ("reinforce", "a likelihood has no ratio to clip"),
         }
         for key, (right, reason) in plain.items():

@@ -14,7 +14,7 @@ from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.checks import check_weights
 from collab.trainers.credit.group import Group, Node, Weights, make_group, tree_of
 from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction, reward_of
-from collab.trainers.credit.normalise import normalise
+from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 
 
@@ -95,7 +95,7 @@ class StepCredit:
         groups = [await self._groups[key] for key in keys if key in self._groups]
         weights = await self._ask(groups)
         check_weights(weights, groups, self._spec.algorithm.use)
-        weights = normalise(groups, weights, self._spec.normalise, self._algorithm.spreads())
+        weights = normalize(groups, weights, self._spec.normalize, self._algorithm.spreads())
         measures = {**dict(self._clock.measures()), **self._algorithm.measures()}
         failures = [failure for joint in self._joint for failure in joint.failures]
         return Credit(groups, weights, failures, measures)
@@ -116,9 +116,9 @@ class StepCredit:
             raise self._attributed(error) from error
         return group
 
-    async def _judge(self, problem: Problem, artefacts: Mapping[str, str]) -> Score:
+    async def _judge(self, problem: Problem, artifacts: Mapping[str, str]) -> Score:
         with self._clock.judging():
-            return await self._score(problem, artefacts)
+            return await self._score(problem, artifacts)
 
     async def _ask(self, groups: Sequence[Group]) -> list[Weights]:
         try:

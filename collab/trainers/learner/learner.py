@@ -18,7 +18,7 @@ from collab.recipe import TrainerSpec
 from collab.trainers.learner.base import NotFinite, Update, explain_memory
 from collab.trainers.learner.checks import check_change, check_mismatch, fingerprint
 from collab.trainers.learner.chosen import ChosenSizes
-from collab.trainers.learner.optimiser import Optimiser, rate_at
+from collab.trainers.learner.optimizer import Optimizer, rate_at
 from collab.trainers.learner.passes import Passes
 from collab.trainers.learner.policy import Policies, Policy, publish, sleep
 from collab.trainers.learner.prefix_tree.varlen import describe_attention, slow_attention
@@ -46,13 +46,13 @@ class TorchLearner:
         """Make the optimizers."""
         self.policies, self.spec, self.total_steps = policies, spec, total_steps
         self._ranks = ranks
-        self.optimisers = {
-            policy.name: Optimiser(policy.parameters.values(), spec.weight_decay)
+        self.optimizers = {
+            policy.name: Optimizer(policy.parameters.values(), spec.weight_decay)
             for policy in policies
         }
         self._seen_to_change: set[str] = set()
         self._sizes = ChosenSizes(spec, self._unallocated_bytes, ranks)
-        self._passes = Passes(spec, self._sizes, self.optimisers, ranks)
+        self._passes = Passes(spec, self._sizes, self.optimizers, ranks)
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
         """Learn from the responses of one step, counted from 0.
@@ -90,11 +90,11 @@ class TorchLearner:
 
     def state(self) -> dict[str, Any]:
         """Return the optimizers' moments, by policy."""
-        return {name: optimiser.state() for name, optimiser in self.optimisers.items()}
+        return {name: optimizer.state() for name, optimizer in self.optimizers.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        for name, optimiser in self.optimisers.items():
-            optimiser.restore(state[name])
+        for name, optimizer in self.optimizers.items():
+            optimizer.restore(state[name])
 
     def save(self, folder: Path) -> None:
         for policy in self.policies:
@@ -111,7 +111,7 @@ class TorchLearner:
         try:
             self._learn(policy, samples, update, cancelled)
         except NotFinite as error:
-            self.optimisers[policy.name].forget()
+            self.optimizers[policy.name].forget()
             if not all(p.isfinite().all() for p in policy.acting_parameters()):
                 raise TrainingError(
                     f"{error}, and so are some parameters; the policy cannot be recovered. Continue"
@@ -127,7 +127,7 @@ class TorchLearner:
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
     ) -> None:
         before = None if policy.name in self._seen_to_change else fingerprint(policy)
-        optimiser = self.optimisers[policy.name]
+        optimizer = self.optimizers[policy.name]
         share, passes = self._passes.first_epoch(policy, samples, update, cancelled)
         for epoch in range(self.spec.inner_epochs):
             if epoch:
@@ -137,7 +137,7 @@ class TorchLearner:
                 for one in passes:
                     update.add(one.responses)
                 check_mismatch(policy, update, passes, self.spec, self._ranks.world)
-            norm = optimiser.step(update.rate, self.spec.max_grad_norm)
+            norm = optimizer.step(update.rate, self.spec.max_grad_norm)
             if not math.isfinite(norm):
                 raise NotFinite(f"the gradient norm of policy '{policy.name}' is {norm}")
             if epoch == 0:
@@ -149,7 +149,7 @@ class TorchLearner:
             update.warnings += slow_attention(*self._attending(policy))
 
     def _unallocated_bytes(self) -> int:
-        return sum(optimiser.unallocated_bytes for optimiser in self.optimisers.values())
+        return sum(optimizer.unallocated_bytes for optimizer in self.optimizers.values())
 
     def _attending(self, policy: Policy) -> tuple[Any, torch.device, str]:
         return unwrapped(policy.engine.module), policy.device, self.spec.tree_attention

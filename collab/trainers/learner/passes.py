@@ -33,7 +33,7 @@ from collab.trainers.learner.base import (
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.logprobs import Scored, response_logprobs
 from collab.trainers.learner.loss import TokenLoss, token_loss
-from collab.trainers.learner.optimiser import Optimiser
+from collab.trainers.learner.optimizer import Optimizer
 from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import (
@@ -154,10 +154,10 @@ class Passes:
         self,
         spec: TrainerSpec,
         sizes: ChosenSizes,
-        optimisers: Mapping[str, Optimiser],
+        optimizers: Mapping[str, Optimizer],
         ranks: Ranks,
     ) -> None:
-        self._spec, self._sizes, self._optimisers, self._ranks = spec, sizes, optimisers, ranks
+        self._spec, self._sizes, self._optimizers, self._ranks = spec, sizes, optimizers, ranks
 
     def later_epoch(self, policy: Policy, share: Share, cancelled: Event) -> list[PassResult]:
         """Run the passes of a later epoch over the micro-batches of `first_epoch`."""
@@ -181,7 +181,7 @@ class Passes:
             except RuntimeError as error:
                 if not is_out_of_memory(error) or max(map(count_of, batches)) == 1:
                     raise
-            self._optimisers[policy.name].forget()
+            self._optimizers[policy.name].forget()
             self._sizes.halve(policy, max(map(tokens_of, batches)))
         if (now := self._sizes.of(policy).micro_batch_tokens) < before:
             update.warnings.append(smaller_batches(policy.name, before, now))
@@ -191,7 +191,7 @@ class Passes:
         self, policy: Policy, share: Share, compute: Compute, cancelled: Event
     ) -> list[PassResult]:
         """Run the passes over all micro-batches. Their gradients stay in the masters."""
-        gradients = self._ranks.gradients(self._optimisers[policy.name].masters, share.pieces)
+        gradients = self._ranks.gradients(self._optimizers[policy.name].masters, share.pieces)
         work = partial(compute, policy, share, gradients, cancelled)
         passes = sorted(self._ranks.together(work), key=lambda one: one.number)
         gradients.finish()

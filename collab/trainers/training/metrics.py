@@ -167,7 +167,7 @@ def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator
     whole = played_out(episodes)
     if any(turn.score.by_agent for e in whole for turn in e.turns if turn.score):
         yield named(names.AGENT_RETURN), mean([e.return_of(agent) for e in whole])
-    turns = [turn for e in episodes for turn in e.turns if agent in turn.artefacts]
+    turns = [turn for e in episodes for turn in e.turns if agent in turn.artifacts]
     if turns:
         yield named(names.EMPTY), mean([_is_empty(turn, agent) for turn in turns])
     for metric, total in sums.items():
@@ -176,7 +176,7 @@ def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator
 
 
 def _is_empty(turn: Turn, agent: str) -> bool:
-    return not turn.artefacts[agent].strip()
+    return not turn.artifacts[agent].strip()
 
 
 def _mismatch(update: Update) -> Iterator[tuple[str, float]]:

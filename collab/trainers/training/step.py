@@ -22,7 +22,7 @@ from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
 from collab.trainers.learner.base import Learner, Update
 from collab.trainers.learner.models import PolicyModels
-from collab.trainers.learner.optimiser import rate_at
+from collab.trainers.learner.optimizer import rate_at
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.policy import report as sampler_report
 from collab.trainers.learner.samples import Sample, make_samples

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.claude_server import (
-    Behaviour,
+    Behavior,
     ClaudeServer,
     answer,
     malformed,
@@ -113,7 +113,7 @@ def test_settings_and_history_are_sent() -> None:
     "trouble",
     [stream_error(), malformed('{"type": "message_start", "message": {"model": 7}}')],
 )
-def test_trouble_within_a_stream_is_tried_again(trouble: Behaviour) -> None:
+def test_trouble_within_a_stream_is_tried_again(trouble: Behavior) -> None:
     with ClaudeServer(trouble, answer("fine")) as server:
         [action] = ask(server)
     assert action.text == "fine"
@@ -132,7 +132,7 @@ def test_trouble_within_a_stream_is_tried_again(trouble: Behaviour) -> None:
         (answer("", stop_reason="sunset"), "ModelError", "sunset"),
     ],
 )
-def test_what_claude_will_not_do(trouble: Behaviour, kind: str, words: str) -> None:
+def test_what_claude_will_not_do(trouble: Behavior, kind: str, words: str) -> None:
     with ClaudeServer(trouble) as server:
         [action] = ask(server)
     assert action.failure is not None

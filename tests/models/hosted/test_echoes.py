@@ -14,7 +14,7 @@ from support import claude_server
 from support.claude_server import ClaudeServer
 from support.local_server import Handler
 from support.openai_server import OpenAIServer, usage_of
-from support.service import Behaviour, Service, status
+from support.service import Behavior, Service, status
 from support.vllm_servers import server as vllm_server
 
 from collab.models import Call, Request
@@ -91,7 +91,7 @@ def streamed(events: list[Any]) -> Callable[..., None]:
     return behave
 
 
-def openai_examples() -> Iterator[Behaviour]:
+def openai_examples() -> Iterator[Behavior]:
     for odd in ODD:
         yield from map(sent, changed(CHAT, odd))
         yield from (streamed([chunk]) for chunk in changed(CHAT, odd))
@@ -101,7 +101,7 @@ def openai_examples() -> Iterator[Behaviour]:
     yield from echoes()
 
 
-def claude_examples() -> Iterator[Behaviour]:
+def claude_examples() -> Iterator[Behavior]:
     for odd in ODD:
         for events in changed(CLAUDE, odd):
             if isinstance(events, list):
@@ -110,7 +110,7 @@ def claude_examples() -> Iterator[Behaviour]:
     yield from echoes()
 
 
-def echoes() -> Iterator[Behaviour]:
+def echoes() -> Iterator[Behavior]:
     for kind in ("text/html", KEY, "application/json", f"text/event-stream; {KEY}"):
         for code in (200, 404, 503):
             yield _raw(code, kind, f"<html>{KEY}</html>")
@@ -122,14 +122,14 @@ def echoes() -> Iterator[Behaviour]:
     yield _line(f"HTTP/1.1 200 OK\r\n{KEY} {KEY}\r\n\r\n".encode())
 
 
-def _raw(code: int, kind: str, body: str) -> Behaviour:
+def _raw(code: int, kind: str, body: str) -> Behavior:
     def behave(handler: Handler, *_: Any) -> None:
         handler.send(code, body.encode(), content_type=kind)
 
     return behave
 
 
-def _line(raw: bytes) -> Behaviour:
+def _line(raw: bytes) -> Behavior:
     def behave(handler: Handler, *_: Any) -> None:
         handler.wfile.write(raw)
         handler.wfile.flush()

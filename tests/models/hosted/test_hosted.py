@@ -13,7 +13,7 @@ from support import claude_server, openai_server
 from support.claude_server import ClaudeServer
 from support.local_server import Handler
 from support.openai_server import OpenAIServer, usage_of
-from support.service import Behaviour, Service, cut, malformed, slow, status
+from support.service import Behavior, Service, cut, malformed, slow, status
 
 from collab.errors import ModelUnavailable
 from collab.models import Call, Request
@@ -32,7 +32,7 @@ class Protocol:
 
     serve: Callable[..., Service]
     engine: Callable[..., HostedEngine]
-    answer: Callable[..., Behaviour]
+    answer: Callable[..., Behavior]
     variable: str
 
 
@@ -46,11 +46,11 @@ def openai(server: Service, **options: Any) -> HostedEngine:
     return OpenAIEngine(OpenAIModel(name="qwen", base_url=f"{server.url}/v1", **options))
 
 
-def claude_answer(text: str, new_tokens: int = 5, **more: Any) -> Behaviour:
+def claude_answer(text: str, new_tokens: int = 5, **more: Any) -> Behavior:
     return claude_server.answer(text, new_tokens=new_tokens, **more)
 
 
-def openai_answer(text: str, new_tokens: int = 5, **more: Any) -> Behaviour:
+def openai_answer(text: str, new_tokens: int = 5, **more: Any) -> Behavior:
     return openai_server.answer(text, usage=usage_of(12, new_tokens), **more)
 
 
@@ -94,7 +94,7 @@ def ask(engine: HostedEngine, *requests: Request) -> list[Action]:
     return actions
 
 
-def failure_of_one(protocol: Protocol, trouble: Behaviour, **options: Any) -> tuple[str, str, int]:
+def failure_of_one(protocol: Protocol, trouble: Behavior, **options: Any) -> tuple[str, str, int]:
     """The failure's type and message, and the number of requests that reached the server."""
     with protocol.serve(trouble) as server:
         engine = protocol.engine(server, **options)
@@ -137,7 +137,7 @@ def page(handler: Handler, server: Service, body: dict[str, Any]) -> None:
         malformed(),
     ],
 )
-def test_passing_trouble_is_tried_again(protocol: Protocol, trouble: Behaviour) -> None:
+def test_passing_trouble_is_tried_again(protocol: Protocol, trouble: Behavior) -> None:
     with protocol.serve(trouble, protocol.answer("fine")) as server:
         [action] = ask(protocol.engine(server))
     assert action.text == "fine"
@@ -153,7 +153,7 @@ def test_passing_trouble_is_tried_again(protocol: Protocol, trouble: Behaviour) 
     ],
 )
 def test_trouble_that_stays_is_bounded(
-    protocol: Protocol, trouble: Behaviour, kind: str, words: str
+    protocol: Protocol, trouble: Behavior, kind: str, words: str
 ) -> None:
     found, message, attempts = failure_of_one(protocol, trouble, retries=2)
     assert (found, attempts) == (kind, 3)
@@ -172,7 +172,7 @@ def test_trouble_that_stays_is_bounded(
     ],
 )
 def test_what_will_not_pass_is_not_tried_again(
-    protocol: Protocol, trouble: Behaviour, kind: str, words: str
+    protocol: Protocol, trouble: Behavior, kind: str, words: str
 ) -> None:
     found, message, attempts = failure_of_one(protocol, trouble)
     assert (found, attempts) == (kind, 1)
@@ -183,7 +183,7 @@ def test_what_will_not_pass_is_not_tried_again(
 
 
 @pytest.mark.parametrize("trouble", [slow(), slow(after="half of an")])
-def test_a_slow_answer_ends_at_the_limit(protocol: Protocol, trouble: Behaviour) -> None:
+def test_a_slow_answer_ends_at_the_limit(protocol: Protocol, trouble: Behavior) -> None:
     found, message, attempts = failure_of_one(protocol, trouble, seconds=0.4)
     assert (found, attempts) == ("ModelTimeout", 1)
     assert "at 127.0.0.1:" in message

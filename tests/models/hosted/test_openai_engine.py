@@ -16,7 +16,7 @@ from support.openai_server import (
     usage_of,
     whole,
 )
-from support.service import Behaviour, malformed, status
+from support.service import Behavior, malformed, status
 
 from collab.errors import ModelUnavailable, RecipeError
 from collab.models import Call, Request
@@ -62,9 +62,9 @@ def ask(
     return asyncio.run(go())
 
 
-def failure_of_one(*behaviours: Behaviour, **options: Any) -> tuple[str, str, int]:
+def failure_of_one(*behaviors: Behavior, **options: Any) -> tuple[str, str, int]:
     """The failure's type and message, and the number of requests that reached the server."""
-    with OpenAIServer(*behaviours) as server:
+    with OpenAIServer(*behaviors) as server:
         [action] = ask(server, **options)
     assert action.failure is not None
     return action.failure.type, action.failure.message, len(server.bodies)
@@ -193,7 +193,7 @@ DECLINED = {"choices": [{"message": {"refusal": "I cannot."}, "finish_reason": "
         (whole({"error": None}), "ModelError", "without choices"),
     ],
 )
-def test_nonsense_is_tried_again_and_then_told(trouble: Behaviour, kind: str, words: str) -> None:
+def test_nonsense_is_tried_again_and_then_told(trouble: Behavior, kind: str, words: str) -> None:
     found, message, attempts = failure_of_one(trouble, retries=1)
     assert (found, attempts) == (kind, 2)
     assert words in message
@@ -214,7 +214,7 @@ def test_nonsense_is_tried_again_and_then_told(trouble: Behaviour, kind: str, wo
         (answer("", reason="tool_calls"), "ModelError", "tool_calls"),
     ],
 )
-def test_what_will_not_pass_is_not_tried_again(trouble: Behaviour, kind: str, words: str) -> None:
+def test_what_will_not_pass_is_not_tried_again(trouble: Behavior, kind: str, words: str) -> None:
     found, message, attempts = failure_of_one(trouble)
     assert (found, attempts) == (kind, 1)
     assert words in message

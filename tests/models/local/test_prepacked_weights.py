@@ -17,7 +17,7 @@ from collab.models.local.fast.accelerated import fused_projections
 from collab.models.local.fast.prepacked_weights import LEAST_WEIGHTS, MOST_ROWS, can_pack, prepacked
 from collab.models.local.multi_lora import BASE, RowAdapters, without_adapters
 from collab.models.weights import quiet_transformers
-from collab.trainers.learner.optimiser import Optimiser
+from collab.trainers.learner.optimizer import Optimizer
 
 CPU = torch.device("cpu")
 TYPES = [dtype for dtype in (torch.float32, torch.bfloat16) if can_pack(dtype, CPU)]
@@ -68,15 +68,15 @@ def test_weights_are_packed_for_few_rows_only() -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("way", ["optimiser", "in place", "replaced", "past torch"])
+@pytest.mark.parametrize("way", ["optimizer", "in place", "replaced", "past torch"])
 def test_changed_weights_are_packed_anew(dtype: torch.dtype, way: str) -> None:
     layer, x = layer_of(dtype), torch.randn(2, SIDE, dtype=dtype)
-    optimiser = torch.optim.AdamW(layer.parameters(), lr=0.01, fused=True)
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=0.01, fused=True)
     with prepacked([[layer]]), torch.no_grad():
         before = layer(x)
-    if way == "optimiser":
+    if way == "optimizer":
         layer(x).square().sum().backward()
-        optimiser.step()
+        optimizer.step()
     elif way == "in place":
         with torch.no_grad():
             layer.weight.mul_(2)
@@ -109,7 +109,7 @@ def test_weights_that_learning_changed_in_part_are_packed_anew() -> None:
         layer(x)
     layer.weight.grad = torch.zeros_like(layer.weight)
     layer.weight.grad[1] = 1
-    Optimiser(layer.parameters(), weight_decay=0.0).step(0.1, None)
+    Optimizer(layer.parameters(), weight_decay=0.0).step(0.1, None)
     with torch.no_grad():
         plain = layer(x)
         with prepacked([[layer]]):

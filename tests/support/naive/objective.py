@@ -100,7 +100,7 @@ def episodes(
                 Turn(
                     index=turn,
                     decisions=tuple(decisions),
-                    artefacts={"a": "", "b": ""},
+                    artifacts={"a": "", "b": ""},
                     score=score,
                 )
             )
@@ -251,11 +251,11 @@ def advantages(
                 "maremax": max(column),
                 "mareinforce": 0.0,
             }[spec.algorithm.use]
-        if spec.normalise == "group":
+        if spec.normalize == "group":
             spread = std([result[g][t] for g in at] if len(at) > 1 else column)
             for g in at:
                 result[g][t] /= spread
-    if spec.normalise in ("agent", "step"):  # which are the same for a single task
+    if spec.normalize in ("agent", "step"):  # which are the same for a single task
         spread = std([value for row in result for value in row])
         result = [[value / spread for value in row] for row in result]
     return result

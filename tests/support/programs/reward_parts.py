@@ -19,7 +19,7 @@ def half(context, scale: float = 1.0): return 0.5 * scale, "half"
 def yes(context): return True
 def absent(context): return Part(0.0, "no meaning here", applies=False)
 def team(context): return len(context.agents) / 4, ",".join(context.agents)
-def helper_part(context, helper: str): return 1.0, context.artefacts[helper]
+def helper_part(context, helper: str): return 1.0, context.artifacts[helper]
 def barely(context): return Part(0.0, "at the end of a ramp", passes=True)
 def stops(context): return Part(0.5, "half, and no further", passes=False)
 def negative(context): return -0.1

@@ -16,7 +16,7 @@ from collab.records import Action, Episode, Sampling
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.group import make_group, tree_of
 from collab.trainers.credit.joint_actions import reward_of
-from collab.trainers.credit.normalise import normalise
+from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.learner import TorchLearner
@@ -76,8 +76,8 @@ def samples_of(
         for g, t in tree.nodes
     }
     group = make_group(episodes, ("a", "b"), rewards, tree, spec.discount)
-    weights = normalise(
-        [group], asyncio.run(algorithm_for(spec.algorithm).credit([group])), spec.normalise
+    weights = normalize(
+        [group], asyncio.run(algorithm_for(spec.algorithm).credit([group])), spec.normalize
     )
     return make_samples(Credit([group], weights), samplings, spec)
 
@@ -85,7 +85,7 @@ def samples_of(
 def gradients_of_ours(
     policies: Policies, samples: list[Sample], spec: TrainerSpec
 ) -> dict[str, dict[str, torch.Tensor]]:
-    """What the optimiser is handed, by policy."""
+    """What the optimizer is handed, by policy."""
     learner = TorchLearner(policies, spec, total_steps=1)
     caught: dict[str, dict[str, torch.Tensor]] = {}
     for policy in policies:
@@ -99,7 +99,7 @@ def gradients_of_ours(
                 parameter.grad = None
             return 1.0
 
-        learner.optimisers[policy.name].step = catch  # type: ignore[method-assign]
+        learner.optimizers[policy.name].step = catch  # type: ignore[method-assign]
         learner._seen_to_change.add(policy.name)
     learner.learn(samples, 0, Event())
     return caught

@@ -34,7 +34,7 @@ def parse(response):
     return response
 
 
-def join(artefacts, problem):
+def join(artifacts, problem):
     raise AssertionError
 
 

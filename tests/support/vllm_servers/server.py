@@ -16,7 +16,7 @@ from support.local_server import Handler, LocalServer
 END = 96
 LOGPROB = -1.5
 
-Behaviour = Callable[[Handler], None]
+Behavior = Callable[[Handler], None]
 """What happens to a request in place of an answer."""
 
 
@@ -24,7 +24,7 @@ class VLLMServer(LocalServer):
     """Answers with `NAME:SEED`, where NAME is what the asked adapter's folder holds in `name`.
 
     `loaded` are the adapters that it holds, by name; `forgotten` those that it was told to forget.
-    `prompts` and `bodies` hold what was asked for, probes left out. `trouble` holds behaviours for
+    `prompts` and `bodies` hold what was asked for, probes left out. `trouble` holds behaviors for
     the next completions, `reluctance` for the next adapters to be loaded.
     """
 
@@ -34,8 +34,8 @@ class VLLMServer(LocalServer):
         self.forgotten: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.keys: set[str | None] = set()
-        self.trouble: list[Behaviour] = []
-        self.reluctance: list[Behaviour] = []
+        self.trouble: list[Behavior] = []
+        self.reluctance: list[Behavior] = []
         self.seconds = 0.0
         self.load: dict[str, float] | None = None
         """What it tells of its load, by vLLM's names; None for a server that tells nothing."""
@@ -132,21 +132,21 @@ def save_header(folder: Path, tensors: list[str]) -> None:
     path.write_bytes(len(header).to_bytes(8, "little") + header)
 
 
-def status(code: int, message: str = "trouble") -> Behaviour:
+def status(code: int, message: str = "trouble") -> Behavior:
     return lambda handler: send(handler, code, _error(message))
 
 
-def malformed(text: str = "<html>") -> Behaviour:
+def malformed(text: str = "<html>") -> Behavior:
     return lambda handler: handler.send(200, text.encode(), content_type="application/json")
 
 
-def garbled() -> Behaviour:
+def garbled() -> Behavior:
     """Not compressed as it is said to be."""
     kind = {"content_type": "application/json", "content_encoding": "gzip"}
     return lambda handler: handler.send(200, b"{}", **kind)
 
 
-def cut() -> Behaviour:
+def cut() -> Behavior:
     return lambda handler: handler.connection.shutdown(2)
 
 

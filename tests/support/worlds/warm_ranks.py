@@ -196,12 +196,12 @@ def bug() -> None:
 
 def outside() -> None:
     """From here on fail where ranks have just agreed, and will again."""
-    from collab.trainers.learner.optimiser import Optimiser
+    from collab.trainers.learner.optimizer import Optimizer
 
     def broken(*arguments: Any) -> None:
         raise ValueError("between two agreements")
 
-    setattr(Optimiser, "step", broken)  # noqa: B010
+    setattr(Optimizer, "step", broken)  # noqa: B010
 
 
 def differ() -> None:

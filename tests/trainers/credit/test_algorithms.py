@@ -16,7 +16,7 @@ from collab.records import Episode, Score, Turn
 from collab.trainers.credit import BUILT_IN, Group, Weights, algorithm_for, compare
 from collab.trainers.credit.checks import check_weights
 from collab.trainers.credit.group import make_group, tree_of
-from collab.trainers.credit.normalise import normalise
+from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 
 
@@ -97,10 +97,10 @@ def test_a_tree_whose_branch_ended_early() -> None:
     assert group.visit_share[0, 0] == 0.5
 
 
-def test_normalising_gives_unit_spread() -> None:
+def test_normalizing_gives_unit_spread() -> None:
     group = chains([1.0], [2.0], [4.0])
     weights = BUILT_IN["magrpo"](group)
-    [found] = normalise([group], [weights], "group")
+    [found] = normalize([group], [weights], "group")
     values = of_agent(found, 0)
     assert sum(v * v for v in values) / 3 == pytest.approx(1.0)
 
@@ -112,29 +112,29 @@ def of_rewards(*rewards: dict[str, float]) -> Group:
     return make_group(episodes, ("a", "b"), {(g, 0): r for g, r in enumerate(rewards)}, tree, 1.0)
 
 
-def test_normalising_by_agent_is_by_task_and_agent() -> None:
+def test_normalizing_by_agent_is_by_task_and_agent() -> None:
     """Dr. MAS: neither another task's nor another agent's rewards change an agent's weights."""
     one = of_rewards({"a": 0.0, "b": 0.0}, {"a": 1.0, "b": 1.0}, {"a": 5.0, "b": 2.0})
     other = of_rewards(*({"a": 7 * r["a"], "b": 100 * r["b"]} for r in one.rewards.values()))
     plain = [BUILT_IN["magrpo"](group) for group in (one, other)]
-    first, second = normalise([one, other], plain, "agent")
+    first, second = normalize([one, other], plain, "agent")
     assert [second[key] for key in second] == pytest.approx([first[key] for key in second])
-    assert first == pytest.approx(normalise([one], plain[:1], "group")[0])
+    assert first == pytest.approx(normalize([one], plain[:1], "group")[0])
     for agent in ("a", "b"):
         values = of_agent(first, 0, agent)
         assert sum(v * v for v in values) / 3 == pytest.approx(1.0)
 
 
-def test_normalising_by_agent_keeps_the_turns_of_a_task_together() -> None:
+def test_normalizing_by_agent_keeps_the_turns_of_a_task_together() -> None:
     group = chains([0.0, 1.0], [0.0, 3.0])
-    [found] = normalise([group], [BUILT_IN["mareinforce"](group)], "agent")
+    [found] = normalize([group], [BUILT_IN["mareinforce"](group)], "agent")
     assert (of_agent(found, 0), of_agent(found, 1)) == ([1.0, 3.0], [1.0, 3.0])
 
 
-def test_normalising_by_step_keeps_the_difference_of_tasks() -> None:
+def test_normalizing_by_step_keeps_the_difference_of_tasks() -> None:
     groups = [chains([0.0], [1.0]), chains([0.0], [10.0])]
     weights = [BUILT_IN["magrpo"](group) for group in groups]
-    small, large = normalise(groups, weights, "step")
+    small, large = normalize(groups, weights, "step")
     assert of_agent(large, 0)[1] / of_agent(small, 0)[1] == pytest.approx(10.0)
     together = [*of_agent(small, 0), *of_agent(large, 0)]
     assert sum(v * v for v in together) / 4 == pytest.approx(1.0)
@@ -145,7 +145,7 @@ def test_normalising_by_step_keeps_the_difference_of_tasks() -> None:
 def test_equal_returns_have_no_weight(name: str, value: float) -> None:
     group = chains(*[[value]] * 7)
     for how in ("none", "group", "agent", "step"):
-        [weights] = normalise([group], [BUILT_IN[name](group)], how)
+        [weights] = normalize([group], [BUILT_IN[name](group)], how)
         assert max(abs(w) for w in weights.values()) <= 1e-9
 
 
@@ -190,13 +190,13 @@ def test_compare_keeps_agents_apart() -> None:
     assert compare(group, list)[1, 0, "b"] == 3.0
 
 
-def test_normalising_passes_over_an_agent_that_did_not_act() -> None:
+def test_normalizing_passes_over_an_agent_that_did_not_act() -> None:
     group = of_rewards({"a": 0.0, "b": 0.0}, {"a": 1.0, "b": 1.0}, {"a": 5.0, "b": 2.0})
     weights = dict(BUILT_IN["magrpo"](group))
     for absent in ((0, 0, "a"), *((g, 0, "b") for g in range(3))):
         del weights[absent]
     for how in ("group", "agent", "step"):
-        [found] = normalise([group], [weights], how)
+        [found] = normalize([group], [weights], how)
         assert set(found) == set(weights)
 
 
@@ -204,8 +204,8 @@ def test_normalising_passes_over_an_agent_that_did_not_act() -> None:
 def test_a_baseline_of_other_steps_is_not_divided_by_the_groups_deviation(
     name: str, tmp_path: Path
 ) -> None:
-    recipe = make_game(Path("model"), tmp_path, algorithm=name, normalise="group")
+    recipe = make_game(Path("model"), tmp_path, algorithm=name, normalize="group")
     assert recipe.trainer is not None
     algorithm = algorithm_for(recipe.trainer.algorithm)
-    with pytest.raises(RecipeError, match="set normalise to 'none' or 'step'"):
+    with pytest.raises(RecipeError, match="set normalize to 'none' or 'step'"):
         algorithm.check(recipe, recipe.trainer)

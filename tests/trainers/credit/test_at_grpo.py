@@ -31,7 +31,7 @@ from collab.trainers.credit.games import (
 )
 from collab.trainers.credit.group import make_group, tree_of
 from collab.trainers.credit.magrpo import magrpo
-from collab.trainers.credit.normalise import normalise
+from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 from collab.trainers.training.plan.plan import make_plan
 
@@ -51,7 +51,7 @@ def greedy(*rows: tuple[int, Sequence[float]], horizon: int = 2) -> Group:
 def test_one_turn_of_one_agent_is_grpo() -> None:
     game = one_turn([3.0, 1.0, -2.0], [0.2, 0.3, 0.5])
     group = sample(game, 8, np.random.default_rng(0))
-    [expected] = normalise([group], [magrpo(group)], "group")
+    [expected] = normalize([group], [magrpo(group)], "group")
     assert at_grpo(group) == pytest.approx(dict(expected))
 
 

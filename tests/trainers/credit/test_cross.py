@@ -163,7 +163,7 @@ def test_one_agent_gets_leave_one_out() -> None:
 
 def test_equal_texts_get_equal_weights() -> None:
     group = sample(random_game(3, 2), 6, np.random.default_rng(0))
-    texts = [e.turns[0].artefacts["a"] for e in group.episodes]
+    texts = [e.turns[0].artifacts["a"] for e in group.episodes]
     by_text: dict[str, set[float]] = {}
     for text, weight in zip(texts, of(weights_of("cross", group), "a"), strict=True):
         by_text.setdefault(text, set()).add(round(weight, 9))

@@ -14,7 +14,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.runtime.independence import dependence_planned
 from collab.runtime.rehearsal import rehearsed
 from collab.trainers import credit
-from collab.trainers.credit.normalise import normalise
+from collab.trainers.credit.normalize import normalize
 from collab.trainers.training.check import check_recipe
 
 
@@ -58,8 +58,8 @@ def test_nothing_to_cross_is_refused(tiny_words: Path, tmp_path: Path) -> None:
     ("trainer", "told"),
     [
         ({"group_size": 1}, "set group_size to 2"),
-        ({"normalise": "agent"}, "set normalise to 'none', or to 'group'"),
-        ({"normalise": "step"}, "set normalise to 'none', or to 'group'"),
+        ({"normalize": "agent"}, "set normalize to 'none', or to 'group'"),
+        ({"normalize": "step"}, "set normalize to 'none', or to 'group'"),
         ({"group_size": 100}, "would score 9900 joint actions"),
         ({"algorithm": {"use": "cross", "options": {"shifts": 1}}}, "shifts 1 scores no further"),
         ({"algorithm": {"use": "coma", "options": {"shifts": 1}}}, "shifts 1 scores no further"),
@@ -73,7 +73,7 @@ def test_what_would_be_wrong_is_refused(
 
 
 @pytest.mark.parametrize("name", ["cross", "coma", "shapley"])
-def test_an_agent_without_influence_stays_quiet_when_normalised(name: str) -> None:
+def test_an_agent_without_influence_stays_quiet_when_normalized(name: str) -> None:
     """Divided by their own deviation the weights of noise would be as large as anybody's."""
     import asyncio
 
@@ -87,8 +87,8 @@ def test_an_agent_without_influence_stays_quiet_when_normalised(name: str) -> No
     group = sample(one_turn(table, [0.25] * 4, [0.3, 0.3, 0.4]), 8, rng)
     algorithm = credit.algorithm_for(Component(use=name))
     weights = list(asyncio.run(algorithm.credit([group])))
-    [found] = normalise([group], weights, "group", algorithm.spreads())
-    [loud] = normalise([group], weights, "group")
+    [found] = normalize([group], weights, "group", algorithm.spreads())
+    [loud] = normalize([group], weights, "group")
 
     def size(agent: str, values: Any) -> float:
         return float(np.sqrt(np.mean([w**2 for (_, _, a), w in values.items() if a == agent])))
@@ -137,5 +137,5 @@ def test_what_an_answer_adds_is_measured_by_what_is_earned_with_and_without_it()
     group = sample(one_turn(table, [0.5, 0.5], [0.5, 0.5]), 8, np.random.default_rng(0))
     algorithm = Removal()
     weights = asyncio.run(algorithm.credit([replace(group, ask=without)]))
-    [found] = normalise([group], weights, "group", algorithm.spreads())
+    [found] = normalize([group], weights, "group", algorithm.spreads())
     assert list(found.values()) == pytest.approx([2.0] * 16, abs=0.05)

@@ -182,9 +182,9 @@ def test_too_few_weights_are_told(tiny_words: Path, tmp_path: Path, own: str) ->
         run(recipe_of(tiny_words, tmp_path, algorithm), tmp_path / "run")
 
 
-def test_weights_by_token_cannot_be_normalised(tiny_words: Path, tmp_path: Path, own: str) -> None:
-    recipe = recipe_of(tiny_words, tmp_path, f"{own}:by_token", normalise="group")
-    with pytest.raises(TrainingError, match=r"set trainer\.normalise to 'none'"):
+def test_weights_by_token_cannot_be_normalized(tiny_words: Path, tmp_path: Path, own: str) -> None:
+    recipe = recipe_of(tiny_words, tmp_path, f"{own}:by_token", normalize="group")
+    with pytest.raises(TrainingError, match=r"set trainer\.normalize to 'none'"):
         run(recipe, tmp_path / "run")
 
 

@@ -67,7 +67,7 @@ def test_a_reward_that_says_nothing_of_solved_is_told() -> None:
     ("trainer", "told"),
     [
         ({"turn_structure": "tree"}, "turn_structure 'tree'"),
-        ({"normalise": "group"}, "normalise 'group'"),
+        ({"normalize": "group"}, "normalize 'group'"),
         ({"clip_ratio": 0.2}, "objective 'ppo': a likelihood has no ratio to clip"),
         ({"algorithm": {"use": "sft", "options": {"above": 1.0}}}, "above 1 must be a share"),
     ],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from collab.records import Episode, Score, Turn, WhenSolved
 from collab.trainers.credit import BUILT_IN, Group
 from collab.trainers.credit.group import make_group, tree_of
-from collab.trainers.credit.normalise import normalise
+from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 
 points = st.floats(-10, 10, allow_nan=False)
@@ -158,9 +158,9 @@ def test_who_plays_on_in_company_is_compared_with_the_company() -> None:
     assert [weights[g, 1, "a"] for g in (1, 2)] == [-0.5, 0.5]
 
 
-def test_who_plays_on_alone_is_normalised_by_those_it_is_compared_with() -> None:
+def test_who_plays_on_alone_is_normalized_by_those_it_is_compared_with() -> None:
     group = group_of([SOLVED], [1.0, 2.0], horizon=2)
-    [found] = normalise([group], [BUILT_IN["magrpo"](group)], "group")
+    [found] = normalize([group], [BUILT_IN["magrpo"](group)], "group")
     assert found[1, 1, "a"] == pytest.approx(-1.0)
 
 
@@ -168,7 +168,7 @@ def test_who_plays_on_alone_is_normalised_by_those_it_is_compared_with() -> None
 @pytest.mark.parametrize("how", ["none", "group", "agent", "step"])
 def test_a_group_solved_at_once_has_weights_at_its_only_turn(name: str, how: str) -> None:
     group = group_of([SOLVED], [SOLVED], horizon=3)
-    [found] = normalise([group], [BUILT_IN[name](group)], how)  # type: ignore[arg-type]
+    [found] = normalize([group], [BUILT_IN[name](group)], how)  # type: ignore[arg-type]
     assert {turn for _, turn, _ in found} == {0}
     if name != "mareinforce":
         assert set(found.values()) == {0.0}

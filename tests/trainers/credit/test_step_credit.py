@@ -75,17 +75,17 @@ def episode(sample: int, a: str, b: str) -> Episode:
         for agent, text in (("a", a), ("b", b))
     )
     turn = Turn(
-        index=0, decisions=decisions, artefacts={"a": a, "b": b}, joint=a + b,
+        index=0, decisions=decisions, artifacts={"a": a, "b": b}, joint=a + b,
         score=Score(reward=float(len(a + b)), maximum=9.0),
     )  # fmt: skip
     return Episode(id=f"t#{sample}", task="t/1", team="x", sample=sample, turns=(turn,))
 
 
 def begin(algorithm: Algorithm, judged: list[Mapping[str, str]]) -> StepCredit:
-    async def judge(problem: Problem, artefacts: Mapping[str, str]) -> Score:
-        judged.append(artefacts)
+    async def judge(problem: Problem, artifacts: Mapping[str, str]) -> Score:
+        judged.append(artifacts)
         await asyncio.sleep(0.01)
-        return Score(reward=float(len("".join(artefacts.values()))), maximum=9.0)
+        return Score(reward=float(len("".join(artifacts.values()))), maximum=9.0)
 
     spec = TrainerSpec(algorithm=Component(use="mine"), group_size=3)
     shape = Shape("chains", 3, 1)

@@ -78,7 +78,7 @@ def test_many_tokens_that_a_recipe_asks_for_are_computed_twice_where_they_must()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_learner_leaves_room_for_what_the_optimisers_take_later(
+def test_the_learner_leaves_room_for_what_the_optimizers_take_later(
     tiny_words: Path, tmp_path: Path, dtype: str
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, policies="full")
@@ -90,7 +90,7 @@ def test_the_learner_leaves_room_for_what_the_optimisers_take_later(
     for policy in policies:
         sizes = [p.numel() for p in policy.parameters.values()]
         narrow = 2 * max(sizes) if dtype == "bfloat16" else 0  # one is handed over after another
-        assert learner.optimisers[policy.name].unallocated_bytes == 3 * 4 * sum(sizes) + narrow
+        assert learner.optimizers[policy.name].unallocated_bytes == 3 * 4 * sum(sizes) + narrow
     asyncio.run(policies.aclose())
 
 

@@ -20,7 +20,7 @@ EARLY: dict[str, dict[str, Any]] = {
     "maremax": {"algorithm": "maremax"},
     "mareinforce": {"algorithm": "mareinforce"},
     "discount": {"discount": 0.5},
-    "normalise": {"normalise": "group"},
+    "normalize": {"normalize": "group"},
     "local_parts": {"local_parts": {"a": ["own_a"]}, "team_weight": 0.5},
 }
 SOLVED: dict[str, Collection[int]] = {"some": (1, 2), "all_but_one": (0, 1, 2, 4), "all": range(5)}

@@ -70,7 +70,7 @@ def test_gradient_checkpointing_warns_of_nothing(
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
 
 
-def test_an_optimiser_of_stale_parameters_stops_the_run(learner: TorchLearner) -> None:
+def test_an_optimizer_of_stale_parameters_stops_the_run(learner: TorchLearner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.warns(UserWarning, match="Adapter a was active"):
         policy.engine.module.delete_adapter("a")
@@ -167,7 +167,7 @@ def several() -> list[Sample]:
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
     ],
 )
-def test_no_memory_is_recognised_in_every_form(message: str) -> None:
+def test_no_memory_is_recognized_in_every_form(message: str) -> None:
     assert is_out_of_memory(RuntimeError(message))
     assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access"))
 

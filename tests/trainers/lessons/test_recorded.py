@@ -71,7 +71,7 @@ def teaching(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
 
 
 def gradient(policies: Policies, samples: Sequence[Sample], spec: TrainerSpec, agent: str) -> Any:
-    """What the agent's optimiser is handed."""
+    """What the agent's optimizer is handed."""
     learner = TorchLearner(policies, spec, total_steps=1)
     policy = policies.of(agent)
     caught: list[torch.Tensor] = []
@@ -82,7 +82,7 @@ def gradient(policies: Policies, samples: Sequence[Sample], spec: TrainerSpec, a
             caught.append(parameter.grad.clone().flatten())
         return 1.0
 
-    learner.optimisers[agent].step = catch  # type: ignore[method-assign]
+    learner.optimizers[agent].step = catch  # type: ignore[method-assign]
     learner._seen_to_change.add(agent)
     learner.learn([s for s in samples if s.agent == agent], 0, Event())
     return torch.cat(caught)

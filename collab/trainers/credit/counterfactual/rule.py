@@ -257,10 +257,10 @@ def _check_options(name: str, spec: TrainerSpec) -> None:
             f"group_size 1 leaves '{name}' nothing to compare a response with; set group_size to 2"
             " or more"
         )
-    if spec.normalise in ("agent", "step"):
+    if spec.normalize in ("agent", "step"):
         raise RecipeError(
-            f"normalise '{spec.normalise}' would give an agent without influence weights as large"
-            " as the others'; set normalise to 'none', or to 'group', which uses the deviation"
+            f"normalize '{spec.normalize}' would give an agent without influence weights as large"
+            " as the others'; set normalize to 'none', or to 'group', which uses the deviation"
             " over all scored joint actions"
         )
 

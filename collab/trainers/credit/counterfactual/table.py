@@ -91,13 +91,13 @@ def row_effects(values: Cells, scored: NDArray[np.bool_]) -> tuple[Vector, NDArr
         means = values.mean(1)
         return means - means.mean(), np.full(len(values), len(values))
     counts = np.maximum(scored.sum(0), 1)
-    centred = np.where(scored, values - values.sum(0) / counts, 0.0).sum(1)
+    centered = np.where(scored, values - values.sum(0) / counts, 0.0).sum(1)
     shared = (scored / counts) @ scored.T.astype(float)
     system = np.diag(scored.sum(1).astype(float)) - shared
     reached = shared > 0
     for _ in range(len(values).bit_length()):
         reached = reached @ reached
-    return np.linalg.pinv(system, hermitian=True) @ centred, reached.sum(1)
+    return np.linalg.pinv(system, hermitian=True) @ centered, reached.sum(1)
 
 
 def leave_one_out(values: Vector) -> Vector:

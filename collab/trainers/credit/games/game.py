@@ -231,13 +231,13 @@ class Records:
             maximum=float(game.rewards[turn].max()),
             solved=None if game.solved is None else game.solves(joint),
         )
-        decisions, artefacts, rounds = [], {}, dict[str, int]()
+        decisions, artifacts, rounds = [], {}, dict[str, int]()
         for agent, drawn in zip(game.agents, joint, strict=True):
             axes = game.axes(agent)[:-1]
             saw = tuple(game.agents[n] for n in axes)
             rounds[agent] = max((rounds[name] + 1 for name in saw), default=0)
             seen = tuple(joint[n] for n in axes)
-            artefacts[agent] = self._text(agent, drawn)
+            artifacts[agent] = self._text(agent, drawn)
             decisions.append(
                 Decision(
                     agent=agent,
@@ -245,14 +245,14 @@ class Records:
                     saw=saw,
                     observation=(Message(role="user", content=f"state {state}, seen {seen}"),),
                     action=Action(
-                        text=artefacts[agent],
+                        text=artifacts[agent],
                         token_ids=(drawn,),
                         logprobs=(log(game.policies[agent, turn, state][seen][drawn]),),
                         prompt_ids=(turn, state, *seen),
                     ),
                 )
             )
-        return Turn(index=turn, decisions=tuple(decisions), artefacts=artefacts, score=score)
+        return Turn(index=turn, decisions=tuple(decisions), artifacts=artifacts, score=score)
 
     def _text(self, agent: str, drawn: int) -> str:
         return "" if self.game.empty.get(agent) == drawn else f"{agent} {drawn}"

@@ -171,7 +171,7 @@ MEMORY = {
     "weights": "weights of the models",
     "prepacked": "weights packed for sampling",
     "adapters": "adapters",
-    "optimiser": "state of the optimizer",
+    "optimizer": "state of the optimizer",
     "gradients": "gradients",
     "activations": "activations of learning",
     "sampling": "keys, values and logits",
@@ -230,7 +230,7 @@ def count_memory(
         * sum(s.weight_bytes for s in sizes.values()),
         "prepacked": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
         "adapters": 4 * (adapters + copied),
-        "optimiser": sum(n * (8 if size == 4 else 12) for n, size in trained),
+        "optimizer": sum(n * (8 if size == 4 else 12) for n, size in trained),
         "gradients": max(n * max(size, 4) for n, size in trained),
     }
     whole = max(s.device.memory for s in of_agent.values())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 
 from collab.errors import TrainingError
-from collab.recipe.trainer import Normalise
+from collab.recipe.trainer import Normalize
 from collab.stats import deviation
 from collab.trainers.credit.group import Group, Key, Weights
 
@@ -17,10 +17,10 @@ NO_SPREAD = 1e-9
 """Largest standard deviation that counts as rounding error. Advantages are not divided by it."""
 
 
-def normalise(
+def normalize(
     groups: Sequence[Group],
     weights: Sequence[Weights],
-    how: Normalise,
+    how: Normalize,
     spreads: Sequence[Mapping[Key, float]] = (),
 ) -> list[Weights]:
     """Divide the weights of a step's groups by a population standard deviation.
@@ -44,13 +44,13 @@ def normalise(
     return list(changed)
 
 
-def _numbers(weights: Weights, how: Normalise) -> Numbers:
+def _numbers(weights: Weights, how: Normalize) -> Numbers:
     numbers: Numbers = {}
     for key, weight in weights.items():
         if isinstance(weight, Sequence):
             raise TrainingError(
-                f"trainer.normalise '{how}' needs one weight per response, but the algorithm"
-                f" returns one per token (agent '{key[2]}'); set trainer.normalise to 'none'"
+                f"trainer.normalize '{how}' needs one weight per response, but the algorithm"
+                f" returns one per token (agent '{key[2]}'); set trainer.normalize to 'none'"
             )
         numbers[key] = weight
     return numbers
@@ -100,7 +100,7 @@ def _at_least(spread: float) -> float:
     return spread if spread > NO_SPREAD else 1.0
 
 
-_DIVISIONS: dict[Normalise, Callable[[Sequence[Group], Sequence[Numbers]], Divisions]] = {
+_DIVISIONS: dict[Normalize, Callable[[Sequence[Group], Sequence[Numbers]], Divisions]] = {
     "group": _of_baselines,
     "agent": _of_tasks,
     "step": _of_step,

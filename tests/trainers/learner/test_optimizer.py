@@ -13,7 +13,7 @@ from torch import nn
 from collab.recipe import Recipe, TrainerSpec
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.logprobs import response_logprobs
-from collab.trainers.learner.optimiser import Optimiser, rate_at
+from collab.trainers.learner.optimizer import Optimizer, rate_at
 from collab.trainers.learner.policy import open_policies
 from collab.trainers.learner.samples import Sample
 from collab.trainers.training.check import check_recipe
@@ -25,50 +25,50 @@ def parameter(dtype: torch.dtype) -> nn.Parameter:
 
 def test_float32_is_torchs_own_adamw() -> None:
     ours, theirs = parameter(torch.float32), parameter(torch.float32)
-    optimiser = Optimiser([ours], weight_decay=0.01)
+    optimizer = Optimizer([ours], weight_decay=0.01)
     reference = torch.optim.AdamW([theirs], lr=1e-3, weight_decay=0.01)
     for step in range(3):
         gradient = torch.tensor([1.0, -2.0, 3.0, step])
         ours.grad, theirs.grad = gradient.clone(), gradient.clone()
-        optimiser.step(1e-3, None)
+        optimizer.step(1e-3, None)
         reference.step()
     assert torch.allclose(ours, theirs, rtol=1e-6)
 
 
 def test_updates_below_bfloat16s_rounding_add_up() -> None:
     narrow = parameter(torch.bfloat16)
-    optimiser = Optimiser([narrow], weight_decay=0.0)
+    optimizer = Optimizer([narrow], weight_decay=0.0)
     for _ in range(100):
         narrow.grad = torch.ones_like(narrow)
-        optimiser.step(1e-4, None)
+        optimizer.step(1e-4, None)
     assert float(narrow[0].detach()) == pytest.approx(0.99, abs=5e-3)
 
 
 def test_the_norm_is_that_before_clipping() -> None:
     one = parameter(torch.float32)
     one.grad = torch.tensor([3.0, 4.0, 0.0, 0.0])
-    assert Optimiser([one], weight_decay=0.0).step(1e-3, 1.0) == pytest.approx(5.0)
+    assert Optimizer([one], weight_decay=0.0).step(1e-3, 1.0) == pytest.approx(5.0)
 
 
 def test_a_gradient_that_is_no_number_changes_nothing() -> None:
     one = parameter(torch.float32)
     one.grad = torch.tensor([float("nan"), 1.0, 1.0, 1.0])
-    Optimiser([one], weight_decay=0.5).step(1e-3, None)
+    Optimizer([one], weight_decay=0.5).step(1e-3, None)
     assert torch.equal(one, parameter(torch.float32))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_restored_optimiser_goes_on_bit_by_bit(dtype: torch.dtype) -> None:
-    def steps(optimiser: Optimiser, one: nn.Parameter, n: int) -> None:
+def test_a_restored_optimizer_goes_on_bit_by_bit(dtype: torch.dtype) -> None:
+    def steps(optimizer: Optimizer, one: nn.Parameter, n: int) -> None:
         for k in range(n):
             one.grad = torch.tensor([0.1, -0.3, 0.7, k], dtype=dtype)
-            optimiser.step(1e-3, None)
+            optimizer.step(1e-3, None)
 
     first = parameter(dtype)
-    whole = Optimiser([first], weight_decay=0.01)
+    whole = Optimizer([first], weight_decay=0.01)
     steps(whole, first, 3)
     second = nn.Parameter(first.detach().clone())
-    parted = Optimiser([second], weight_decay=0.01)
+    parted = Optimizer([second], weight_decay=0.01)
     parted.restore(whole.state())
     steps(whole, first, 3)
     steps(parted, second, 3)
@@ -94,7 +94,7 @@ def test_the_papers_rate_is_for_whole_models() -> None:
 
 def test_a_wider_types_checkpoint_is_gone_on_from_in_a_narrower_one() -> None:
     wide, narrow = parameter(torch.float32), parameter(torch.bfloat16)
-    whole, parted = (Optimiser([one], weight_decay=0.0) for one in (wide, narrow))
+    whole, parted = (Optimizer([one], weight_decay=0.0) for one in (wide, narrow))
     wide.grad = torch.ones_like(wide)
     whole.step(0.1, None)
     with torch.no_grad():
@@ -105,12 +105,12 @@ def test_a_wider_types_checkpoint_is_gone_on_from_in_a_narrower_one() -> None:
 
 def test_gradients_of_many_small_passes_add_up_in_float32() -> None:
     narrow = parameter(torch.bfloat16)
-    optimiser = Optimiser([narrow], weight_decay=0.0)
+    optimizer = Optimizer([narrow], weight_decay=0.0)
     for _ in range(1000):  # in bfloat16 a sum of ones stops at 256
         narrow.sum().backward()
     assert narrow.grad is None
-    assert optimiser.step(1e-3, None) == pytest.approx(2000.0)
-    assert optimiser.step(1e-3, None) == 0.0
+    assert optimizer.step(1e-3, None) == pytest.approx(2000.0)
+    assert optimizer.step(1e-3, None) == 0.0
 
 
 def test_a_learner_adds_gradients_of_narrow_models_up_in_float32(
@@ -132,12 +132,12 @@ def test_a_learner_adds_gradients_of_narrow_models_up_in_float32(
         ]
         policy = policies.by_name["a"]
         found = []
-        optimiser = learner.optimisers["a"]
+        optimizer = learner.optimizers["a"]
         for batch in learner._passes.batches(policy, samples):
             with policy.training() as model:
                 logprobs = response_logprobs(model, batch, policy.device).logprobs
                 logprobs.sum().backward()
-        found = [m.grad.flatten() for m in optimiser._masters if m.grad is not None]
+        found = [m.grad.flatten() for m in optimizer._masters if m.grad is not None]
         asyncio.run(policies.aclose())
         return torch.cat(found)
 
@@ -149,7 +149,7 @@ def test_a_learner_adds_gradients_of_narrow_models_up_in_float32(
 def test_what_is_forgotten_is_not_learned_from() -> None:
     for dtype in (torch.float32, torch.bfloat16):
         one = parameter(dtype)
-        optimiser = Optimiser([one], weight_decay=0.0)
+        optimizer = Optimizer([one], weight_decay=0.0)
         one.sum().backward()
-        optimiser.forget()
-        assert optimiser.step(1e-3, None) == 0.0
+        optimizer.forget()
+        assert optimizer.step(1e-3, None) == 0.0

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from collab.recipe import TrainerSpec
 
 
-class Optimiser:
+class Optimizer:
     """AdamW (arXiv 1711.05101) on float32 masters of the parameters.
 
     Parameters of a narrower type are copies of their masters, so updates smaller than their

@@ -1,0 +1,31 @@
+"""Records, recipes and functions of older versions still work."""
+
+from collab.feedback.plain import Outcome
+from collab.recipe import TrainerSpec
+from collab.records import Score, Turn
+from collab.rewards import RewardContext
+from collab.runtime.turn import Turn as PlayedTurn
+
+
+def test_a_turn_is_read_under_the_former_name() -> None:
+    turn = Turn.model_validate({"index": 0, "decisions": [], "artefacts": {"a": "x"}})
+    assert turn.artifacts == {"a": "x"}
+    assert "artefacts" not in turn.model_dump()
+
+
+def test_scores_are_read_under_former_names() -> None:
+    score = Score.model_validate(
+        {"reward": 1.0, "maximum": 1.0, "passed": True, "told": "won", "schemes": []}
+    )
+    assert (score.solved, score.summary) == (True, "won")
+
+
+def test_functions_may_use_the_former_name() -> None:
+    turn = Turn(index=0, decisions=(), artifacts={"a": "x"})
+    assert turn.artefacts == {"a": "x"}
+    for holder in (RewardContext, Outcome, PlayedTurn):
+        assert hasattr(holder, "artefacts")
+
+
+def test_trainers_are_read_under_the_former_name() -> None:
+    assert TrainerSpec.model_validate({"normalise": "group"}).normalize == "group"
