@@ -1,4 +1,4 @@
-"""Checks whether a request fits a local model's context and its tools, without loading weights."""
+"""Checks requests and adapters against a local model, without loading its weights."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from collab.errors import ModelError
 from collab.models import store
 from collab.models.base import Request
 from collab.models.chat import check_context, prompt_ids
+from collab.models.local.adapters import check_base, check_harmless
 from collab.models.tool_template import tool_template
 from collab.recipe.model import ModelSpec, VLLMModel, local_weights
 
@@ -29,6 +31,27 @@ def context_of(spec: ModelSpec) -> int | None:
     context = positions or (config.get("text_config") or {}).get("max_position_embeddings")
     limits = [context, spec.context if isinstance(spec, VLLMModel) else None]
     return min((limit for limit in limits if limit), default=None)
+
+
+def check_adapter(folder: Path, spec: ModelSpec) -> None:
+    """Check that an adapter belongs to a model of this size, if the model is on this machine.
+
+    Raises:
+        ModelError: it does not fit, or cannot be read.
+    """
+    from safetensors import SafetensorError
+
+    weights = local_weights(spec)
+    size = (_config(weights.name, weights.revision) or {}).get("hidden_size") if weights else None
+    if weights is None or size is None:
+        return
+    try:
+        check_harmless(folder)
+        check_base(folder, size)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise ModelError(
+            f"adapter {folder} does not fit model {weights.name!r}: {error}"
+        ) from error
 
 
 def check_fits(request: Request, spec: ModelSpec) -> None:

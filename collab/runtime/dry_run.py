@@ -23,7 +23,7 @@ from collab.errors import (
 from collab.feedback import Outcome, check_sources
 from collab.models import Progress, Request
 from collab.models.fakes import EchoModel
-from collab.models.lengths import check_fits
+from collab.models.lengths import check_adapter, check_fits
 from collab.models.tool_text import fenced
 from collab.recipe import BudgetSpec, Recipe, library, read_recipe
 from collab.recipe.feedback import ExpertFeedback, FeedbackSpec
@@ -246,12 +246,15 @@ def _check_adapters(recipe: Recipe) -> None:
     for name, agent in recipe.team.agents.items():
         if agent.adapter is None or not isinstance(recipe.model_of(name), TransformersModel):
             continue
-        if not (Path(agent.adapter).expanduser() / ADAPTER_CONFIG).is_file():
-            raise RecipeError(
-                f"agent '{name}': adapter {agent.adapter} cannot be read: it has no"
-                f" {ADAPTER_CONFIG}; give a folder with an adapter in PEFT's format,"
-                f" {ADAPTER_CONFIG} and {ADAPTER_WEIGHTS}"
-            )
+        folder = Path(agent.adapter).expanduser()
+        for file in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
+            if not (folder / file).is_file():
+                raise RecipeError(
+                    f"agent '{name}': adapter {agent.adapter} cannot be read: it has no {file};"
+                    f" give a folder with an adapter in PEFT's format, {ADAPTER_CONFIG} and"
+                    f" {ADAPTER_WEIGHTS}"
+                )
+        check_adapter(folder, recipe.model_of(name))
 
 
 def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:

@@ -10,8 +10,12 @@ import pytest
 from support.library import TEAMS, suite_of
 from support.tiny_words import save_tiny
 
-from collab.errors import RecipeError
+from collab.errors import ModelError, RecipeError
+from collab.models.local.adapters import Adapters
+from collab.models.weights import load_model
 from collab.recipe import Recipe, load_recipe, load_task
+from collab.recipe.library import shipped
+from collab.recipe.model import TransformersModel
 from collab.runtime.dry_run import characters, dry_run, is_first, most_new_tokens
 from collab.runtime.problems import find_problems
 from collab.runtime.team import Team
@@ -141,6 +145,20 @@ def test_an_adapter_that_is_not_there(project: Path, tmp_path: Path) -> None:
     agents = {"a": {"prompt": "a", "adapter": "nowhere", "model": str(tmp_path / "tiny")}}
     with pytest.raises(RecipeError, match=r"adapter nowhere cannot be read.*adapter_config\.json"):
         played(make(agents=agents))
+
+
+def test_an_adapter_of_another_model(project: Path, tmp_path: Path) -> None:
+    save_tiny(tmp_path / "tiny", WORDS)
+    adapter = Path("agents/pocket-smollm2/aux")
+    model = {"name": str(tmp_path / "tiny"), "device": "cpu"}
+    agents = {"a": {"prompt": "a", "adapter": str(shipped() / adapter), "model": model}}
+    found = r"its base is 'HuggingFaceTB/SmolLM2-135M-Instruct', with hidden size 576, not \d+; use"
+    with pytest.raises(ModelError, match=found):
+        played(make(agents=agents))
+    with pytest.raises(ModelError, match=found):
+        Adapters(load_model(tmp_path / "tiny", TransformersModel(**model)), "tiny").name_of(
+            str(shipped() / adapter)
+        )
 
 
 def long_words(folder: Path, long: set[int]) -> None:

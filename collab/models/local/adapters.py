@@ -52,6 +52,25 @@ def check_harmless(folder: Path) -> None:
         raise ValueError(reason)
 
 
+def check_base(folder: Path, hidden_size: int) -> None:
+    """Raise ValueError if an adapter was trained on a model with another hidden size.
+
+    Raises:
+        OSError, SafetensorError: its weights cannot be read.
+    """
+    from safetensors import safe_open
+
+    with safe_open(folder / ADAPTER_WEIGHTS, framework="np") as file:
+        names = [name for name in file.keys() if name.endswith("q_proj.lora_A.weight")]  # noqa: SIM118
+        sizes = {file.get_slice(name).get_shape()[1] for name in names}
+    if sizes - {hidden_size}:
+        base = parse_json((folder / ADAPTER_CONFIG).read_bytes()).get("base_model_name_or_path")
+        raise ValueError(
+            f"its base is {base or 'another model'!r:.200}, with hidden size {max(sizes)}, not"
+            f" {hidden_size}; use that model, or remove the adapter"
+        )
+
+
 def _harms(config: Mapping[str, Any]) -> Iterator[str]:
     if (kind := config.get("peft_type")) != "LORA":
         yield f"its type is {kind!r:.80}, but only LORA is supported"
@@ -138,6 +157,7 @@ class Adapters:
 
         try:
             check_harmless(folder)
+            check_base(folder, self._loaded.module.config.get_text_config().hidden_size)
             self._insert(name, folder)
         except (ValueError, KeyError, RuntimeError, OSError, TypeError, SafetensorError) as error:
             self._discard(name)
