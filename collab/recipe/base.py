@@ -77,15 +77,21 @@ def _near_path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
     return path_of(near, sections) if near else None
 
 
+_SHOWN = 20
+"""Number of unknown keys that one error lists."""
+
+
 def _unknown_keys(
     keys: list[str], known: list[str], sections: dict[str, type[Spec]]
 ) -> PydanticCustomError:
     """Make one error with a line per key, as a validator can raise only one."""
     lines = []
-    for key in keys:
+    for key in keys[:_SHOWN]:
         close = path_of(key, sections) or nearest(key, known) or _near_path_of(key, sections)
         remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
         lines.append(f"unknown key '{key}'; {remedy}")
+    if len(keys) > _SHOWN:
+        lines.append(f"{len(keys) - _SHOWN:,} more unknown keys")
     return PydanticCustomError("unknown_key", "{lines}", {"lines": "\n".join(lines)})
 
 

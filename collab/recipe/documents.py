@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,7 @@ def parse_json(text: str | bytes, **hooks: Any) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"the key '{twice}' occurs twice in one object")
     return value
 
@@ -83,6 +83,11 @@ MOST_VALUES = 100_000
 character."""
 MOST_BITS = 1024
 """Longest whole number, in bits. Python refuses to print longer ones."""
+MOST_DIGITS = 10_000
+"""Longest number, in characters. YAML reads numbers to base 60 in quadratic time."""
+MOST_ODD_KEYS = 1_000
+"""Limit on a mapping's keys that are not texts: numbers can be chosen so that all of them collide.
+"""
 
 _END = "but got '<stream end>'"
 _HALF = re.compile("[\ud800-\udfff]")
@@ -154,8 +159,13 @@ def _size(value: Any, known: dict[int, int]) -> int:
     return size
 
 
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
 class _Strict(SafeConstructor):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
+            raise _refused(f"a number of more than {MOST_DIGITS:,} characters", node)
         try:
             value = super().construct_object(node, deep)
         except ODD as error:
@@ -168,12 +178,15 @@ class _Strict(SafeConstructor):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys: set[Any] = set()
+        odd = 0
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, str) and key in keys:
                 raise _refused(f"the key '{key}' occurs twice", key_node)
             if isinstance(key, str):
                 keys.add(key)
+            elif (odd := odd + 1) > MOST_ODD_KEYS:
+                raise _refused(f"more than {MOST_ODD_KEYS:,} keys that are not texts", key_node)
         return super().construct_mapping(node, deep)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,6 +28,10 @@ from collab.trust import Consent, Question, from_hub
 from collab.wording import plain_reason
 
 S = TypeVar("S", bound=Spec)
+
+WRITTEN_IN = "COLLAB_WRITTEN_IN"
+"""Environment variable with the file that holds a command's arguments, if a user did not type them.
+"""
 
 _MAX_EXTENDS = 8
 _NAMED = ("team", "task", "trainer", "model", "reward")
@@ -85,21 +90,23 @@ def read_recipe(
     settings: Sequence[str] = (),
     defaults: Mapping[str, Any] | None = None,
     is_run: bool = False,
-    written_in: Files | None = None,
+    written_in: Path | None = None,
     **top: Any,
 ) -> tuple[Recipe, Question]:
     """Return the recipe, not yet approved, and the question to ask the user first.
 
     Args:
         is_run: True if the file `name` is in a run's folder, before the file has said so itself.
-        written_in: the files that hold `task`, `settings` and `top`; if None, the user typed them,
-            and the names in them need no approval.
+        written_in: the file that holds `task`, `settings` and `top`. By default, $COLLAB_WRITTEN_IN
+            names it; otherwise the user typed them, and the names in them need no approval.
 
     Raises:
         RecipeError: see `load_recipe`.
     """
     _check_top(top)
-    files, objects = Files(written_in), GivenObjects()
+    files, objects = Files(), GivenObjects()
+    if written_in := written_in or _path_in(WRITTEN_IN):
+        files.read(written_in)
     written = _written(name, files, objects, is_run=is_run)
     data = {**(defaults or {}), **written}
     data.update({key: objects.data(item, key) for key, item in top.items() if item is not None})
@@ -124,6 +131,10 @@ def read_recipe(
     settled = settled_in(name) if isinstance(name, Spec) else set()
     given = overrides.texts(settings) | words | settled
     return recipe, question_of(place, recipe, files, set() if written_in else given)
+
+
+def _path_in(variable: str) -> Path | None:
+    return Path(os.environ[variable]) if os.environ.get(variable) else None
 
 
 def _check_top(top: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from collab.errors import RecipeError, UnknownName
@@ -50,7 +50,8 @@ def _origin_in(setting: str) -> str:
 
 
 def texts(settings: Sequence[str]) -> set[str]:
-    """Return every text within the values of some settings, which the user typed."""
+    """Return every text within the values of some settings, which the user typed. Each list of
+    texts is among them as a whole, as `as_command` spells it."""
     words: set[str] = set()
     waiting = [parse_yaml(setting.partition("=")[2], "--set") for setting in settings]
     while waiting:
@@ -59,9 +60,15 @@ def texts(settings: Sequence[str]) -> set[str]:
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
+            words.add(as_command(value))
         else:
             words.add(str(value))
     return words
+
+
+def as_command(words: Iterable[object]) -> str:
+    """Return the words of a command as one text, which differs from every text that is a word."""
+    return "".join(f"\0{word}" for word in words)
 
 
 def _assign(data: Any, keys: list[str], value: Any, setting: str) -> None:

@@ -285,11 +285,10 @@ def _differs(path: Path, content: bytes) -> bool:
 class Files:
     """Reads YAML files and remembers which of them come from elsewhere."""
 
-    def __init__(self, first: Files | None = None) -> None:
-        """Start from the files that `first` has read, if given."""
-        self.trusted: list[Path] = [*first.trusted] if first else []
+    def __init__(self) -> None:
+        self.trusted: list[Path] = []
         """Files of the current project and of the library."""
-        self.foreign: dict[Path, str] = {**first.foreign} if first else {}
+        self.foreign: dict[Path, str] = {}
         """Files from elsewhere, each with a digest of its content."""
         self.project: Path | None = None
         """The folder in which names are looked up first."""

@@ -21,6 +21,7 @@ from collab.recipe import library
 from collab.recipe.base import Spec, specs_in
 from collab.recipe.hosted import AnthropicModel, MCPServer, OpenAIModel
 from collab.recipe.model import ENGINES, ReplayModel, ScriptedModel, VLLMModel, parse_model
+from collab.recipe.overrides import as_command
 from collab.recipe.packing import Files, Kind, changed, named_in
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
@@ -29,7 +30,7 @@ from collab.runs.layout import EPISODES
 from collab.trust import Consent, Item, Question, settle
 from collab.trust.blocking import block, forget, is_own, is_unblocked, of_function, unblock
 from collab.trust.commands import compiled_in, content_of, files_of, folders_of
-from collab.trust.sources import digest_of, sources_of, sources_of_module
+from collab.trust.sources import digest_of, sources_of, sources_of_module, sources_of_script
 
 _OPENAI = "https://api.openai.com/v1"
 _ANTHROPIC = "https://api.anthropic.com"
@@ -87,7 +88,7 @@ def settled_in(spec: Spec) -> set[str]:
     settled = {text for text in named if is_unblocked(of_function(text))}
     for part in specs_in(spec):
         if isinstance(part, MCPServer | VLLMModel) and is_unblocked(part.lock):
-            settled |= set(part.words)
+            settled |= {as_command(part.words), *part.words}
     return settled
 
 
@@ -161,8 +162,9 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candi
     for part in specs_in(spec):
         if not (isinstance(part, MCPServer | VLLMModel) and part.words):
             continue
-        is_typed = set(part.words) <= typed
+        is_typed = as_command(part.words) in typed
         if isinstance(part, MCPServer) and isinstance(part.mcp, str):
+            is_typed = part.mcp in typed
             is_foreign = everything and not leads_to_loopback(part.mcp)
             item = _address_of(part)
         else:
@@ -173,7 +175,7 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candi
 
 def _is_own_source(file: Path) -> bool:
     """Return True if a file and every local module that it imports are the user's own."""
-    sources = sources_of(file) if file.suffix == ".py" and file.is_file() else []
+    sources = sources_of_script(file) if file.is_file() else []
     return is_own(file) and all(is_own(source.path) for source in sources)
 
 

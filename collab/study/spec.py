@@ -9,7 +9,7 @@ from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from collab.errors import RecipeError
 from collab.naming import as_name
@@ -64,6 +64,7 @@ class StudySpec(Spec):
     """The value to compare: held-out `return`, or the share `solved`."""
     settings: dict[str, Any] = {}
     """Settings of all cells, by key as in `--set`, e.g. `trainer.group_size: 8`."""
+    _file: Path | None = PrivateAttr(default=None)
 
     @field_validator("recipe")
     @classmethod
@@ -107,8 +108,8 @@ class StudySpec(Spec):
         return self
 
 
-def read_study(path: Path) -> tuple[StudySpec, Files]:
-    """Read the study in a YAML file, without approving it, and return the files it was read from.
+def read_study(path: Path) -> StudySpec:
+    """Read the study in a YAML file, without approving it.
 
     Names of its recipe, tasks and trainers are looked up in its folder first.
 
@@ -117,8 +118,7 @@ def read_study(path: Path) -> tuple[StudySpec, Files]:
     """
     if not path.is_file():
         raise RecipeError(f"{path} does not exist; a study is a YAML file, see docs/study.md")
-    files = Files()
-    spec = validate(StudySpec, files.read(path), str(path))
+    spec = validate(StudySpec, Files().read(path), str(path))
     beside = path.parent / spec.recipe
     recipe = str(beside) if beside.exists() else _beside("team", spec.recipe, path)
     trainers = [
@@ -127,7 +127,9 @@ def read_study(path: Path) -> tuple[StudySpec, Files]:
     ]
     tasks = tuple(_beside("task", name, path) for name in spec.tasks)
     names = {"recipe": recipe, "trainers": tuple(trainers), "tasks": tasks}
-    return spec.model_copy(update=names), files
+    read = spec.model_copy(update=names)
+    read._file = path
+    return read
 
 
 def _beside(kind: library.Kind, name: str, study: Path) -> str:
@@ -158,18 +160,16 @@ class Cell:
     model: str | None
     suite: str | None
     settings: tuple[str, ...]
+    file: Path | None = None
+    """The study's file, whose settings need approval like a recipe's."""
 
     @property
     def name(self) -> str:
         """The name of its folder."""
         return f"{as_name(f'{self.task}-{self.trainer}')}-seed-{self.seed}"
 
-    def read(self, written_in: Files | None = None) -> tuple[Recipe, Question]:
+    def read(self) -> tuple[Recipe, Question]:
         """Read the cell's recipe, and the question to ask first.
-
-        Args:
-            written_in: the study's file, whose contents need approval like a recipe's; without it,
-                the arguments count as typed by the user, as in the cell's process.
 
         Raises:
             RecipeError: the recipe cannot be read.
@@ -178,7 +178,7 @@ class Cell:
             self.recipe,
             task=self.suite,
             settings=self.settings,
-            written_in=written_in,
+            written_in=self.file,
             trainer=self.base,
             model=self.model,
             seed=self.seed,
@@ -199,14 +199,13 @@ def load_study(path: Path, trust: Consent = False) -> StudySpec:
         RecipeError: the study, or the recipe of a cell, cannot be read, or is wrong.
         Untrusted: it would run something from elsewhere, and is not approved.
     """
-    spec, files = read_study(path)
-    cells = cells_of(spec)
-    recipes, questions = zip(*(cell.read(files) for cell in cells), strict=True)
+    spec = read_study(path)
+    recipes, questions = zip(*(cell.read() for cell in cells_of(spec)), strict=True)
     for recipe in recipes:
         check_functions(recipe)
     settle(joined(str(path), questions), trust)
-    for cell in cells:
-        remember(cell.read()[1])
+    for question in questions:  # each cell's process asks its own
+        remember(question)
     return spec
 
 
@@ -271,4 +270,5 @@ def _cell(spec: StudySpec, task: str, suite: str | None, entry: TrainerEntry, se
         model=spec.model,
         suite=suite,
         settings=tuple(f"{key}={json.dumps(value)}" for key, value in settings.items()),
+        file=spec._file,
     )

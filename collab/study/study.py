@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from collab.errors import CollabError, RecordError
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import parse_json, read_mapping
+from collab.recipe.load import WRITTEN_IN
 from collab.recipe.packing import Packing
 from collab.runs.about import mark_interrupted, read_about
 from collab.runs.atomic import Lock, write_atomically, writing
@@ -139,8 +140,10 @@ class Study:
         self._under_way[cell.name] = cell
         place = str(self.folder.cell(cell))
         arguments = ["--resume", place] if resumed else [*cell.arguments(), "--out", place]
-        arguments += ["--trust"] if self._trust else []
-        status, error = await train(arguments, Path(place) / TRAINING_LOG, threads=threads)
+        arguments += ["--trust"] if self._trust and resumed else []  # others were approved before
+        log = Path(place) / TRAINING_LOG
+        file = None if resumed else cell.file
+        status, error = await train(arguments, log, threads=threads, written_in=file)
         del self._under_way[cell.name]
         self._seconds[cell.name] = time.perf_counter() - began
         if status:
@@ -177,10 +180,13 @@ GRACE_SECONDS = 5.0
 """Seconds for a process to write its state. Training needs one second."""
 
 
-async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
+async def train(
+    arguments: Sequence[str], log: Path, *, threads: int, written_in: Path | None = None
+) -> tuple[int, str]:
     """Run `collab train` to its end, and return its exit status and the last error that it printed.
 
-    If the task is canceled, the process is interrupted as by Ctrl-C, and awaited.
+    Names in the arguments need approval if the file `written_in` holds them. If the task is
+    canceled, the process is interrupted as by Ctrl-C, and awaited.
 
     Raises:
         RecordError: the log cannot be written.
@@ -188,6 +194,8 @@ async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[i
     # One GPU per cell; otherwise each cell would start a rank on every GPU.
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": gpu}
+    if written_in is not None:
+        environment[WRITTEN_IN] = str(written_in.absolute())
     with writing(log), log.open("ab") as stream:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "collab", "train", *arguments),

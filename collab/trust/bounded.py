@@ -325,7 +325,7 @@ class _Marking(NodeTransformer):
 
 
 def _weighing(node: nodes.Expr, name: str = _WEIGHED) -> nodes.Expr:
-    if isinstance(node, nodes.Const):
+    if isinstance(node, nodes.Const) and not isinstance(node.value, str | bytes):
         return node
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 

@@ -20,7 +20,7 @@ from typing import Literal
 
 from collab.errors import RecipeError
 from collab.trust.blocking import approved_digest, check, is_own, of_server
-from collab.trust.sources import digest_of, sources_of
+from collab.trust.sources import digest_of, sources_of_script
 
 PYTHONS = ("python", "python3")
 """Words of a command that mean the Python that runs collab."""
@@ -65,8 +65,7 @@ def folders_of(command: Sequence[str]) -> list[Path]:
     named = [_real(path) for path in _named_folders([*words, *starts])]
     folders = [path for path in named if path not in Path.cwd().resolve().parents]
     for path in _files(command):
-        sources = sources_of(path) if path.suffix == ".py" else []
-        beside = [_real(path), *(source.path for source in sources)]
+        beside = [_real(path), *(source.path for source in sources_of_script(path))]
         folders += [_real(path.parent), *(file.parent for file in beside)]
     on_path = _on_path()
     foreign = [path for path in folders if path not in on_path and not is_own(path / "file")]
@@ -188,8 +187,8 @@ def _is(kind: Literal["is_file", "is_dir"], path: Path, real: Path | None = None
 
 
 def _digest(path: Path) -> str:
-    if path.suffix == ".py":
-        return digest_of(sources_of(path))
+    if sources := sources_of_script(path):
+        return digest_of(sources)
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "blake2b").hexdigest()

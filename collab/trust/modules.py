@@ -153,7 +153,7 @@ class _Finder(MetaPathFinder):
                 " imports compiled modules from installed packages only",
                 name=fullname,
             )
-        if not any(map(self._is_closed, sys.path if path is None else path)):
+        if not self.closed:
             return None
         spec = _spec_of_others(fullname, path, target)
         for place in _places(spec):

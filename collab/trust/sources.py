@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Literal
 
 from collab.errors import RecipeError
 
@@ -20,6 +21,12 @@ _INSTALLED = {
     *site.getsitepackages(),
     site.getusersitepackages(),
 }
+
+
+MOST_FOLDERS = 5_000
+"""Limit of the folders in an imported package."""
+MOST_BYTES = 1_000_000
+"""Largest file without the suffix `.py` that is read as if it were a Python script."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,18 @@ def sources_of(file: Path) -> list[SourceFile]:
     """
     file = file.resolve()
     return _with_imports([_source(file.parent, Path(file.name))], file.parent)
+
+
+def sources_of_script(file: Path) -> list[SourceFile]:
+    """Return `sources_of` a file that a command may pass to Python, whatever its name.
+
+    A file that is not Python imports nothing. Large files without the suffix `.py` have no sources.
+
+    Raises:
+        RecipeError: a file cannot be read.
+    """
+    is_script = file.suffix == ".py" or file.stat().st_size <= MOST_BYTES
+    return sources_of(file) if is_script and file.is_file() else []
 
 
 def sources_of_module(name: str) -> list[SourceFile]:
@@ -126,20 +145,45 @@ def _tree(source: SourceFile) -> ast.AST:
 
 
 def _local(name: str, roots: Iterable[Path]) -> list[SourceFile]:
-    """Return the files of a local module or package; none if it is installed, or Python's own."""
+    """Return the files of a local module or package; none if it is installed, or Python's own.
+
+    A package needs no `__init__.py`.
+    """
     for root in roots:
-        module, package = Path(f"{name}.py"), Path(name) / "__init__.py"
-        if _is_file(root / module):
-            return [] if _is_known(name) else [_source(root, module)]
-        if _is_file(root / package):
-            files = sorted(path.relative_to(root) for path in (root / name).rglob("*.py"))
-            return [] if _is_known(name) else [_source(root, file) for file in files]
+        if _is("is_file", root / f"{name}.py"):
+            return [] if _is_known(name) else [_source(root, Path(f"{name}.py"))]
+        if _is("is_dir", root / name):
+            files = [] if _is_known(name) else _python_files(root / name)
+            return [_source(root, path.relative_to(root)) for path in files]
     return []
 
 
-def _is_file(path: Path) -> bool:
+def _python_files(folder: Path) -> list[Path]:
+    """Return the Python files below a folder, each folder once, although links may lead to it.
+
+    Raises:
+        RecipeError: the folder has too many folders.
+    """
+    files: list[Path] = []
+    seen: set[str] = set()
+    for above, below, names in os.walk(folder, followlinks=True):
+        below[:] = sorted(name for name in below if name != "__pycache__")
+        if (real := os.path.realpath(above)) in seen:
+            below.clear()
+            continue
+        seen.add(real)
+        if len(seen) > MOST_FOLDERS:
+            raise RecipeError(
+                f"the imported folder {folder} has more than {MOST_FOLDERS:,} folders, too many to"
+                " read before it may run; import from a smaller one"
+            )
+        files += [Path(above, name) for name in names if name.endswith(".py")]
+    return sorted(files)
+
+
+def _is(kind: Literal["is_file", "is_dir"], path: Path) -> bool:
     try:
-        return path.is_file()
+        return bool(getattr(path, kind)())
     except OSError:  # a name that is too long
         return False
 

@@ -137,8 +137,12 @@ def _size(value: Any) -> int:
 
 
 def numbers_in(text: str) -> int:
-    """Return the sum of the numbers in a format, because any of them may be a width."""
-    return sum(map(int, re.findall(r"\d{1,15}", text)))
+    """Return the sum of the numbers in a format, because any of them may be a width.
+
+    A number of more than 15 digits costs more than a rendering may.
+    """
+    numbers = (digits.lstrip("0") for digits in re.findall(r"\d+", text))
+    return sum(int(digits or 0) if len(digits) <= 15 else 10**15 for digits in numbers)
 
 
 def _by_width(*values: Any) -> int:

@@ -7,6 +7,8 @@ from collab.errors import CollabError
 
 pytestmark = pytest.mark.slow
 
+LONG = "a" * 500_000
+_LOOP = "{% for _ in range(99999) %}"
 TEMPLATES = {
     "a loop over a joined text": "{% for c in ('x' * 99999) * 9999 %}{% endfor %}",
     "loops in a macro's caller": (
@@ -54,6 +56,11 @@ TEMPLATES = {
     "as JSON": "{{ ([range(99999) | list] * 9999) | tojson }}",
     "printed": "{{ (['x' * 99] * 99999) | pprint }}",
     "linked": "{{ ('http://a.b/' ~ '(' * 999999) | urlize }}",
+    "a width of many digits": "{{ ('%000000000000003000000000d' % 1) | length }}",
+    "a long text compared": _LOOP + "{% if 'b' in '" + LONG + "' %}{% endif %}{% endfor %}",
+    "a long text joined": _LOOP + "{% set x = 1 ~ '" + LONG + "' %}{% endfor %}",
+    "a long text cut": _LOOP + "{% set x = '" + LONG + "'[1:] %}{% endfor %}",
+    "long texts compared": _LOOP + f"{{% if '{LONG}b' == '{LONG}c' %}}{{% endif %}}{{% endfor %}}",
     "pairs": "{{ dict.fromkeys(range(99999), 'x' * 99999) }}",
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collab.errors import RecipeError
-from collab.recipe import documents
+from collab.recipe import documents, load_recipe
 from collab.recipe.documents import parse_json, parse_yaml
 from collab.recipe.overrides import apply
 
@@ -24,6 +24,8 @@ ODD = {
     f"n: 0x{'f' * 5000}": "a whole number of more than 1024 bits",
     f"n: 0b{'1' * 5000}": "a whole number of more than 1024 bits",
     "n: " + ":".join(["59"] * 500): "a whole number of more than 1024 bits",
+    "n: " + ":".join(["59"] * 100_000): "a number of more than 10,000 characters",
+    "\n".join(f"{n * (2**61 - 1)}: x" for n in range(20_000)): "more than 1,000 keys",
     "n: !!int ''": "not a value",
     "n: !!float x": "not a value",
     "b: !!bool perhaps": "not a value",
@@ -47,6 +49,22 @@ def test_yaml_that_is_no_value(text: str, words: str) -> None:
     assert words in str(told.value)
     assert len(str(told.value)) < 500
     assert time.process_time() - started < 5
+
+
+def test_thousands_of_unknown_keys_are_refused_at_once() -> None:
+    data = {f"trainerxx{n}": "a" for n in range(50_000)}
+    started = time.process_time()
+    with pytest.raises(RecipeError, match="49,980 more unknown keys"):
+        load_recipe({"team": "coding", **data})
+    assert time.process_time() - started < 5
+
+
+def test_a_repeated_key_is_found_at_once() -> None:
+    keys = ", ".join(f'"{n}": 1' for n in [*range(50_000), 49_999])
+    started = time.process_time()
+    with pytest.raises(ValueError, match="'49999' occurs twice"):
+        documents.parse(f"{{{keys}}}")
+    assert time.process_time() - started < 2
 
 
 def test_aliases_and_long_files_that_mean_what_they_say() -> None:

@@ -47,9 +47,9 @@ def test_what_is_done_stays_and_what_was_begun_goes_on(
     """As after `kill -9`: the second cell is left at its first checkpoint, and says `running`."""
     seen: list[list[str]] = []
 
-    async def killed(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
+    async def killed(arguments: Sequence[str], log: Path, **options: Any) -> tuple[int, str]:
         seen.append(list(arguments))
-        status = await train_here(arguments, log, threads=threads)
+        status = await train_here(arguments, log, **options)
         if len(seen) == 2:
             about = log.parent / "run.json"
             about.write_text(json.dumps({**json.loads(about.read_text()), "status": "running"}))
@@ -77,10 +77,10 @@ def test_what_is_done_stays_and_what_was_begun_goes_on(
 def test_what_failed_is_told_and_trained_again_on_demand(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
+    async def fails(arguments: Sequence[str], log: Path, **options: Any) -> tuple[int, str]:
         if "magrpo" in arguments:
             return 1, "no room left"
-        return await train_here(arguments, log, threads=threads)
+        return await train_here(arguments, log, **options)
 
     (project / "s.yaml").write_text(STUDY.replace("seeds: 2", "seeds: 1"))
     monkeypatch.setattr(room, "train", fails)

@@ -33,9 +33,12 @@ def mine(group):
 """
 
 
-async def train_here(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
+async def train_here(
+    arguments: Sequence[str], log: Path, *, threads: int, written_in: Path | None = None
+) -> tuple[int, str]:
     """As a process of `collab train` would; another would import torch anew."""
     assert threads >= 1
+    assert written_in is None or written_in.is_file()
     log.write_text("")
     if arguments[0] == "--resume":
         out = Path(arguments[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from typer.testing import CliRunner
 
 from collab.cli.app import app
 from collab.errors import RecipeError, Untrusted
+from collab.recipe import load_recipe
+from collab.recipe.load import WRITTEN_IN
 from collab.study.spec import cells_of, load_study
 
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n'
@@ -125,6 +128,22 @@ def test_a_yes_holds_for_the_study_and_for_its_runs(home: Path) -> None:
     path.write_text(path.read_text() + "description: changed\n")
     with pytest.raises(Untrusted, match="evil"):
         load_study(path)
+
+
+@pytest.mark.parametrize("says", ["a rule in settings", "a parser"])
+def test_a_function_that_changes_between_two_runs_is_asked_about(
+    home: Path, monkeypatch: pytest.MonkeyPatch, says: str
+) -> None:
+    """The process of a run gets the study's settings as arguments, which the user never typed."""
+    path = study(home.parent / "theirs", SAYS[says][0])
+    [cell] = cells_of(load_study(path, trust=True))
+    settings = [text for key, text in pairwise(cell.arguments()) if key == "--set"]
+    monkeypatch.setenv(WRITTEN_IN, str(path))
+    load_recipe(cell.recipe, task=cell.suite, settings=settings, trainer=cell.base)
+    file = path.parent / "code" / "evil.py"
+    file.write_text(file.read_text() + "changed = True\n")
+    with pytest.raises(Untrusted, match="evil"):
+        load_recipe(cell.recipe, task=cell.suite, settings=settings, trainer=cell.base)
 
 
 def test_a_study_in_the_folder_of_a_run_is_from_elsewhere(home: Path) -> None:

@@ -160,6 +160,47 @@ def test_a_link_to_anothers_module_is_asked_about(folder: Path, project: Path) -
         load_recipe("mine.yaml")
 
 
+@pytest.mark.parametrize("linked", ["the package", "a package within one of the user's own"])
+def test_a_package_without_init_is_asked_about(folder: Path, project: Path, linked: str) -> None:
+    (folder / "deep").mkdir()
+    (folder / "deep" / "helper.py").write_text(RULES)
+    if linked == "the package":
+        (project / "theirs").symlink_to(folder)
+        (project / "mine.py").write_text("from theirs.deep.helper import right\n")
+    else:
+        (project / "pieces").mkdir()
+        (project / "pieces" / "__init__.py").write_text("")
+        (project / "pieces" / "sub").symlink_to(folder / "deep")
+        (project / "mine.py").write_text("from pieces.sub.helper import right\n")
+    (project / "mine.yaml").write_text(recipe_with(use="mine.py:right"))
+    with pytest.raises(Untrusted, match=r"mine\.py"):
+        load_recipe("mine.yaml")
+
+
+def test_a_package_of_ones_own_needs_no_init(project: Path) -> None:
+    (project / "pieces" / "deep").mkdir(parents=True)
+    (project / "pieces" / "deep" / "helper.py").write_text(RULES)
+    (project / "pieces" / "deep" / "up").symlink_to(project / "pieces")
+    (project / "mine.py").write_text("from pieces.deep.helper import right\n")
+    (project / "mine.yaml").write_text(recipe_with(use="mine.py:right"))
+    load_recipe("mine.yaml")
+    assert plugins.load("reward", "mine.py:right")(None) == 1.0
+
+
+def test_a_link_made_after_the_yes_is_not_imported(
+    folder: Path, project: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = "try:\n    __import__('helper.core')\nexcept ImportError: ...\n"
+    (folder / "rules.py").write_text(attempt + RULES)
+    load_recipe(str(folder), trust=True)
+    (folder / "helper").mkdir()
+    (folder / "helper" / "core.py").write_text(EVIL.format(str(marker)))
+    (project / "helper").symlink_to(folder / "helper")
+    monkeypatch.syspath_prepend(str(project))
+    load(folder)
+    assert not marker.exists()
+
+
 def served(folder: Path, *command: str) -> MCPServer:
     """The server of tools in a recipe of the folder, after a yes."""
     tools = [{"mcp": [*command]}]
@@ -198,6 +239,28 @@ def test_a_command_of_ones_own_with_anothers_script_is_asked_about(
     (project / "own.yaml").write_text(f"agents:\n  a: {{prompt: p, tools: [{tool}]}}\n")
     with pytest.raises(Untrusted, match=r"server\.sh"):
         load_recipe("own.yaml")
+
+
+def test_a_script_without_suffix_is_read_with_its_imports(folder: Path, project: Path) -> None:
+    (project / "helper.py").symlink_to(folder / "rules.py")
+    (project / "server").write_text("import helper\n")
+    (project / "own.yaml").write_text(
+        "agents:\n  a: {prompt: p, tools: [{mcp: [python, server]}]}\n"
+    )
+    with pytest.raises(Untrusted, match="python server"):
+        load_recipe("own.yaml")
+
+
+def test_typed_names_approve_no_command(folder: Path) -> None:
+    """Only a command that was typed as a whole is the user's own."""
+    rows = folder / "words.jsonl"
+    agents = {"a": {"prompt": "p", "tools": [{"mcp": [str(rows)]}]}}
+    (folder / "recipe.yaml").write_text(recipe_with(agents=agents, use="length"))
+    with pytest.raises(Untrusted, match="run the command"):
+        load_recipe(str(folder), task=str(rows))
+    with pytest.raises(Untrusted, match="run the command"):
+        load_recipe(str(folder), settings=[f"task.source.path={rows}"])
+    load_recipe(str(folder), settings=[f"agents.a.tools=[{{mcp: [{rows}]}}]"])
 
 
 @pytest.mark.parametrize("program", ["sh", sys.executable, "bin/python"])
