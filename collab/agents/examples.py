@@ -40,7 +40,7 @@ def examples_of(prompt: str, entry_point: str) -> list[Example]:
     return list(dict.fromkeys(examples))[:_MAX_EXAMPLES]
 
 
-def asserted(text: str, entry_point: str) -> list[Example]:
+def asserted_examples(text: str, entry_point: str) -> list[Example]:
     """Return the distinct examples in an agent's answer, such as `assert f(1) == 2`, in order.
 
     Arguments and values are literals, so an example runs nothing but the function.

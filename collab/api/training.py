@@ -71,8 +71,8 @@ class Training:
         lines = [f"{about.get('status', 'unknown')} after {len(metrics)} steps"]
         if metrics:
             first, last = (row.get(metric_names.RETURN) for row in (metrics[0], metrics[-1]))
-            most = metrics[-1].get(metric_names.RETURN_MAXIMUM)
-            of = "" if most is None else f" of {most:.2f}"
+            largest = metrics[-1].get(metric_names.RETURN_MAXIMUM)
+            of = "" if largest is None else f" of {largest:.2f}"
             lines.append(f"return {_number(first)} at first, {_number(last)} at last{of}")
         for name, gain in self.summary.get("gains", {}).items():
             lines.append(

@@ -122,7 +122,7 @@ def play(
         raise Fault(f"reset paid {now.rewards!r:.80}; its rewards are not counted; pay in step")
     total = dict.fromkeys(game.seats, 0.0)
     for _ in range(game.turns):
-        before, now = now, game.step(drawn(game, now, chance, hostile, always))
+        before, now = now, game.step(draw_texts(game, now, chance, hostile, always))
         check_step(game, now)
         for seat, reward in by_seat(now.rewards, game.seats).items():
             total[seat] += reward
@@ -135,7 +135,7 @@ def play(
     raise Fault(f"a game did not end within {game.turns} turns, the maximum in `turns`")
 
 
-def drawn(
+def draw_texts(
     game: Environment, now: Step, chance: Random, hostile: float, always: str | None
 ) -> dict[str, str]:
     """Draw a text for each seat that must act."""
@@ -157,10 +157,10 @@ def check_step(game: Environment, step: Any) -> None:
 
 def check_returns(game: Environment, total: Mapping[str, float]) -> None:
     """Check the return of each seat against `returns` and `zero_sum`."""
-    least, most = game.returns
+    least, largest = game.returns
     for seat, earned in total.items():
-        if not (isfinite(earned) and least - 1e-9 <= earned <= most + 1e-9):
-            raise Fault(f"{seat} earned {earned:g}, but `returns` allows {least:g} to {most:g}")
+        if not (isfinite(earned) and least - 1e-9 <= earned <= largest + 1e-9):
+            raise Fault(f"{seat} earned {earned:g}, but `returns` allows {least:g} to {largest:g}")
     if game.zero_sum and abs(sum(total.values())) > 1e-9:
         raise Fault(f"`zero_sum` is set, but the seats earned {sum(total.values()):g} together")
 
@@ -175,7 +175,7 @@ def rest(game: Environment, step: Step, chance: Random) -> list[Any]:
     """Play the rest of a game with random moves, and return it as plain data."""
     steps: list[Any] = []
     while not step.ended and len(steps) < game.turns:
-        step = game.step(drawn(game, step, chance, 0.1, None))
+        step = game.step(draw_texts(game, step, chance, 0.1, None))
         steps.append((plain(step), game.render()))
     return steps
 

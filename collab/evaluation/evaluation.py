@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, ExitStack, aclosing
 from pathlib import Path
 from typing import Any, Literal
 
-from collab.evaluation.folder import EvaluationFolder, Key, chosen, recorded
+from collab.evaluation.folder import EvaluationFolder, Key, choose_episodes, keep_finished
 from collab.evaluation.intervals import CONFIDENCE
 from collab.evaluation.results import (
     EvaluationEvent,
@@ -23,7 +23,7 @@ from collab.evaluation.results import (
     TeamResult,
     TeamStarted,
 )
-from collab.evaluation.selection import Selection, check_selectable, selected
+from collab.evaluation.selection import Selection, check_selectable, selection_metrics
 from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import Values, difference, groups_values, speed_of, team_result
 from collab.models.open import ModelPool
@@ -191,7 +191,7 @@ class EvaluationRun:
                 )
         for team in results:
             for k in self.ks if names.SOLVED in team.metrics else ():
-                metric = team.metrics.get(names.named(names.PASS_AT, k))
+                metric = team.metrics.get(names.fill(names.PASS_AT, k))
                 known = metric.tasks if metric else 0
                 if known < problems:
                     yield (
@@ -249,7 +249,7 @@ class TeamRun:
         """
         self.team, self.path, self._trust = team, path, trust
         self._about: dict[str, Any] = read_about(path) if path and (path / RUN).exists() else {}
-        self.episodes: dict[Key, Episode] = recorded(path / EPISODES) if path else {}
+        self.episodes: dict[Key, Episode] = keep_finished(path / EPISODES) if path else {}
         self._record: RunFolder | None = None
         self.recorded = len(team.problems) * team.recipe.samples - len(self.missing)
         self.begun = self.recorded > 0
@@ -326,7 +326,7 @@ class TeamRun:
     async def select(self, ks: Sequence[int], how: Selection) -> None:
         """Choose one program of k samples by the tests in the prompts. `result` has the metrics."""
         recipe, problems = self.team.recipe, self.team.problems
-        self._selected = await selected(recipe, problems, self._groups(), ks, how)
+        self._selected = await selection_metrics(recipe, problems, self._groups(), ks, how)
 
     def close(self) -> None:
         """Write the team's status and summary into the record."""
@@ -347,7 +347,7 @@ class TeamRun:
 
     def _groups(self) -> dict[str, list[Episode]]:
         tasks = [problem.address for problem in self.team.problems]
-        return chosen(self.episodes, tasks, self.team.recipe.samples)
+        return choose_episodes(self.episodes, tasks, self.team.recipe.samples)
 
     def _add(self, episode: Episode) -> None:
         self.episodes[episode.task, episode.sample] = episode

@@ -67,7 +67,7 @@ class EvaluationFolder:
         self._lock.release()
 
 
-def chosen(
+def choose_episodes(
     episodes: Mapping[Key, Episode], tasks: Sequence[str], samples: int
 ) -> dict[str, list[Episode]]:
     """Return the episodes that an evaluation counts, by task, ordered by sample."""
@@ -76,7 +76,7 @@ def chosen(
     }
 
 
-def recorded(path: Path) -> dict[Key, Episode]:
+def keep_finished(path: Path) -> dict[Key, Episode]:
     """Return the finished episodes, and remove other episodes and truncated lines from the file."""
     if not path.exists():
         return {}

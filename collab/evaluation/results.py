@@ -271,15 +271,15 @@ def metric_names(
 ) -> list[str]:
     """Return the metrics in the order of the table, each of them once."""
     known = list(dict.fromkeys(name for each in metrics for name in each))
-    best = dict.fromkeys(filter(None, map(names.what_is_best_in, known)))
-    shown = [names.named(names.PASS_AT, k) for k in ks]
-    shown += [key for name in best for key in known if names.what_is_best_in(key) == name]
+    best = dict.fromkeys(filter(None, map(names.metric_of_best, known)))
+    shown = [names.fill(names.PASS_AT, k) for k in ks]
+    shown += [key for name in best for key in known if names.metric_of_best(key) == name]
     shown += [] if 1 in ks else [names.SOLVED]
     shown += sorted(n for n in known if names.matched(names.SOLVED_AFTER_TURN, n))
     for level, parts in levels.items():
-        shown.append(names.named(names.LEVEL, level))
+        shown.append(names.fill(names.LEVEL, level))
         if len(parts) > 1:
-            shown += [names.named(names.VALUE_OF_PART, part) for part in parts]
+            shown += [names.fill(names.VALUE_OF_PART, part) for part in parts]
     shown += [names.JOINT_RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE]
     return shown + [n for n in known if names.matched(names.TOKENS_OF_TRIES, n)]
 

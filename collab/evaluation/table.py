@@ -81,28 +81,28 @@ def estimate(
     form: Form,
     *,
     change: bool = False,
-    most: float | None = None,
+    largest: float | None = None,
 ) -> TableCell:
     """Return a mean with its interval. A `change` has a sign, and a color if the sign is certain.
 
-    On a page, the scale of the interval ends at `most`, the largest value.
+    On a page, the scale of the interval ends at `largest`, the largest value.
     """
-    text = show(mean, form, signed=change)
+    text = format_value(mean, form, signed=change)
     if limits is None:
         return TableCell(text)
-    whisker = whisker_of((limits[0], mean, limits[1]), most, change=change)
+    whisker = whisker_of((limits[0], mean, limits[1]), largest, change=change)
     sign = sign_of(limits) if change else 0
-    return TableCell(text, sign, spanned(limits, form), whisker=whisker)
+    return TableCell(text, sign, format_interval(limits, form), whisker=whisker)
 
 
 def whisker_of(
-    values: Sequence[float], most: float | None, *, change: bool = False
+    values: Sequence[float], largest: float | None, *, change: bool = False
 ) -> tuple[float, ...]:
-    """Return the positions of values on a scale from 0 to `most`, or around 0 for a change."""
-    if not most:
+    """Return the positions of values on a scale from 0 to `largest`, or around 0 for a change."""
+    if not largest:
         return ()
-    least = -most if change else 0.0
-    shares = ((value - least) / (most - least) for value in values)
+    least = -largest if change else 0.0
+    shares = ((value - least) / (largest - least) for value in values)
     return tuple(round(100 * min(1.0, max(0.0, share)), 1) for share in shares)
 
 
@@ -116,13 +116,13 @@ def tone_of(sign: int) -> str:
     return {1: "good", -1: "bad"}.get(sign, "")
 
 
-def spanned(limits: tuple[float, float], form: Form) -> str:
+def format_interval(limits: tuple[float, float], form: Form) -> str:
     """Return an interval in words."""
-    low, high = (show(end, form, unit=False) for end in limits)
+    low, high = (format_value(end, form, unit=False) for end in limits)
     return f"{low} to {high}"
 
 
-def show(value: float, form: Form, *, signed: bool = False, unit: bool = True) -> str:
+def format_value(value: float, form: Form, *, signed: bool = False, unit: bool = True) -> str:
     """Return a share in percent, or points with two digits."""
     text = f"{100 * value:.1f}" if form == "share" else f"{value:.2f}"
     text = text.removeprefix("-") if float(text) == 0 else text

@@ -19,7 +19,7 @@ from collab.syntax import parse, parses
 JOINT = "joint-syntax"
 
 
-def writes(outcome: Outcome, agent: str) -> bool:
+def is_author(outcome: Outcome, agent: str) -> bool:
     """Return True if the agent wrote lines of the joint program, or was expected to."""
     roles = outcome.roles
     expected = agent == roles.entry or agent in roles.helpers
@@ -27,7 +27,7 @@ def writes(outcome: Outcome, agent: str) -> bool:
     return agent in outcome.joint.spans or missing
 
 
-def structure(
+def line_findings(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
     """Yield remarks on the lines of `agent`. `whose` is the possessive to use for it: `your` or
@@ -51,7 +51,7 @@ def structure(
         yield from _defined(outcome, agent, name, functions, whose)
 
 
-def whole(outcome: Outcome) -> Iterator[Finding]:
+def program_findings(outcome: Outcome) -> Iterator[Finding]:
     """Yield remarks on the joint program, for an agent that wrote none of it."""
     function = outcome.function
     try:
@@ -171,7 +171,7 @@ class Static:
         remarks = await self._remarks(outcome)
         feedback = {}
         for agent in outcome.agents:
-            if writes(outcome, agent):
+            if is_author(outcome, agent):
                 head, shown = "Static analysis", self._of_writer(outcome, agent, functions, remarks)
             else:
                 head = "Static analysis of the joint program"
@@ -183,7 +183,7 @@ class Static:
         self, outcome: Outcome, agent: str, functions: Mapping[str, str], remarks: Remarks
     ) -> list[Remark]:
         with_ast = "ast" in self._spec.tools
-        remarks_on = of_files if has_files(outcome) else structure
+        remarks_on = file_findings if has_files(outcome) else line_findings
         findings = [*remarks_on(outcome, agent, functions)] if with_ast else []
         findings += [finding for writer, finding in remarks if writer == agent]
         return [(None, finding) for finding in findings]
@@ -195,9 +195,13 @@ class Static:
         name."""
         listed: list[Remark] = []
         if "ast" in self._spec.tools:
-            together, each = (of_all_files, of_files) if has_files(outcome) else (whole, structure)
+            together, each = (
+                (all_file_findings, file_findings)
+                if has_files(outcome)
+                else (program_findings, line_findings)
+            )
             listed += [("", finding) for finding in together(outcome)]
-            for writer in filter(partial(writes, outcome), outcome.agents):
+            for writer in filter(partial(is_author, outcome), outcome.agents):
                 theirs = each(outcome, writer, functions, whose="its")
                 listed += [(writer, finding) for finding in theirs if finding.code != JOINT]
         return [*listed, *remarks]
@@ -304,7 +308,7 @@ def located_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
     return place[0] if place else "", finding.model_copy(update=within)
 
 
-def of_files(
+def file_findings(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
     """Yield remarks on the files of `agent`. `functions` are those that an agent must define."""
@@ -335,7 +339,7 @@ def of_files(
         yield from _defined_in(written, function)
 
 
-def of_all_files(outcome: Outcome) -> Iterator[Finding]:
+def all_file_findings(outcome: Outcome) -> Iterator[Finding]:
     """Yield remarks on the joint program, for an agent that wrote none of it."""
     try:
         files = split_files(outcome.joint.text)

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import product
 from typing import TypeVar
 
-from collab.evaluation.intervals import estimated
+from collab.evaluation.intervals import estimate_mean
 from collab.evaluation.results import Estimate
 from collab.models.fakes import EchoModel
 from collab.probe.results import AgentProbe, Best, Crossed, GameProbe, TeamProbe
@@ -109,15 +109,15 @@ async def _crossed(
 def _best(judged: Sequence[Judged]) -> Best | None:
     if not judged:
         return None
-    most = max(score.maximum for item in judged for score in item.played)
+    largest = max(score.maximum for item in judged for score in item.played)
     every = [[*item.played, *item.further] for item in judged]
     combined = all(item.combinations for item in judged)
     played = [item.played for item in judged]
     return Best(
         samples=max(map(len, played)),
         combinations=max(item.combinations or 0 for item in judged) if combined else None,
-        reward=estimate([max(s.reward for s in scores) for scores in played], most),
-        reward_combined=estimate([max(s.reward for s in scores) for scores in every], most)
+        reward=estimate([max(s.reward for s in scores) for scores in played], largest),
+        reward_combined=estimate([max(s.reward for s in scores) for scores in every], largest)
         if combined
         else None,
         solved=any_solved(played),
@@ -250,7 +250,7 @@ def is_dead(weights: Weights) -> bool:
 
 def shares(measures: Mapping[str, float], pattern: str, agents: Sequence[str]) -> dict[str, float]:
     """Return the measured shares of the reward's variance, by agent."""
-    by_agent = {agent: measures.get(names.named(pattern, agent)) for agent in agents}
+    by_agent = {agent: measures.get(names.fill(pattern, agent)) for agent in agents}
     return {agent: value for agent, value in by_agent.items() if value is not None}
 
 
@@ -279,9 +279,11 @@ def best_game(groups: Groups) -> Best | None:
 
     None if there is no group, or if the joint return is not informative, as in a zero-sum game.
     """
-    most = max((e.largest_return or 0.0 for group in groups.values() for e in group), default=0.0)
+    largest = max(
+        (e.largest_return or 0.0 for group in groups.values() for e in group), default=0.0
+    )
     groups = {task: group for task, group in groups.items() if len(group) > 1}
-    if not groups or most <= 0:
+    if not groups or largest <= 0:
         return None
     returns = [[e.joint_return or 0.0 for e in group] for group in groups.values()]
     scores = [[e.score for e in group if e.score] for group in groups.values()]
@@ -289,7 +291,7 @@ def best_game(groups: Groups) -> Best | None:
         samples=max(map(len, returns)),
         whole_games=True,
         combinations=None,
-        reward=estimate([max(each) for each in returns], most),
+        reward=estimate([max(each) for each in returns], largest),
         solved=any_solved(scores),
     )
 
@@ -308,9 +310,13 @@ def _at_end(name: str) -> Callable[[Episode], float | None]:
     return value
 
 
-def estimate(values: Sequence[float], most: float) -> Estimate:
+def estimate(values: Sequence[float], largest: float) -> Estimate:
     """Return the mean over tasks. Penalties may make a value negative."""
-    return estimated(values, most) if values else Estimate(mean=0.0, low=0.0, high=most, tasks=0)
+    return (
+        estimate_mean(values, largest)
+        if values
+        else Estimate(mean=0.0, low=0.0, high=largest, tasks=0)
+    )
 
 
 def share_solved(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:
@@ -344,11 +350,11 @@ def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
     return [f"{task.name}/{selection}"] if selection else list(addresses)
 
 
-def draw(problems: Sequence[T], most: int, seed: int) -> list[T]:
+def draw(problems: Sequence[T], largest: int, seed: int) -> list[T]:
     """Draw at most this many addresses by the seed, in their original order."""
-    if len(problems) <= most:
+    if len(problems) <= largest:
         return list(problems)
-    chosen = random.Random(f"{seed}|probe").sample(range(len(problems)), most)
+    chosen = random.Random(f"{seed}|probe").sample(range(len(problems)), largest)
     return [problems[number] for number in sorted(chosen)]
 
 

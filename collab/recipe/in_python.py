@@ -135,7 +135,7 @@ def settings_of(
     return {key: value for key, value in given.items() if key in top}, settings
 
 
-def keys_of_the_top(*arguments: str) -> set[str]:
+def top_level_keys(*arguments: str) -> set[str]:
     """Return the recipe's own keys, without those that are arguments of their own."""
     return {*Recipe.model_fields} - set(arguments)
 

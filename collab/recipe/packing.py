@@ -296,7 +296,7 @@ class Files:
         self.first: Path | None = None
         """The file of the recipe, if it has one."""
 
-    def begin_at(self, path: Path) -> None:
+    def search_from(self, path: Path) -> None:
         """Look names up in the project of this file first, if the file exists."""
         self.first = path if path.is_file() else None
         self.project = library.project_of(path) if path.is_file() else None

@@ -29,7 +29,7 @@ OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed"
 """Keys to drop once the rows come from elsewhere. `adapt` and `leave_out` stay."""
 
 
-def without_former(task: dict[str, Any], origin: str) -> dict[str, Any]:
+def drop_former_source(task: dict[str, Any], origin: str) -> dict[str, Any]:
     """Return a task's data for the new row source `origin`, without the keys of the old one.
 
     Its splits are dropped too, since they were ranges of other rows.

@@ -32,7 +32,7 @@ class ShownEpisode:
     """Sampling mode of a held-out episode."""
 
 
-def choose_episodes(runs: Sequence[Run], most: int) -> tuple[list[ShownEpisode], int]:
+def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode], int]:
     """Return the episodes to show, in proportion to each run's number, and the total number."""
     kinds = [
         kind
@@ -42,7 +42,7 @@ def choose_episodes(runs: Sequence[Run], most: int) -> tuple[list[ShownEpisode],
     total = sum(map(len, kinds))
     shown = []
     for episodes in kinds:
-        share = most if total <= most else max(2, most * len(episodes) // total)
+        share = limit if total <= limit else max(2, limit * len(episodes) // total)
         shown += spread_evenly(episodes, share)
     return shown, total
 
@@ -71,19 +71,19 @@ def _place(shown: ShownEpisode) -> tuple[int, int, bool, int]:
     return episode.group, shown.step or 0, shown.mode == "greedy", episode.sample
 
 
-def spread_evenly(episodes: Sequence[ShownEpisode], most: int) -> list[ShownEpisode]:
+def spread_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpisode]:
     """Choose at most this many episodes: whole groups, spread evenly over the run, including the
     first and the last.
     """
     groups: dict[int, list[ShownEpisode]] = {}
     for shown in episodes:
         groups.setdefault(shown.episode.group, []).append(shown)
-    if len(episodes) <= most:
+    if len(episodes) <= limit:
         return list(episodes)
     keys = list(groups)
-    wanted = max(2, most * len(keys) // len(episodes))
+    wanted = max(2, limit * len(keys) // len(episodes))
     chosen = sorted({round(n * (len(keys) - 1) / (wanted - 1)) for n in range(wanted)})
-    return [shown for place in chosen for shown in groups[keys[place]]][:most]
+    return [shown for place in chosen for shown in groups[keys[place]]][:limit]
 
 
 def episode_data(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from collab.evaluation import intervals
 from collab.evaluation.results import Estimate, Results, metric_names, metric_rows, sections
 from collab.evaluation.table import ResultTable
-from collab.evaluation.values import estimate_of, how_to_read, task_values
+from collab.evaluation.values import estimate_of, explain_results, task_values
 from collab.records import Episode
 from collab.report.runs import Run, largest_return
 
@@ -33,7 +33,7 @@ def evaluation_opening(results: Results) -> Opening:
     """Return the tables of an evaluation."""
     if not results.teams:
         return Opening()
-    note = "; ".join([how_to_read(results), "differences are paired by problem"])
+    note = "; ".join([explain_results(results), "differences are paired by problem"])
     notes = [f"{note[0].upper()}{note[1:]}.", *results.notes]
     return Opening(sections(results), " ".join(notes))
 

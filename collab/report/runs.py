@@ -24,7 +24,7 @@ from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
 from collab.runs.log import each_once, read_lines, read_whole_lines
 from collab.trainers.training.events import Evaluation, HeldOut
-from collab.trainers.training.folder import flat
+from collab.trainers.training.folder import flatten
 
 MOST_COMPLAINTS = 10
 
@@ -69,7 +69,7 @@ def largest_return(run: Run) -> float | None:
     return max((e.largest_return for e in episodes if e.largest_return is not None), default=None)
 
 
-def at_most(runs: Sequence[Run]) -> str:
+def maximum_text(runs: Sequence[Run]) -> str:
     """Return the largest return in any of the runs, for captions, or "" if none is known."""
     known = [most for run in runs if (most := largest_return(run)) is not None]
     return f" of at most {max(known):.2f}" if known else ""
@@ -147,7 +147,7 @@ def _row(line: bytes) -> Row | Evaluation:
     if row["type"] == "evaluation.finished":
         return Evaluation.model_validate(row)
     numbers = {
-        names.current(key): float(value)
+        names.current_name(key): float(value)
         for key, value in row.items()
         if isinstance(value, int | float) and isfinite(value)
     }
@@ -258,7 +258,7 @@ def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
     """Return the titles of the metrics that the rewards declare."""
     rewards = [reward for run in runs if (reward := reward_of(run))]
     return {
-        names.named(pattern, name): part.shown_as
+        names.fill(pattern, name): part.shown_as
         for reward in rewards
         for name, part in reward.parts.items()
         for pattern in (names.PART, names.VALUE)
@@ -351,7 +351,7 @@ def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
     """
     called = [{part: _name_at(run.recipe, part) for part in LABEL_KEYS} for run in runs]
     others = [part for part in LABEL_KEYS if len({names[part] for names in called}) > 1]
-    recipes = [{k: str(v) for k, v in flat(_compared(run)).items()} for run in runs]
+    recipes = [{k: str(v) for k, v in flatten(_compared(run)).items()} for run in runs]
     keys = [
         key
         for key in dict.fromkeys(key for recipe in recipes for key in recipe)

@@ -30,7 +30,7 @@ class Verdicts:
         self._tasks: dict[Hashable, asyncio.Task[Verdict]] = {}
         self._waiting = _Stopwatch()
 
-    async def on(self, key: Hashable, trial: MakeTrial) -> Verdict:
+    async def request(self, key: Hashable, trial: MakeTrial) -> Verdict:
         """Return the verdict of a trial, requested once per `key`. Any event loop may await it."""
         work = self._once(key, trial)
         if asyncio.get_running_loop() is self._loop:
@@ -188,7 +188,7 @@ class RewardContext(FormerArtifacts):
         """
         text = self.joint.text if artifact is None else artifact
         trial = partial(self._trial_of, self, text, treatment, subject)
-        return await self.verdicts.on((text, treatment, run, subject), trial)
+        return await self.verdicts.request((text, treatment, run, subject), trial)
 
     def known_verdict(self) -> Verdict | None:
         """Return the verdict on the joint artifact if a part has requested it, or else None."""

@@ -19,7 +19,7 @@ from collab.records import Score
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.family import level_shares
 from collab.rewards.library import FAMILIES, MEASURES, open_part
-from collab.runs.metric_names import PART, VALUE, named
+from collab.runs.metric_names import PART, VALUE, fill
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def watched(reward: RewardSpec | None) -> Iterator[Watched]:
     for name, part in reward.parts.items() if reward else ():
         if alarm := _alarm_of(part):
             pattern = PART if part.weight else VALUE
-            yield Watched(named(pattern, name), part.weight or 1.0, alarm)
+            yield Watched(fill(pattern, name), part.weight or 1.0, alarm)
 
 
 def best_of(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | None]]:
@@ -246,8 +246,8 @@ def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
     if recipe.task is None or recipe.task.reward is None:
         return lines
     parts, without = recipe.task.reward.parts, _do_not_apply(recipe, roles)
-    most = math.fsum(p.weight for name, p in parts.items() if name not in without and p.weight > 0)
-    lines.append(f"reward: at most {most:g} per turn")
+    limit = math.fsum(p.weight for name, p in parts.items() if name not in without and p.weight > 0)
+    lines.append(f"reward: at most {limit:g} per turn")
     for why in dict.fromkeys(without.values()):
         names = [name for name, reason in without.items() if reason == why]
         lines.append(f"  {_and(names)} {'does' if len(names) == 1 else 'do'} not apply: {why}")

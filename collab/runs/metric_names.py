@@ -88,14 +88,14 @@ LAST_REWARD_SHARE = "final.share"
 _FORMER_ENDINGS = {"/strays": "/outside_support"}
 
 
-def named(pattern: str, name: object) -> str:
+def fill(pattern: str, name: object) -> str:
     """Return the name of a pattern for one agent, part, turn and so on."""
     return pattern.replace("*", str(name), 1)
 
 
 def reward_of_turn(number: int) -> str:
     """Return the name of the mean reward of a turn, counted from 1."""
-    return named(REWARD, f"turn_{number}")
+    return fill(REWARD, f"turn_{number}")
 
 
 def matched(pattern: str, key: str) -> str | None:
@@ -110,17 +110,17 @@ def matched(pattern: str, key: str) -> str | None:
 
 def best_of(name: str, k: int) -> str:
     """Return the name of an evaluation's metric for the best of k tries."""
-    return named(named(BEST_OF, name), k)
+    return fill(fill(BEST_OF, name), k)
 
 
-def what_is_best_in(name: str) -> str:
+def metric_of_best(name: str) -> str:
     """Return the name of the value in a best-of-k metric, or "" for other metrics, including
     `pass@k`.
     """
     return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
 
 
-def current(key: str) -> str:
+def current_name(key: str) -> str:
     """Return the current name of a metric that has another name in older records."""
     for ending, now in _FORMER_ENDINGS.items():
         if key.endswith(ending):

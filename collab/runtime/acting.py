@@ -141,7 +141,7 @@ class Acting:
                 agent=move.agent,
                 round=round_.number,
                 step=number,
-                saw=round_.saw(move.agent),
+                saw=round_.seen_by(move.agent),
                 observation=step.observation,
                 action=step.action,
             )

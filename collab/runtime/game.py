@@ -172,7 +172,7 @@ def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
     return lambda problem: kind(spec, make, problem, tuple(team.agents), team.turns)
 
 
-async def score_anew(game: Game, artifacts: Mapping[str, str], turns: int) -> Score:
+async def score_unplayed(game: Game, artifacts: Mapping[str, str], turns: int) -> Score:
     """Score a joint action that was not played, in a game of one turn.
 
     Raises:

@@ -46,7 +46,7 @@ def dependence_planned(turn: Rehearsed) -> Dependence:
     """Derive the dependence from a rehearsed turn, before anything is played."""
     return dependence(
         [
-            (agent, round_.number, round_.saw(agent))
+            (agent, round_.number, round_.seen_by(agent))
             for round_ in turn.rounds
             for agent in round_.agents
         ]

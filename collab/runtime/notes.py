@@ -34,7 +34,7 @@ def unused(recipe: Recipe, model: str | None) -> list[str]:
     return notes
 
 
-def begun_by(recipe: Recipe) -> dict[str, Any]:
+def start_record(recipe: Recipe) -> dict[str, Any]:
     """Return the start of a run for `run.json`: time, command, functions passed from Python."""
     functions = of_python_in(recipe)
     given = {"given_in_python": [*functions]} if functions else {}

@@ -131,7 +131,7 @@ class RehearsedGame(Game):
         return {seat: next(iter(legal.get(seat, ())), text) for seat, text in made.items()}
 
 
-def cut_off(games: Games | None, problems: Iterable[Problem], turns: int) -> list[str]:
+def games_cut_short(games: Games | None, problems: Iterable[Problem], turns: int) -> list[str]:
     """Warn if games last longer than the team plays.
 
     Raises:

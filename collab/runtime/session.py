@@ -25,7 +25,7 @@ from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
-from collab.runtime.game import Games, games_of, score_anew
+from collab.runtime.game import Games, games_of, score_unplayed
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
@@ -220,7 +220,7 @@ class Session:
             RewardError, SandboxError: see `Scorer.score`.
         """
         if self._games is not None:
-            return await score_anew(self._games(problem), artifacts, self.recipe.team.turns)
+            return await score_unplayed(self._games(problem), artifacts, self.recipe.team.turns)
         if self._scorer is None:
             raise RecipeError(
                 "the recipe names no task suite, so there is no reward; set its key task"

@@ -135,9 +135,9 @@ class Rollout:
         if failures:
             failed += f" (first: {failures[0].type}: {clean(failures[0].message):.300})"
         parts = [counted(len(self.episodes), "episode"), f"{solved} solved", failed]
-        mean, most = self.summary.get("mean_return"), self.summary.get("largest_return")
-        if mean is not None and most is not None:
-            parts.append(f"mean return {mean:.2f} of {most:.2f}")
+        mean, largest = self.summary.get("mean_return"), self.summary.get("largest_return")
+        if mean is not None and largest is not None:
+            parts.append(f"mean return {mean:.2f} of {largest:.2f}")
         return f"<Rollout: {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:

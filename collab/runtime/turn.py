@@ -34,7 +34,7 @@ class Round:
     examined: tuple[str, ...] = ()
     """Agents whose answers were already examined by feedback in this turn."""
 
-    def saw(self, agent: str) -> tuple[str, ...]:
+    def seen_by(self, agent: str) -> tuple[str, ...]:
         """Return the agents whose answers in this turn the agent's answer depends on."""
         examined = (name for name in self.examined if name != agent)
         return tuple(dict.fromkeys((*self.others.get(agent, ()), *examined)))

@@ -122,9 +122,9 @@ async def _play(service: Service, team: ServedTeam, given: dict[str, Any], hear:
         async with service.lanes.place():
             episode = await play(service, team, question, problem, uuid.uuid4().hex, hear=hear)
     except Refused as refused:
-        service.metrics.refused(team.name, refused.reason or refused.kind)
+        service.metrics.count_refusal(team.name, refused.reason or refused.kind)
         raise
-    service.metrics.answered(team.name, episode)
+    service.metrics.count_answer(team.name, episode)
     return episode
 
 

@@ -63,7 +63,7 @@ def unavailable(message: str) -> Refused:
     return Refused(503, "engine_unavailable", message, kind=SERVER, retry_after=5)
 
 
-def of_failure(failure: Failure) -> Refused:
+def refusal_for(failure: Failure) -> Refused:
     """Return the refusal for a failed episode. It gives only the type, because messages may name
     files.
     """

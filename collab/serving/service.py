@@ -25,7 +25,7 @@ from collab.serving.refusal import (
     LIMITED,
     SERVER,
     Refused,
-    of_failure,
+    refusal_for,
     unavailable,
 )
 from collab.serving.reply import is_cut
@@ -89,7 +89,7 @@ class Lanes:
             self.running -= 1
             self._free.release()
 
-    def took(self, seconds: float) -> None:
+    def record_duration(self, seconds: float) -> None:
         """Record the duration of an episode, from which the retry time of refused requests is
         estimated.
         """
@@ -122,7 +122,7 @@ class Metrics:
         self._new = self._counter("new_tokens", "Written by agents.", "team", "agent")
         self._cached = self._counter("cached_tokens", "Read from a cache.", "team")
 
-    def answered(self, team: str, episode: Episode) -> None:
+    def count_answer(self, team: str, episode: Episode) -> None:
         """Count an answer that its client has received."""
         self._answered.labels(team, "length" if is_cut(episode) else "stop").inc()
         self._episode.labels(team).observe(episode.seconds)
@@ -134,7 +134,7 @@ class Metrics:
                 self._new.labels(team, decision.agent).inc(action.usage.new_tokens)
                 self._cached.labels(team).inc(action.usage.cached_tokens)
 
-    def refused(self, team: str, reason: str) -> None:
+    def count_refusal(self, team: str, reason: str) -> None:
         """Count a request to a team that got no answer."""
         self._refused.labels(team, reason).inc()
 
@@ -249,7 +249,7 @@ class Service:
                 task.cancel()
             await asyncio.gather(working, *ends, return_exceptions=True)
             if working.cancelled():
-                self.metrics.refused(team, reason)
+                self.metrics.count_refusal(team, reason)
         if working.cancelled() and reason == "shut down":
             raise unavailable("the server is shutting down")
         return None if working.cancelled() else working.result()
@@ -315,17 +315,17 @@ async def play(
             with client_of(carrier, {"collab.request": request}):
                 episode = await _watch(team, question, problem, hear)
     except CollabError as error:
-        raise of_failure(failure_of(error)) from error
+        raise refusal_for(failure_of(error)) from error
     except TimeoutError:
         if not timeout.expired():
             raise
         message = f"no answer within {limit:g} s"
         raise Refused(504, "timeout", message, kind=SERVER) from None
     finally:
-        service.lanes.took(time.monotonic() - began)
+        service.lanes.record_duration(time.monotonic() - began)
     service.keep(team, episode, question.id)
     if episode.failure is not None:
-        raise of_failure(episode.failure)
+        raise refusal_for(episode.failure)
     return episode
 
 

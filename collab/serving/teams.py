@@ -159,7 +159,7 @@ def _plain(name: str) -> str:
     return path.stem if path.suffix in (".yaml", ".yml") else path.resolve().name
 
 
-def as_served(recipe: Recipe, settings: Settings) -> Recipe:
+def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
     """Return a recipe without a task, and without feedback that needs hidden fields or may not run
     code.
 
@@ -196,7 +196,7 @@ class Teams(Mapping[str, ServedTeam]):
         loading: StoreProgress | None = None,
     ) -> None:
         """Set up the teams. `models` replace the recipes', by the team's name and the agent's."""
-        self._recipes = {name: as_served(recipe, settings) for name, recipe in recipes.items()}
+        self._recipes = {name: served_recipe(recipe, settings) for name, recipe in recipes.items()}
         self._settings, self._loading = settings, loading
         self._given = models or {}
         self._batched: dict[int, Batched] = {}

@@ -151,7 +151,7 @@ def _difference_row(change: TrainerDifference, several: bool) -> list[TableCell]
 
 def _cell(value: OverSeeds, form: Form = "points", *, change: bool = False) -> TableCell:
     cell = estimate(value.mean, value.interval, form, change=change)
-    return cell if value.interval else replace(cell, interval=value.without_interval)
+    return cell if value.interval else replace(cell, interval=value.interval_note)
 
 
 def _notes(results: StudyResults) -> Iterator[str]:

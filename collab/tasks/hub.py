@@ -22,7 +22,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REMEDY = "or give the path of a local .jsonl file as suite"
 
 
-def pinned(source: SourceSpec) -> SourceSpec:
+def pin_revision(source: SourceSpec) -> SourceSpec:
     """Return the source with the current commit id of its branch or tag.
 
     If the hub cannot be reached, that is the commit in the cache. A source that is not on the hub
@@ -51,12 +51,12 @@ def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
         return list(map(dict, load(str(folder), **config, split=source.split)))
     except Exception as error:
         raise TaskError(
-            f"{shown(source)} cannot be read ({type(error).__name__}: {error}); set"
+            f"{dataset_name(source)} cannot be read ({type(error).__name__}: {error}); set"
             f" task.source.split, and task.source.config, to existing ones, {_REMEDY}"
         ) from error
 
 
-def shown(source: SourceSpec) -> str:
+def dataset_name(source: SourceSpec) -> str:
     """Return a dataset's name, for messages."""
     return _shown(str(source.hub), source.revision)
 

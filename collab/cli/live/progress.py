@@ -148,10 +148,10 @@ class Bars(Progress):
         return Cleaned(super().get_renderable())
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        most = max(3, self._shown_on.height // 3)
+        limit = max(3, self._shown_on.height // 3)
         for text in self.streams:
             lines = Text(text, DIM).wrap(self._shown_on, self._shown_on.width)
-            yield Text("\n").join(lines[-most:])
+            yield Text("\n").join(lines[-limit:])
         yield self.make_tasks_table(self.tasks)
 
 

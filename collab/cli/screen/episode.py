@@ -130,7 +130,7 @@ def show_score(
     if score.summary:
         page.line((f"  {score.summary}", DIM))
     if score.by_agent:
-        page.line((f"  {each_earned(score.by_agent)}", DIM))
+        page.line((f"  {agent_rewards(score.by_agent)}", DIM))
     for failure in score.failures:
         page.line((f"  {failure}", DIM))
     if score.flags:
@@ -217,7 +217,7 @@ def out_of(value: float, largest: float | None) -> str:
     return f"{value:.2f} of {largest:.2f}" if largest else f"{value:.2f}"
 
 
-def each_earned(by_agent: Mapping[str, float]) -> str:
+def agent_rewards(by_agent: Mapping[str, float]) -> str:
     """Return each agent's reward, if agents earn different ones."""
     return ", ".join(f"{agent} earns {reward:+.2f}" for agent, reward in by_agent.items())
 

@@ -32,9 +32,9 @@ async def batching(bench: Bench) -> str:
     actions = await bench.ask(*requests)
     if bench.capabilities.generates:
         for request, action in zip(requests, actions, strict=True):
-            most = request.sampling.max_new_tokens
+            limit = request.sampling.max_new_tokens
             counted = action.usage.new_tokens
-            demand(counted <= most, f"{counted} new tokens although max_new_tokens is {most}")
+            demand(counted <= limit, f"{counted} new tokens although max_new_tokens is {limit}")
         prompts = [action.usage.prompt_tokens for action in actions]
         demand(prompts == sorted(prompts), f"out of order: growing prompts counted as {prompts}")
     return f"{WIDTH} requests with their own settings, {WIDTH} actions in order"
@@ -63,9 +63,9 @@ async def lengths(bench: Bench) -> str:
     ended = short.finish_reason
     demand(ended == "length", f"4 tokens ended by finish_reason {ended!r}, not length")
     demand(len(short.text) < len(longer.text), "12 tokens gave no more text than 4")
-    for action, most in ((short, 4), (longer, 12)):
+    for action, limit in ((short, 4), (longer, 12)):
         counted = action.usage.new_tokens
-        demand(counted <= most, f"{counted} new tokens although max_new_tokens is {most}")
+        demand(counted <= limit, f"{counted} new tokens although max_new_tokens is {limit}")
     return "truncated at 4 and 12 tokens, finish_reason length"
 
 

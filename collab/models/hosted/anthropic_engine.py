@@ -17,7 +17,7 @@ from collab.models.hosted.engine import (
     usual_url,
 )
 from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
-from collab.models.keys import read_key, without_key
+from collab.models.keys import read_key, redact_line
 from collab.models.tool_text import plain
 from collab.recipe.hosted import AnthropicModel
 from collab.records import FinishReason, Message, Sampling
@@ -156,7 +156,7 @@ def _rejection(error: anthropic.APIStatusError, key: str) -> Rejection:
     """Describe a refusal of the API. Within a stream the status is 200, and `kind` names it."""
     return Rejection(
         status=error.status_code,
-        kind=without_key(str(_body(error).get("type", "")), key),
+        kind=redact_line(str(_body(error).get("type", "")), key),
         reason=_reason(error, key),
         retry_after=error.response.headers.get("retry-after", ""),
     )
@@ -177,7 +177,7 @@ def _reason(error: Exception, key: str) -> str:
         return page_at(str(request.url).removesuffix("/v1/messages"))
     if error.__cause__ and str(error.__cause__) not in words:
         words += f" ({error.__cause__})"
-    return without_key(words, key)
+    return redact_line(words, key)
 
 
 KEY = "ANTHROPIC_API_KEY"

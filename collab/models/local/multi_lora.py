@@ -138,7 +138,7 @@ class _OfOne:
         self._scaling = layer.scaling[name]
 
     def __call__(self, x: Tensor) -> Tensor:
-        dtype = computed_in(self._base, x)
+        dtype = compute_dtype(self._base, x)
         flat = x.reshape(-1, x.shape[-1])
         inner = functional.linear(flat, self._down.to(dtype))
         up = (self._up * self._scaling).to(dtype)
@@ -165,7 +165,7 @@ def base_of(layer: Any) -> Any:
     return getattr(layer, "base_layer", layer)
 
 
-def computed_in(base: Any, x: Tensor) -> torch.dtype:
+def compute_dtype(base: Any, x: Tensor) -> torch.dtype:
     """Return the type that a linear layer computes in: its weights', or its input's if they are
     quantized.
 

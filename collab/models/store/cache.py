@@ -25,7 +25,7 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "collab"
 
 
-def bytes_in(folder: Path) -> int:
+def folder_bytes(folder: Path) -> int:
     """Count the bytes in a folder, even if temporary files appear and vanish meanwhile."""
     total = 0
     for parent, _, names in os.walk(folder):  # skips folders that have vanished

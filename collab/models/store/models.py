@@ -56,7 +56,7 @@ def public_name(name: str) -> str:
     return str(path.resolve()) if (path / "config.json").is_file() else name
 
 
-def at_hand(name: str, revision: str | None = None) -> Path | None:
+def local_folder(name: str, revision: str | None = None) -> Path | None:
     """Return the model's folder if it is already on this machine, without downloading anything."""
     check_name(name, revision)
     if name in ALIASES:

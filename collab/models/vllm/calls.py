@@ -42,9 +42,9 @@ def cache_bytes(spec: VLLMModel, folder: Path, width: int) -> int:
     row = (-(-context // BLOCK) + 1) * BLOCK * token_bytes(config, width)
     free = int(psutil.virtual_memory().available)
     wanted = spec.kv_cache_gb
-    most = int(wanted * GB) if wanted else int(free * spec.memory_share)
-    if row <= most <= free:
-        return most if wanted else min(ROWS * row, most)
+    limit = int(wanted * GB) if wanted else int(free * spec.memory_share)
+    if row <= limit <= free:
+        return limit if wanted else min(ROWS * row, limit)
     given = f"kv_cache_gb is {wanted:g}" if wanted else f"memory_share is {spec.memory_share:g}"
     raise ModelUnavailable(
         f"vLLM's cache for {spec.name!r} takes {row / GB:.3g} GB for one response of the context,"
@@ -130,7 +130,7 @@ def sampling_params(request: GenerationRequest) -> Any:
     )
 
 
-def take(completion: Completion, output: Any, request: GenerationRequest) -> None:
+def append_delta(completion: Completion, output: Any, request: GenerationRequest) -> None:
     """Add the output that is new since the last call."""
     (part,) = output.outputs
     completion.token_ids += part.token_ids
@@ -144,7 +144,7 @@ def take(completion: Completion, output: Any, request: GenerationRequest) -> Non
 
 
 @contextmanager
-def without_warnings() -> Iterator[None]:
+def hide_warnings() -> Iterator[None]:
     """Context manager that hides warnings of vLLM's dependencies and of Python's resource
     tracker."""
     variable = "PYTHONWARNINGS"
@@ -161,7 +161,7 @@ def without_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def settings_kept() -> Iterator[None]:
+def keep_settings() -> Iterator[None]:
     """Keep torch's compiler settings, and ours for NCCL, while vLLM is imported here.
 
     Processes that vLLM starts import it themselves, and get its settings.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import ModelError, ModelRefused, ModelTimeout, ModelUnavailable
 from collab.models.event_stream import event_data
 from collab.models.hosted.errors import is_page, page_at
-from collab.models.keys import unkeyed, without_key
+from collab.models.keys import redact, redact_line
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import FINISHED, Completion, GenerationRequest
 from collab.recipe.documents import parse_json
@@ -113,15 +113,15 @@ class ServerConnection:
             yield
         except RequestError as error:
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
-            raise ServerLost(without_key(reason, self._key)) from None
+            raise ServerLost(redact_line(reason, self._key)) from None
 
     def _parsed(self, text: str) -> dict[str, Any]:
         try:
-            answer = unkeyed(parse_json(text), self._key)
+            answer = redact(parse_json(text), self._key)
         except ValueError:
             why = f"; {page_at(self.url)}" if is_page(text) else ""
             raise ModelError(
-                f"{self.url} did not send JSON: {without_key(text, self._key)[:80]!r}{why}"
+                f"{self.url} did not send JSON: {redact_line(text, self._key)[:80]!r}{why}"
             ) from None
         if not isinstance(answer, dict) or "error" in answer:
             raise ServerLost(f"it failed: {self._reason(text)}")
@@ -136,7 +136,7 @@ class ServerConnection:
             reason = str(error["message"] if isinstance(error, dict) else error)
         except (ValueError, LookupError, TypeError):  # a body in another format, shown unchanged
             reason = body
-        return without_key(reason, self._key)
+        return redact_line(reason, self._key)
 
 
 PROBE_SECONDS = 30.0

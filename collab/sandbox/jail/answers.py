@@ -22,7 +22,7 @@ class Answers:
         if "value" in answer:
             self._seen.append(_canonical(answer["value"]))
 
-    def taken(self) -> str | None:
+    def next_digest(self) -> str | None:
         """Return a digest of the values since the last call, or None if there was no value or an
         error."""
         seen, complete = self._seen, self._all

@@ -190,7 +190,7 @@ def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | N
     remote = RemoteFunction(line, case.limits, tell)
 
     def tell_of(check: dict[str, Any]) -> None:
-        tell({**check, "answer": remote.answers.taken()})
+        tell({**check, "answer": remote.answers.next_digest()})
 
     try:
         runner = TestRunner(test.assertions, tell_of)

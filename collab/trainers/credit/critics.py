@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import TrainingError
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Decision, Episode
-from collab.runs.metric_names import CRITIC, named
+from collab.runs.metric_names import CRITIC, fill
 from collab.stats import deviation, mean
 from collab.trainers.credit.base import Algorithm, FrozenModel, TeamModels
 from collab.trainers.credit.checks import check_normalize, check_one_reward, one_reward
@@ -168,7 +168,7 @@ class ActorCritic(Algorithm):
         variance that the values explain.
         """
         return {
-            named(named(CRITIC, name), what): value
+            fill(fill(CRITIC, name), what): value
             for name, critic in self._critics.items()
             for what, value in critic.measured.items()
         }

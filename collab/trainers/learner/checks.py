@@ -30,7 +30,7 @@ def check_mismatch(
             raise TrainingError(
                 f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
                 f" {mismatch:.3g} nats per token, more than trainer.mismatch_tolerance"
-                f" {spec.tolerance_used:g}{most_on(passes, agent) if world > 1 else ''}. Sampler"
+                f" {spec.tolerance_used:g}{worst_rank(passes, agent) if world > 1 else ''}. Sampler"
                 " and trainer use different weights, or rounding is too coarse. float32 agrees to"
                 " 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32, or raise"
                 " trainer.mismatch_tolerance and set trainer.importance_cap; if float32 shows the"
@@ -58,7 +58,7 @@ def fingerprint(policy: Policy) -> Fingerprint:
     ]
 
 
-def most_on(results: Sequence[PassResult], agent: str) -> str:
+def worst_rank(results: Sequence[PassResult], agent: str) -> str:
     """Name the rank with the response whose log-probabilities differ most from the sampler's."""
     most, rank = max(
         (sums[names.AGENT_MISMATCH] / sums[TOKENS], result.rank)

@@ -234,13 +234,13 @@ class TorchRanks(Ranks):
         self._lost = False
         self._ending: list[Callable[[], None]] = []
 
-    def wait_no_longer_than(self, spec: RanksSpec) -> None:
+    def set_limits(self, spec: RanksSpec) -> None:
         """Use the limits of a recipe from here on. Every rank calls this."""
         self._limit, self._play_limit = spec.limit, spec.play_limit
         self._messages = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.limit))
         self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.play_limit))
 
-    def compute_on(self, device: str) -> None:
+    def announce_device(self, device: str) -> None:
         """Announce the type of this rank's device, `cpu` or `cuda`.
 
         Raises:
@@ -259,7 +259,7 @@ class TorchRanks(Ranks):
             limit = timedelta(seconds=self._limit)
             self._summed = dist.new_group(backend="nccl", timeout=limit)
 
-    def hand_over(self, order: T | None = None) -> T:
+    def send_order(self, order: T | None = None) -> T:
         """Send rank 0's `order` to the others, which wait for it, and return the order on every
         rank."""
         box = [order]

@@ -62,7 +62,7 @@ def _agents(rows: Sequence[Row]) -> list[str]:
 
 
 def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    empty = {a: _recent(rows, names.named(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
+    empty = {a: _recent(rows, names.fill(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
     idle = [agent for agent, share in empty.items() if share > 0.5]
     if idle and len(idle) < len(empty):
         who = ", ".join(idle)
@@ -75,7 +75,7 @@ def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     for agent in _agents(rows):
-        key = names.named(names.ENTROPY, agent)
+        key = names.fill(names.ENTROPY, agent)
         first, now = _first(rows, key), _recent(rows, key)
         if first and now is not None and now < 0.1 * first:
             yield (
@@ -87,8 +87,8 @@ def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     for agent in _agents(rows):
-        share = _recent(rows, names.named(names.TRUNCATED, agent))
-        length = _recent(rows, names.named(names.LENGTH, agent))
+        share = _recent(rows, names.fill(names.TRUNCATED, agent))
+        length = _recent(rows, names.fill(names.LENGTH, agent))
         if share is not None and length is not None and share > 0.5 and length > 1:
             yield (
                 f"truncated/{agent}",
@@ -101,7 +101,7 @@ def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     keys = [names.matched(names.SERVER, key) for key in rows[-1]]
     for place in dict.fromkeys(key.rpartition("/")[0] for key in keys if key):
         preempted, waiting, most = (
-            _recent(rows, names.named(names.SERVER, f"{place}/{what}"))
+            _recent(rows, names.fill(names.SERVER, f"{place}/{what}"))
             for what in ("preempted", "waiting", "in_flight")
         )
         if preempted:
@@ -134,7 +134,7 @@ def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         {
             agent: share
             for agent in _agents(rows)
-            if (share := _recent(rows, names.named(metric, agent))) is not None
+            if (share := _recent(rows, names.fill(metric, agent))) is not None
         }
         for metric in (names.CREDIT_OWN, names.CREDIT_INFLUENCE)
     ]
@@ -215,7 +215,7 @@ def _above(metric: str, limit: float, text: str) -> Alarm:
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         for agent in _agents(rows) if "*" in metric else [""]:
-            share = _recent(rows, names.named(metric, agent) if agent else metric)
+            share = _recent(rows, names.fill(metric, agent) if agent else metric)
             if share is not None and share > limit:
                 yield f"{metric} {agent}", text.format(share=share, agent=agent)
 

@@ -24,7 +24,7 @@ from collab.runs.about import is_at_work, read_about, write_about
 from collab.runs.atomic import writing
 from collab.runs.layout import ADAPTERS, EPISODES, EVALUATION, METRICS, MODELS, RECIPE, TRAINING
 from collab.runs.log import Log, read_lines
-from collab.tasks import pinned
+from collab.tasks import pin_revision
 from collab.trainers.training.events import HeldOut
 from collab.wording import option
 
@@ -56,7 +56,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
 
 def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Change]:
     """Return the settings that differ, as the run's folder names them."""
-    was, is_now = (flat(packing.pack(recipe)) for recipe in (before, now))
+    was, is_now = (flatten(packing.pack(recipe)) for recipe in (before, now))
     return [
         {"step": step, "key": key, "before": was.get(key), "after": is_now.get(key)}
         for key in dict.fromkeys((*was, *is_now))
@@ -64,13 +64,15 @@ def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Ch
     ]
 
 
-def applied(listed: Sequence[Change], now: Recipe, packing: Packing, step: int) -> list[Change]:
+def applied_changes(
+    listed: Sequence[Change], now: Recipe, packing: Packing, step: int
+) -> list[Change]:
     """Keep the `listed` changes that took effect. `now` is the run's recipe at `step`.
 
     `run.json` lists a change before `training.yaml` has it. If a run is killed between the two, the
     recipe still has the earlier value.
     """
-    value, kept = flat(packing.pack(now)), []
+    value, kept = flatten(packing.pack(now)), []
     for change in reversed(listed):
         key, before, after = (change.get(name) for name in ("key", "before", "after"))
         is_now = value.get(str(key))
@@ -85,7 +87,7 @@ def _fixed(recipe: Recipe) -> dict[str, Any]:
     """Return the settings that identify a run, by key."""
     settings: dict[str, Any] = {"seed": recipe.seed}
     if recipe.task is not None:
-        source = pinned(recipe.task.source)
+        source = pin_revision(recipe.task.source)
         settings |= {f"task.source.{key}": value for key, value in _rows(source).items()}
         settings |= {f"task.{key}": getattr(recipe.task, key) for key in ("name", "id_field")}
     if recipe.trainer is not None:
@@ -119,13 +121,13 @@ def _place(name: str | None) -> str | None:
     return str(Path(name).resolve()) if name and Path(name).exists() else name
 
 
-def flat(data: Any, above: str = "") -> dict[str, Any]:
+def flatten(data: Any, above: str = "") -> dict[str, Any]:
     """Flatten settings to full keys, as `--set` takes them."""
     if not isinstance(data, dict):
         return {above: data}
     settings: dict[str, Any] = {}
     for key, value in data.items():
-        settings |= flat(value, f"{above}.{key}" if above else str(key))
+        settings |= flatten(value, f"{above}.{key}" if above else str(key))
     return settings
 
 
@@ -172,7 +174,7 @@ class TrainingFolder:
         cls.check_holds_run(path)
         with writing(path), ExitStack() as opened:
             folder = opened.enter_context(closing(cls(path)))
-            listed = applied(about.pop("changes", []), before, folder.packing, step)
+            listed = applied_changes(about.pop("changes", []), before, folder.packing, step)
             new = changes(before, recipe, folder.packing, step)
             if listed or new:
                 about["changes"] = [*listed, *new]

@@ -28,7 +28,7 @@ from collab.trainers.learner.policy import report as sampler_report
 from collab.trainers.learner.samples import Sample, make_samples
 from collab.trainers.training.data import TaskOrder, phase_at
 from collab.trainers.training.metrics import StepData
-from collab.trainers.training.rollouts import play_groups, whole
+from collab.trainers.training.rollouts import complete_episodes, play_groups
 from collab.trainers.training.skipping import too_many_failed
 
 
@@ -41,7 +41,7 @@ class Updates:
         self.torn = False
         """True if an update was interrupted, so the parameters belong to no step."""
 
-    async def take(self, samples: Sequence[Sample], step: int) -> Update:
+    async def learn(self, samples: Sequence[Sample], step: int) -> Update:
         """Learn from the responses of `step`, counted from 0.
 
         Raises:
@@ -145,7 +145,7 @@ class Stepper:
         self._sampler_reports[step] = await sampler_report(self._policies)
         return groups, timer.seconds
 
-    def goes_on_alike(self, step: int) -> bool:
+    def next_has_same_phase(self, step: int) -> bool:
         """Return True if the step after `step` has the same phase."""
         now, then = (phase_at(at, self._recipe, self._spec).index for at in (step, step + 1))
         return now == then
@@ -181,7 +181,7 @@ class Stepper:
         if not self._spec.max_staleness:
             await self._learner.sleep()
         version = self._policies.version
-        update = await self._updates.take(samples, step)
+        update = await self._updates.learn(samples, step)
         times["update"] = time.perf_counter() - began
         return StepData(groups, credit, update, times, version=version)
 
@@ -191,7 +191,7 @@ class Stepper:
         """Give credit to the episodes of a step, and return the responses to learn from."""
         session = await self._session_at(step)
         giving = self._credit = self._credit or self._begin_credit(session)
-        played = zip(self._tasks.batch(step), map(whole, groups), strict=True)
+        played = zip(self._tasks.batch(step), map(complete_episodes, groups), strict=True)
         credit = await giving.credit(list(played))
         await self._end_credit()
         return credit, make_samples(credit, self._samplings, self._spec)

@@ -185,11 +185,11 @@ class Trackers:
             tracker.close()
 
 
-def chosen(groups: Sequence[Sequence[Episode]], most: int) -> list[Episode]:
+def chosen(groups: Sequence[Sequence[Episode]], limit: int) -> list[Episode]:
     """Choose the best and the worst episode, and others evenly between them, from best to worst."""
     ended = [e for group in groups for e in group if e.joint_return is not None]
     ranked = sorted(ended, key=lambda episode: episode.joint_return or 0.0, reverse=True)
-    number = min(most, len(ranked))
+    number = min(limit, len(ranked))
     return [ranked[place * (len(ranked) - 1) // max(1, number - 1)] for place in range(number)]
 
 

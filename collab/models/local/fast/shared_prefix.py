@@ -92,9 +92,9 @@ class Layout:
         # [prompts, width], rows, and [rows], positions in it; None where rows are in that order
         self._rows: Tensor | None = None
         self._places: Tensor | None = None
-        self.go_on(range(len(mask)))
+        self.set_owners(range(len(mask)))
 
-    def go_on(self, owners: Sequence[int]) -> None:
+    def set_owners(self, owners: Sequence[int]) -> None:
         """Set the prompts of the rows, [rows], and drop prompts without rows."""
         self.kept = sorted(set(owners))
         self.owners = [self.kept.index(owner) for owner in owners]
@@ -119,13 +119,13 @@ class Layout:
             mask.masked_fill_(~self._shown, torch.finfo(mask.dtype).min)
             self.mask = mask[torch.tensor(self.owners, device=device)][:, None, None]
 
-    def by_prompt(self, x: Tensor) -> Tensor:
+    def to_prompts(self, x: Tensor) -> Tensor:
         """Regroup [rows, heads, group, n] to [prompts, heads, width * group, n], side by side."""
         prompts, width = self._shape
         x = x.view(prompts, width, *x.shape[1:]) if self._rows is None else x[self._rows]
         return x.transpose(1, 2).reshape(prompts, x.shape[2], -1, x.shape[-1])
 
-    def by_row(self, x: Tensor, group: int) -> Tensor:
+    def to_rows(self, x: Tensor, group: int) -> Tensor:
         """Undo `by_prompt`."""
         prompts, width = self._shape
         x = x.view(prompts, -1, width, group, x.shape[-1]).transpose(1, 2).flatten(0, 1)
@@ -180,13 +180,13 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         size]."""
         layout, length = self._layout, self._length
         query_rows = query.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
-        shared = layout.by_row(layout.by_prompt(query_rows) @ self._keys, query_rows.shape[2])
+        shared = layout.to_rows(layout.to_prompts(query_rows) @ self._keys, query_rows.shape[2])
         if layout.mask is not None:
             shared = shared + layout.mask
         scores = torch.cat([shared, query_rows @ self._new_keys[..., :length]], dim=-1)
         weights = scores.softmax(dim=-1)  # [rows, heads, group, time]
-        read = layout.by_row(
-            layout.by_prompt(weights[..., :-length]) @ self._values, query_rows.shape[2]
+        read = layout.to_rows(
+            layout.to_prompts(weights[..., :-length]) @ self._values, query_rows.shape[2]
         )
         read = read + weights[..., -length:] @ self._new_values[:, :, :length]
         return read.reshape(query.shape)
@@ -213,7 +213,7 @@ class SharedPrefixCache(KVCache):
             return super().extend(tokens)
 
     def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:
-        self._layout.go_on([self._layout.owners[row] for row in rows])
+        self._layout.set_owners([self._layout.owners[row] for row in rows])
         prompts = torch.tensor(self._layout.kept, device=keep.device)
         for layer in self._cache.layers:
             layer.select(keep, prompts)

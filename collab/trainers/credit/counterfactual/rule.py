@@ -66,9 +66,9 @@ class Shares:
             if total <= 0:
                 continue
             alone.append((total - mean(self._rows[agent])) / total)
-            yield metric_names.named(metric_names.CREDIT_OWN, agent), _share(alone[-1])
+            yield metric_names.fill(metric_names.CREDIT_OWN, agent), _share(alone[-1])
             yield (
-                metric_names.named(metric_names.CREDIT_INFLUENCE, agent),
+                metric_names.fill(metric_names.CREDIT_INFLUENCE, agent),
                 _share(mean(self._columns[agent]) / total),
             )
         if len(alone) > 1:
@@ -236,7 +236,7 @@ class Counterfactual(Algorithm):
         for (agent, form), count in self._given.items():
             total = sum(n for (name, _), n in self._given.items() if name == agent)
             yield (
-                metric_names.named(metric_names.named(metric_names.CREDIT_FORM, agent), form),
+                metric_names.fill(metric_names.fill(metric_names.CREDIT_FORM, agent), form),
                 count / total,
             )
         yield from self._shares.measures()

@@ -76,7 +76,7 @@ def episodes_a_step(requests: Sequence[Request], spec: TrainerSpec) -> int:
     return spec.tasks_per_step * shape.episodes
 
 
-def engines_beside(recipe: Recipe) -> list[VLLMModel]:
+def local_engines(recipe: Recipe) -> list[VLLMModel]:
     """Return the models of local vLLM engines on the trainer's GPU."""
     models = dict.fromkeys(recipe.model_of(name) for name in recipe.team.agents)
     here = [m for m in models if isinstance(m, VLLMModel) and not m.servers]
@@ -89,7 +89,7 @@ def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
     `weights` are the bytes of a base, added to `kv_cache_gb` if that is set.
     """
     taken = 0.0
-    models = engines_beside(recipe) if memory else []
+    models = local_engines(recipe) if memory else []
     for model in models:
         cache = model.kv_cache_gb
         share = model.among(len(models)).memory_share
@@ -102,7 +102,7 @@ def may_sleep(recipe: Recipe, spec: TrainerSpec, ranks: int) -> bool:
 
     Servers of ranks keep their memory, as do engines that sample while a step is learned.
     """
-    is_open = any(model.sleep is None for model in engines_beside(recipe))
+    is_open = any(model.sleep is None for model in local_engines(recipe))
     return is_open and ranks == 1 and not spec.max_staleness
 
 
@@ -260,7 +260,7 @@ def count_memory(
         parameters = sum(s.parameters for s in sizes.values()) + adapters + copied
         return Counted(parts, parameters, trained, chosen, devices, sleeps and engine > 0)
 
-    awake = counted(sleeps=any(model.sleep for model in engines_beside(recipe)))
+    awake = counted(sleeps=any(model.sleep for model in local_engines(recipe)))
     if may_sleep(recipe, spec, ranks) and sum(awake.memory.values()) > whole > 0:
         return counted(sleeps=True)
     return awake

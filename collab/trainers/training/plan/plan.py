@@ -205,14 +205,14 @@ def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
     return split if spec.evaluation is None and split in suite.splits else ""
 
 
-def _steps(spec: TrainerSpec, most: int, requests: Sequence[Request]) -> int:
+def _steps(spec: TrainerSpec, limit: int, requests: Sequence[Request]) -> int:
     """Return the steps of the run. If a number of tokens ends it, this is the minimum number of
     steps that could generate them.
     """
     if spec.tokens is None:
-        return most
+        return limit
     a_step = episodes_a_step(requests, spec) * most_new_tokens(requests)
-    return min(most, ceil(spec.tokens / max(1, a_step)))
+    return min(limit, ceil(spec.tokens / max(1, a_step)))
 
 
 def _overlap(spec: TrainerSpec) -> list[str]:
