@@ -170,7 +170,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def attribute(error: BaseException, boundary: type[CollabError], what: str = "") -> CollabError:
-    """Assign an escaping `error` to the `boundary` it crossed. collab's own errors keep theirs.
+    """Return `error` as an error of the type `boundary`. An error of collab is returned unchanged.
 
     The message names the file and the line of the user's code that raised it, and `what` it was
     called for. `trace` holds the traceback.

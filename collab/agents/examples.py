@@ -49,7 +49,7 @@ def asserted_examples(text: str, entry_point: str) -> list[Example]:
 
 
 def as_test(examples: Sequence[Example]) -> str:
-    """Return a test for the sandbox with one assert per example; the first is on line 2."""
+    """Return the source of a sandbox test with one assert per example, the first on line 2."""
     asserts = [f"    assert {e.call} == {e.expected}" for e in examples]
     return "\n".join(["def check(candidate):", *(asserts or ["    pass"]), ""])
 

@@ -25,7 +25,7 @@ _Edit = tuple[int, int, str]
 
 
 def keep_owned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
-    """Rename definitions in other artifacts that would replace a helper's function."""
+    """Return the artifacts, with other agents' definitions of a helper's function renamed."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for helper in roles.helpers:
         owners[roles.function_of(helper, problem.public)].add(helper)
@@ -214,7 +214,7 @@ def joint_with_lines(text: str, artifacts: Mapping[str, str]) -> Joint:
 
 
 def join_text(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
-    """Concatenate the artifacts, in the agents' order."""
+    """Concatenate the artifacts, in the team's order."""
     return _stack(dict(artifacts), "\n\n")
 
 

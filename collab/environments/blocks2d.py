@@ -152,19 +152,19 @@ class Blocks2d(Environment):
 
 
 def cells_of(picture: str) -> frozenset[Cell]:
-    """Return the marked cells of a letter, by column and row from 1."""
+    """Return the marked cells of a letter's picture, as (column, row) from 1."""
     rows = enumerate(picture.split(), start=1)
     return frozenset((x, y) for y, row in rows for x, mark in enumerate(row, 1) if mark == "#")
 
 
 def area(x1: int, y1: int, x2: int, y2: int) -> list[Cell]:
-    """Return all cells between two opposite corners."""
+    """Return all cells of the rectangle between two opposite corners."""
     columns = range(min(x1, x2), max(x1, x2) + 1)
     return [(x, y) for x in columns for y in range(min(y1, y2), max(y1, y2) + 1)]
 
 
 def drawn_cells(cells: frozenset[Cell] | Mapping[Cell, str]) -> str:
-    """Draw a picture of cells, each by its mark."""
+    """Draw cells as text, each as its own mark if `cells` is a mapping."""
     marks = cells if isinstance(cells, Mapping) else dict.fromkeys(cells, "#")
     places = range(1, SIZE + 1)
     return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)

@@ -38,7 +38,7 @@ class CheckResult:
 
 
 def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[CheckResult]:
-    """Run the suite on an environment. `make` makes a new environment for each game."""
+    """Run every check on an environment. `make` returns a new environment for each game."""
     results = []
     for check in CHECKS:
         fault = ""
@@ -53,7 +53,9 @@ def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[CheckR
 
 
 def games_end(make: NewGame, episodes: int, seed: int) -> None:
-    """Games end within their turns, and pay finite rewards within the declared bounds."""
+    """Check that games end within their turns, and pay finite rewards within the declared
+    bounds.
+    """
     for number in range(episodes):
         chance = Random(f"{seed} {number}")
         for _ in play(make(), chance, hostile=0.1 if number % 2 else 0.0):
@@ -61,7 +63,7 @@ def games_end(make: NewGame, episodes: int, seed: int) -> None:
 
 
 def seeds_reproduce(make: NewGame, episodes: int, seed: int) -> None:
-    """The same seed and the same moves make the same game, on a new object and on a used one."""
+    """Check that the same seed and moves give the same game, on a new object and on a used one."""
     used = make()
     for number in range(min(episodes, 100)):
         first = transcript(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}"))
@@ -72,7 +74,7 @@ def seeds_reproduce(make: NewGame, episodes: int, seed: int) -> None:
 
 
 def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
-    """A deep copy continues as the original would, and leaves the original unchanged."""
+    """Check that a deep copy continues like the original, and leaves the original unchanged."""
     for number in range(min(episodes, 100)):
         game, chance = make(), Random(f"{seed} {number}")
         played = islice(play(game, chance), chance.randrange(1, 4))
@@ -88,14 +90,16 @@ def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
 
 
 def texts_are_harmless(make: NewGame, episodes: int, seed: int) -> None:
-    """Any text of a model leads to an outcome, never to an exception."""
+    """Check that any text as an action leads to an outcome, never to an exception."""
     for number, text in enumerate(HOSTILE * max(1, min(episodes, 1000) // len(HOSTILE))):
         for _ in play(make(), Random(f"{seed} {number}"), always=text):
             pass
 
 
 def moves_are_of_those_who_act(make: NewGame, episodes: int, seed: int) -> None:
-    """Legal moves are listed only for seats that must act, and for none after the end."""
+    """Check that legal moves are listed only for seats that must act, and for none after the
+    end.
+    """
     for number in range(min(episodes, 100)):
         game = make()
         for _, after in play(game, Random(f"{seed} {number}")):
@@ -138,7 +142,9 @@ def play(
 def draw_texts(
     game: Environment, now: Step, chance: Random, hostile: float, always: str | None
 ) -> dict[str, str]:
-    """Draw a text for each seat that must act."""
+    """Return a text for each seat that must act: a legal move, or with chance `hostile` another
+    text.
+    """
     legal = game.moves()
     if strangers := set(legal) - set(now.observations):
         raise Fault(f"moves returns moves for {', '.join(strangers)}, who does not act now")
@@ -151,6 +157,7 @@ def draw_texts(
 
 
 def check_step(game: Environment, step: Any) -> None:
+    """Raise Fault if a step breaks the rules for its observations and rewards."""
     if fault := fault_of(step, game.seats):
         raise Fault(f"it gave {fault}")
 
@@ -181,6 +188,8 @@ def rest(game: Environment, step: Step, chance: Random) -> list[Any]:
 
 
 def plain(step: Step) -> Any:
+    """Return a step's content as plain data."""
+    """Return a step as data that can be compared."""
     observed = {
         seat: (str(each), dict(each) if isinstance(each, Observation) else {})
         for seat, each in step.observations.items()

@@ -146,11 +146,12 @@ class GridPlan(Environment):
 
 
 def neighbor(cell: Cell, letter: str) -> Cell:
+    """Return the cell next to `cell` in the direction U, D, L or R."""
     dx, dy = MOVES[letter]
     return cell[0] + dx, cell[1] + dy
 
 
 def read(text: str, limit: int) -> list[str]:
-    """Return the first moves in a text, or none if it holds anything else."""
+    """Return the first `limit` moves in a text, or an empty list if it holds any other text."""
     letters = "".join(text[:200].upper().replace(",", " ").rstrip(". \n").split())
     return list(letters[:limit]) if set(letters) <= set(MOVES) else []

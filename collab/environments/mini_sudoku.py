@@ -117,7 +117,7 @@ def read(text: str) -> tuple[list[tuple[int, int, int]], bool]:
 
 
 def shuffled(random: Random) -> Grid:
-    """Return a random full grid."""
+    """Return a random grid that is completely filled."""
     digits = random.sample(range(1, 5), 4)
     rows = [r for band in random.sample((0, 2), 2) for r in random.sample((band, band + 1), 2)]
     columns = [c for band in random.sample((0, 2), 2) for c in random.sample((band, band + 1), 2)]
@@ -126,7 +126,7 @@ def shuffled(random: Random) -> Grid:
 
 
 def solutions(grid: Grid, limit: int) -> Iterator[Grid]:
-    """Yield the first ways to fill a grid."""
+    """Yield up to `limit` ways to fill a grid."""
     empty = next(((r, c) for r in range(4) for c in range(4) if not grid[r][c]), None)
     if empty is None:
         yield [list(row) for row in grid]
@@ -152,4 +152,5 @@ def clash(grid: Grid, row: int, column: int) -> bool:
 
 
 def draw(grid: Grid) -> str:
+    """Format a grid as text, one line per row."""
     return "\n".join(" ".join(str(digit or ".") for digit in row) for row in grid)

@@ -46,6 +46,8 @@ class PairedEstimates(Record):
 
 
 class Side(Record):
+    """One of the two runs of a diff."""
+
     folder: str
     team: str
     status: str
@@ -59,6 +61,8 @@ class Side(Record):
 
 
 class RunDiff(Record):
+    """Differences between two runs in settings and metrics."""
+
     first: Side
     second: Side
     settings: tuple[DifferingSetting, ...]
@@ -129,7 +133,7 @@ def _shared(side: PlayedRun, other: PlayedRun, name: str) -> list[float]:
 
 
 def side_of(played: PlayedRun) -> Side:
-    """Return a run's metrics with intervals."""
+    """Return one side of a diff: a run's metrics, each with its interval."""
     largest = played.largest_return or 0.0
     before = played.before or {}
     return Side(
@@ -167,7 +171,7 @@ def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class PlayedRun:
-    """A run's values by metric and problem. For a training, the held-out values at its end."""
+    """Values of a run by metric and problem. For a training, its last held-out values."""
 
     folder: Path
     team: str
@@ -180,7 +184,7 @@ class PlayedRun:
 
 
 def read_played(folder: Path) -> PlayedRun:
-    """Return the values of a run or of a training.
+    """Read a run's values by metric and problem, and those before and after it for a training.
 
     Raises:
         RecordError: there is nothing to read.

@@ -124,7 +124,7 @@ class EvaluationRun:
         yield EvaluationFinished(results=self.results())
 
     def close(self) -> None:
-        """Write status and results, once."""
+        """Write the status and the results into the folder. A second call does nothing."""
         if self.status == "running":
             self.status = "interrupted"
         folder, self._folder = self._folder, None
@@ -136,7 +136,7 @@ class EvaluationRun:
             folder.close()
 
     def results(self) -> Results:
-        """Return the numbers of every team that has episodes, from this call or an earlier one."""
+        """Return the results of every team that has episodes, including those of earlier calls."""
         first = self.teams[0]
         judged = [run.result(self.ks) for run in self._runs if run.begun]
         teams = [result for result, _ in judged]
@@ -303,7 +303,7 @@ class TeamRun:
             await self._session.load()
 
     def begin(self) -> None:
-        """Begin the record.
+        """Write the start of the team's run into its folder.
 
         Raises:
             RecordError: the record cannot be written.
@@ -324,7 +324,9 @@ class TeamRun:
                 yield event
 
     async def select(self, ks: Sequence[int], how: Selection) -> None:
-        """Choose one program of k samples by the tests in the prompts. `result` has the metrics."""
+        """Choose among k samples by the tests in the prompts, for each k. `result` has the
+        metrics.
+        """
         recipe, problems = self.team.recipe, self.team.problems
         self._selected = await selection_metrics(recipe, problems, self._groups(), ks, how)
 
@@ -338,7 +340,7 @@ class TeamRun:
             self._record.finish({**self._about, "status": status, "summary": summary})
 
     def result(self, ks: Sequence[int]) -> tuple[TeamResult, Values]:
-        """Return the team's numbers, and the values by task."""
+        """Return the team's results, and their values by metric and task."""
         team, groups = self.team, self._groups()
         values = {**groups_values(team, groups, ks), **self._selected}
         folder = self.path.name if self.path else None

@@ -50,7 +50,7 @@ Limits = tuple[Floats, Floats]
 
 
 def estimate_mean(values: Sequence[float], largest: float) -> Estimate:
-    """Return the mean, with its interval, of values up to `largest`. Values are at least 0, except for
+    """Return the mean of `values`, at most `largest` each, with its interval. Values below 0 are
     penalties.
     """
     low, high = mean_limits([values], min(0.0, *values), max(largest, *values))

@@ -220,7 +220,7 @@ EvaluationEvent = EvaluationStarted | TeamStarted | Event | TeamFinished | Evalu
 
 
 def headline(results: Results) -> str:
-    """Return the suite, its size, the models and the seed."""
+    """Return a line with the suite, its number of problems, the models and the seed."""
     models = dict.fromkeys(model for team in results.teams for model in team.models.values())
     problems = counted(len(results.tasks), "problem")
     samples = counted(results.samples, "sample")
@@ -285,7 +285,7 @@ def metric_names(
 
 
 def title_of(name: str) -> str:
-    """Return the title of a metric in a table."""
+    """Return the title of a metric's row in a table, e.g. `tokens of 4 samples`."""
     if name == names.JOINT_RETURN:
         return "return"
     part, level = (names.matched(p, name) for p in (names.VALUE_OF_PART, names.LEVEL))

@@ -97,7 +97,12 @@ async def selection_metrics(
 
 
 def check_selectable(recipe: Recipe, how: Selection) -> None:
-    """Raise RecipeError for a team that the selection does not fit."""
+    """Check that programs of a team can be chosen by tests.
+
+    Raises:
+        RecipeError: the suite is not of kind `code`, the team has several turns, or it chooses an
+            answer itself and `how` recombines answers.
+    """
     if recipe.task is None or recipe.task.kind != "code":
         raise RecipeError(
             "--select examples needs a suite of kind 'code', with tests in its prompts"
@@ -162,7 +167,9 @@ class Chooser:
     async def block_means(
         self, problem: Problem, blocks: Sequence[Sequence[Episode]], recombine: bool
     ) -> dict[str, float]:
-        """Return each metric's mean over the blocks, by its pattern for the number of tries."""
+        """Return the metrics of a problem as means over its blocks, by name with `*` for the number
+        of tries.
+        """
         tests = [self._written(problem, block) for block in blocks]
         played = [self._played(block) for block in blocks]
         means = {

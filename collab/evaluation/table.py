@@ -60,7 +60,7 @@ class ResultTable:
 def make_table(
     title: str, columns: Sequence[str], rows: Sequence[TableRow], note: str = ""
 ) -> ResultTable:
-    """Return a table without its empty columns."""
+    """Return a table. Columns without any content are left out."""
     filled = [
         (name, column)
         for name, column in zip(columns, zip(*rows, strict=True), strict=True)
@@ -71,7 +71,7 @@ def make_table(
 
 
 def words(text: object, pair: str = "") -> TableCell:
-    """Return a cell of text."""
+    """Return a table cell with plain text."""
     return TableCell(str(text), pair=pair)
 
 
@@ -112,18 +112,18 @@ def sign_of(limits: tuple[float, float]) -> int:
 
 
 def tone_of(sign: int) -> str:
-    """Return the CSS class of a change."""
+    """Return the CSS class for a change of this sign: `good`, `bad` or ""."""
     return {1: "good", -1: "bad"}.get(sign, "")
 
 
 def format_interval(limits: tuple[float, float], form: Form) -> str:
-    """Return an interval in words."""
+    """Format the limits of an interval as text, e.g. `0.2 to 0.4`."""
     low, high = (format_value(end, form, unit=False) for end in limits)
     return f"{low} to {high}"
 
 
 def format_value(value: float, form: Form, *, signed: bool = False, unit: bool = True) -> str:
-    """Return a share in percent, or points with two digits."""
+    """Format a share in percent, or points with two digits. `signed` adds a plus sign."""
     text = f"{100 * value:.1f}" if form == "share" else f"{value:.2f}"
     text = text.removeprefix("-") if float(text) == 0 else text
     plus = "+" if signed and float(text) > 0 else ""

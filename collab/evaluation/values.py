@@ -121,7 +121,7 @@ def team_result(
     folder: str | None,
     models: Mapping[str, str],
 ) -> TeamResult:
-    """Return one team's column of the table."""
+    """Return the results of one team, with its metrics as means over tasks."""
     episodes = list(chain.from_iterable(groups.values()))
     scores = [e.score for e in episodes if e.score and not e.failure]
     team = evaluated.recipe.team
@@ -152,15 +152,18 @@ def team_result(
 
 
 def difference(first: TeamResult, base: Values, other: TeamResult, values: Values) -> Difference:
-    """Return `other` less `first`, on the tasks for which both have a value."""
+    """Return the difference `other` - `first` of each metric, on the tasks for which both have a
+    value.
+    """
     largest = max(team.largest_return or 0.0 for team in (first, other))
     metrics = paired_differences(base, values, largest)
     return Difference(team=other.label, baseline=first.label, metrics=metrics)
 
 
 def paired_differences(base: Values, values: Values, largest: float) -> dict[str, Estimate]:
-    """Return `values` less `base` by metric, paired by task. `largest` is the largest return of
-    either."""
+    """Return `values` - `base` by metric, paired by task. `largest` is the largest return of
+    either.
+    """
     metrics = {}
     for name in (name for name in values if name in base):
         shared = [task for task in values[name] if task in base[name]]
@@ -173,7 +176,7 @@ def paired_differences(base: Values, values: Values, largest: float) -> dict[str
 
 
 def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -> Values:
-    """Return the metrics of this team, by task."""
+    """Return a team's values by metric and task."""
     values = task_values(
         groups, ks, evaluated.recipe.task.reward if evaluated.recipe.task else None
     )
@@ -216,12 +219,14 @@ def _seconds_under_way(episodes: Iterable[Episode]) -> float:
 
 
 def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:
-    """Return the mean of a metric over tasks. `largest` is the largest possible return."""
+    """Return the mean of a metric over tasks, with its interval. `largest` is the largest possible
+    return.
+    """
     return estimate_mean(values, _most(name, largest))
 
 
 def explain_results(results: Results) -> str:
-    """Return the line below the tables that explains intervals, tokens, costs and speed."""
+    """Return the note below the tables. It explains intervals, tokens, costs and speed."""
     lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
     agents = [agent for team in results.teams for agent in team.agents.values()]
     costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""

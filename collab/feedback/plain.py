@@ -76,6 +76,7 @@ class OwnHistory:
     name = "self"
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
+        """Return no feedback."""
         return {agent: Feedback(source=self.name, text="") for agent in outcome.agents}
 
     async def aclose(self) -> None:

@@ -30,7 +30,7 @@ def is_author(outcome: Outcome, agent: str) -> bool:
 def line_findings(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Yield remarks on the lines of `agent`. `whose` is the possessive to use for it: `your` or
+    """Yield findings in the lines of `agent`. `whose` is its possessive in messages: `your` or
     `its`.
     """
     source = lines_of(outcome, agent)
@@ -52,7 +52,7 @@ def line_findings(
 
 
 def program_findings(outcome: Outcome) -> Iterator[Finding]:
-    """Yield remarks on the joint program, for an agent that wrote none of it."""
+    """Yield findings in the joint program, for an agent that wrote none of it."""
     function = outcome.function
     try:
         tree = parse(outcome.joint.text)
@@ -160,8 +160,7 @@ class Static:
         self._tools = [Batcher(find_tool(name)) for name in spec.tools if name != "ast"]
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Give authors of the joint program remarks on their lines, and other agents remarks on
-        all.
+        """Return the findings by agent: authors get those in their lines, other agents get all.
 
         Raises:
             FeedbackError: the problem is not about code, or a tool failed.
@@ -311,7 +310,7 @@ def located_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
 def file_findings(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Yield remarks on the files of `agent`. `functions` are those that an agent must define."""
+    """Yield findings in the files of `agent`. `functions` are those that an agent must define."""
     if agent not in outcome.joint.spans:
         message = (
             f"no named file was found in {whose} answer; begin each with a line # file: NAME.py"
@@ -340,7 +339,7 @@ def file_findings(
 
 
 def all_file_findings(outcome: Outcome) -> Iterator[Finding]:
-    """Yield remarks on the joint program, for an agent that wrote none of it."""
+    """Yield findings in all files of the joint program, for an agent that wrote none of it."""
     try:
         files = split_files(outcome.joint.text)
     except BadFiles as error:

@@ -31,13 +31,13 @@ def read_key(variable: str) -> str:
 
 
 def redact_line(text: str, key: str) -> str:
-    """Return one line of limited length without the key."""
+    """Return the text on one line of limited length, without the key."""
     hidden = text.replace(key, HIDDEN) if key else text
     return " ".join(hidden.split())[:LONGEST]
 
 
 def redact(value: Any, key: str) -> Any:
-    """Hide the key everywhere in a service's response, a text or parsed JSON."""
+    """Return a response, a text or parsed JSON, with the key replaced everywhere."""
     if len(key) < SECRET:
         return value
     if isinstance(value, str):
@@ -50,7 +50,7 @@ def redact(value: Any, key: str) -> Any:
 
 
 class Redactor:
-    """Hides the key in a text that arrives in pieces, and may be split within the key."""
+    """Removes the key from a text that arrives in pieces. A piece may end within the key."""
 
     def __init__(self, key: str) -> None:
         self._key = key if len(key) >= SECRET else ""
@@ -65,6 +65,6 @@ class Redactor:
         return text[: len(text) - kept]
 
     def rest(self) -> str:
-        """Return the text held back, at the end of the stream."""
+        """Return the text that was held back, at the end of the stream."""
         kept, self._kept = self._kept, ""
         return kept

@@ -249,7 +249,9 @@ def is_dead(weights: Weights) -> bool:
 
 
 def shares(measures: Mapping[str, float], pattern: str, agents: Sequence[str]) -> dict[str, float]:
-    """Return the measured shares of the reward's variance, by agent."""
+    """Return the share of the reward's variance by agent, from the measures that match
+    `pattern`.
+    """
     by_agent = {agent: measures.get(names.fill(pattern, agent)) for agent in agents}
     return {agent: value for agent, value in by_agent.items() if value is not None}
 
@@ -259,7 +261,7 @@ Groups = Mapping[str, Sequence[Episode]]
 
 
 def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProbe:
-    """Return the results of games, in addition to the joint return."""
+    """Return a probe's results that only games have."""
     whole = [episode for group in groups.values() for episode in group]
     scores = [turn.score for e in whole for turn in e.turns if turn.score]
     unequal = any(score.by_agent for score in scores)
@@ -311,7 +313,7 @@ def _at_end(name: str) -> Callable[[Episode], float | None]:
 
 
 def estimate(values: Sequence[float], largest: float) -> Estimate:
-    """Return the mean over tasks. Penalties may make a value negative."""
+    """Return the mean over tasks with its interval. Penalties may make a value negative."""
     return (
         estimate_mean(values, largest)
         if values
@@ -327,7 +329,7 @@ def share_solved(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:
 
 
 def any_solved(groups: Sequence[Sequence[Score]]) -> Estimate | None:
-    """Return the share of tasks with a solved sample."""
+    """Return the share of tasks with a solved sample, or None if `solved` is not defined."""
     known = [[s.solved for s in group if s.solved is not None] for group in groups]
     values = [float(any(each)) for each in known if each]
     return estimate(values, 1.0) if values else None
@@ -339,7 +341,9 @@ TRAIN = "train"
 
 
 def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
-    """Return the given addresses. Training tasks replace a whole suite."""
+    """Return the addresses to probe: the given ones, or the training tasks in place of a whole
+    suite.
+    """
     task, trainer = recipe.task, recipe.trainer
     whole = not addresses or (task is not None and list(addresses) == [task.name])
     if task is None or not whole:
@@ -351,7 +355,7 @@ def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
 
 
 def draw(problems: Sequence[T], largest: int, seed: int) -> list[T]:
-    """Draw at most this many addresses by the seed, in their original order."""
+    """Draw up to `limit` problems by the seed, in their original order."""
     if len(problems) <= largest:
         return list(problems)
     chosen = random.Random(f"{seed}|probe").sample(range(len(problems)), largest)

@@ -50,7 +50,7 @@ def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
 
 
 def source_name(file: str) -> str:
-    """Name the file of rows for messages. Rows passed in Python have no file."""
+    """Return the name of a file of rows for messages. Rows passed in Python have no file."""
     given = _folder.cache_info().currsize and Path(file).is_relative_to(_folder())
     return "the task passed in Python" if given else file
 

@@ -178,7 +178,11 @@ def read_trainer(name: str) -> TrainerSpec:
 
 
 def validate(spec: type[S], data: Any, place: str) -> S:
-    """Check `data` against a part of the recipe. One message lists every error."""
+    """Parse `data` as a part of the recipe. `place` names its source in errors.
+
+    Raises:
+        RecipeError: it is invalid. One message lists every error.
+    """
     try:
         return spec.model_validate(data)
     except ValidationError as error:

@@ -50,7 +50,7 @@ def _origin_in(setting: str) -> str:
 
 
 def texts(settings: Sequence[str]) -> set[str]:
-    """Return every text within the values of some settings, which the user typed."""
+    """Return all texts within the values of some settings. The user typed them."""
     words: set[str] = set()
     waiting = [parse_yaml(setting.partition("=")[2], "--set") for setting in settings]
     while waiting:

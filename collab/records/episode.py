@@ -69,7 +69,7 @@ class Failure(Record):
 
 
 def failure_of(error: CollabError) -> Failure:
-    """Return the record of an error that ended something within an episode."""
+    """Return an error as a `Failure` for the record."""
     return Failure(
         boundary=error.boundary,
         type=type(error).__name__,

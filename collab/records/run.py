@@ -82,7 +82,7 @@ def read_episodes(path: str | Path) -> Iterator[Episode]:
 
 
 def key_of(episode: Episode) -> tuple[str, int, int]:
-    """Return the key that distinguishes an episode from all others of its run."""
+    """Return a key that is unique for each episode of a run."""
     return episode.id, episode.group, episode.seed
 
 

@@ -30,8 +30,11 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def writing(path: Path, remedy: str = "") -> Iterator[None]:
-    """Context manager that turns errors of the disk into one RecordError for `path`, with the
-    remedy."""
+    """Context manager that adds `path` and a remedy to errors of the disk.
+
+    Raises:
+        RecordError: the block raised OSError.
+    """
     try:
         yield
     except OSError as error:

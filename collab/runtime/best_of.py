@@ -24,7 +24,11 @@ MOST_COMBINATIONS = 4096
 
 
 def check_best_of(recipe: Recipe, samples: int) -> None:
-    """Raise RecipeError, with the remedy, if answers cannot be recombined."""
+    """Check that the answers of `samples` episodes can be recombined.
+
+    Raises:
+        RecipeError: they cannot. The message has the remedy.
+    """
     turn = rehearsed(recipe)
     remedy = "; leave --best-of out, or give the samples with --samples"
     if recipe.task is None:

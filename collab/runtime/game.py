@@ -66,7 +66,11 @@ class Game:
         return self._now.ended
 
     async def begin(self, played: Sequence[Turn] = ()) -> None:
-        """Begin the game, and replay the turns that were already played."""
+        """Begin the game, and replay the turns in `played`.
+
+        Raises:
+            EnvironmentFailed: the environment fails, or no seat can act.
+        """
         self._now = await self._call_checked(self.environment.reset, Random(self._random))
         if self.ended:
             raise EnvironmentFailed(

@@ -110,7 +110,11 @@ class Suite:
         return [s if s and counts[s] == 1 else f for s, f in zip(short, full, strict=True)]
 
     def check_splits(self) -> None:
-        """Raise TaskError if a split names missing rows."""
+        """Check that the rows of every split exist.
+
+        Raises:
+            TaskError: a split names a missing row.
+        """
         for name in self.spec.splits:
             try:
                 self._split(name)

@@ -142,7 +142,7 @@ def held_out_text(event: Evaluation) -> str:
 
 
 def show_gains(page: Page, gains: Mapping[str, Mapping[str, Any]]) -> None:
-    """Show results on held-out tasks before and after training, with a row per mode."""
+    """Print held-out results before and after training, with a row per sampling mode."""
     titles = (
         *("held out", "tasks", "return before", "after"),
         *("gain ± s.e.", "solved before", "after"),
@@ -196,7 +196,7 @@ def show_study_plan(
 
 
 def show_probe(page: Page, probe: TeamProbe) -> None:
-    """Show the numbers of the team and of its agents, and advice."""
+    """Print a probe's numbers for the team and each agent, and its advice."""
     page.line()
     page.table(["before training", ">", "95 % interval"], list(_probe_rows(probe)))
     page.line()

@@ -11,13 +11,15 @@ WIDTH = 8
 
 
 async def answering(bench: Bench) -> str:
-    """One request gets one answer. No other check runs on an engine that fails here."""
+    """Check that one request gets one answer. If this fails, no other check runs."""
     [action] = await bench.ask(request_of())
     return f"{action.text[:40]!r}"
 
 
 async def batching(bench: Bench) -> str:
-    """A batch of different prompts and settings gives one action per request, in order."""
+    """Check that a batch of different prompts and settings gives one action per request, in
+    order.
+    """
     requests = [
         request_of(
             " ".join(["Count"] * (1 + 2 * n)),
@@ -41,7 +43,7 @@ async def batching(bench: Bench) -> str:
 
 
 async def streaming(bench: Bench) -> str:
-    """The pieces passed to `progress` add up to the answer."""
+    """Check that the pieces passed to `progress` add up to the answer."""
     reports: list[tuple[int, str]] = []
 
     def progress(_request: Request, count: int, text: str) -> None:
@@ -57,7 +59,7 @@ async def streaming(bench: Bench) -> str:
 
 
 async def lengths(bench: Bench) -> str:
-    """`max_new_tokens` ends an answer, and its finish reason says so."""
+    """Check that `max_new_tokens` ends an answer, with the right finish reason."""
     bench.needs_generation()
     short, longer = await bench.ask(request_of(max_new_tokens=4), request_of(max_new_tokens=12))
     ended = short.finish_reason
@@ -70,7 +72,7 @@ async def lengths(bench: Bench) -> str:
 
 
 async def stop(bench: Bench) -> str:
-    """An answer ends before a stop string."""
+    """Check that an answer ends before a stop string."""
     bench.needs_generation()
     [whole] = await bench.ask(request_of(max_new_tokens=32))
     text = whole.text.strip()
@@ -90,7 +92,7 @@ async def stop(bench: Bench) -> str:
 
 
 async def usage(bench: Bench) -> str:
-    """The usage of an answer counts its tokens."""
+    """Check that an answer's usage counts its tokens."""
     [action] = await bench.ask(request_of())
     counted = action.usage
     demand(counted.new_tokens > 0, "usage.new_tokens is 0, so budgets have no effect")

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
-    """Convert the messages. If there are several, mark the last one for the cache.
+    """Convert messages to the form of the Messages API. If there are several, mark the last one for
+    the cache.
 
     Tool results and the user message after them become one message, as the API requires.
     """
@@ -46,7 +47,7 @@ def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def text_block(text: str, *, marked: bool) -> dict[str, Any]:
-    """Return a block of text, `marked` for the cache or not."""
+    """Return a block of text in the form of the API, `marked` for its prompt cache or not."""
     return _marked({"type": "text", "text": text}, marked=marked)
 
 
@@ -139,7 +140,9 @@ def _take(reply: Reply, event: Any) -> str:
 
 @contextmanager
 def errors_named(peer: str, key: str) -> Iterator[None]:
-    """Turn the SDK's errors into collab's errors, without the `key` in any message."""
+    """Context manager that turns the SDK's errors into collab's errors, without `key` in a
+    message.
+    """
     import anthropic
 
     try:
@@ -227,7 +230,12 @@ class AnthropicEngine(HostedEngine):
         self.spec = spec
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Raise RecipeError also for a stop string of white space, which the API refuses."""
+        """Check that Claude supports the settings.
+
+        Raises:
+            RecipeError: it does not support the temperature, the adapter, or a stop string of white
+                space only.
+        """
         super().check(sampling, adapter)
         for string in sampling.stop:
             if not string.strip():

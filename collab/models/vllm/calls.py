@@ -112,6 +112,7 @@ def engine_options(
 
 
 def sampling_params(request: GenerationRequest) -> Any:
+    """Return vLLM's sampling parameters for a request."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -131,7 +132,7 @@ def sampling_params(request: GenerationRequest) -> Any:
 
 
 def append_delta(completion: Completion, output: Any, request: GenerationRequest) -> None:
-    """Add the output that is new since the last call."""
+    """Append the new tokens and text of one vLLM output to a response."""
     (part,) = output.outputs
     completion.token_ids += part.token_ids
     pairs = zip(part.token_ids, part.logprobs, strict=True)
@@ -146,7 +147,8 @@ def append_delta(completion: Completion, output: Any, request: GenerationRequest
 @contextmanager
 def hide_warnings() -> Iterator[None]:
     """Context manager that hides warnings of vLLM's dependencies and of Python's resource
-    tracker."""
+    tracker.
+    """
     variable = "PYTHONWARNINGS"
     kept = os.environ.get(variable)
     os.environ[variable] = "ignore::UserWarning:multiprocessing.resource_tracker"
@@ -162,7 +164,7 @@ def hide_warnings() -> Iterator[None]:
 
 @contextmanager
 def keep_settings() -> Iterator[None]:
-    """Keep torch's compiler settings, and ours for NCCL, while vLLM is imported here.
+    """Context manager that restores torch's compiler settings and NCCL's after vLLM is imported.
 
     Processes that vLLM starts import it themselves, and get its settings.
     """

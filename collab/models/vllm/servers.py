@@ -52,7 +52,7 @@ class Loads:
     _watcher: asyncio.Task[None] | None = None
 
     def note_request(self, server: Server) -> None:
-        """Note a request to `server`, and observe its load from now on."""
+        """Note a request to `server`, and start observing its load."""
         seen = self._seen.setdefault(server.url, Seen())
         seen.in_flight = max(seen.in_flight, server.in_flight + 1)
         if self._watcher is None or self._watcher.done():

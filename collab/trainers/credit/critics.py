@@ -148,7 +148,11 @@ class ActorCritic(Algorithm):
         self._models = models
 
     def critic(self, name: str, agent: str) -> Critic:
-        """Return the critic with this name, which reads the base model of `agent`."""
+        """Return the critic called `name`, made on first use on the base model of `agent`.
+
+        Raises:
+            TrainingError: the algorithm was not opened.
+        """
         if name not in self._critics:
             if self._models is None:
                 raise TrainingError("a critic was used before its algorithm was opened")

@@ -100,7 +100,7 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     keys = [names.matched(names.SERVER, key) for key in rows[-1]]
     for place in dict.fromkeys(key.rpartition("/")[0] for key in keys if key):
-        preempted, waiting, most = (
+        preempted, waiting, in_flight = (
             _recent(rows, names.fill(names.SERVER, f"{place}/{what}"))
             for what in ("preempted", "waiting", "in_flight")
         )
@@ -111,10 +111,10 @@ def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
                 " is full; give it more memory, or lower tasks_per_step, group_size or"
                 " max_new_tokens",
             )
-        elif waiting and most and waiting > 0.5 * most:
+        elif waiting and in_flight and waiting > 0.5 * in_flight:
             yield (
                 f"waiting/{place}",
-                f"{waiting:.0f} of up to {most:.0f} requests wait at vLLM server {place}; add"
+                f"{waiting:.0f} of up to {in_flight:.0f} requests wait at vLLM server {place}; add"
                 " servers, or give this one more memory, to shorten the steps",
             )
 

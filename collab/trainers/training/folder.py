@@ -211,8 +211,11 @@ class TrainingFolder:
 
     @staticmethod
     def check_is_free(path: Path) -> None:
-        """Raise RecordError for a folder that holds a run with a finished step, or a running
-        one."""
+        """Check that a new run can use the folder: it holds no finished step, and no running run.
+
+        Raises:
+            RecordError: it holds one.
+        """
         if (path / EPISODES).exists() and not _has_no_step(path):
             raise RecordError(
                 f"{path} already contains a run; give another folder with {option('out')}, or"
@@ -221,7 +224,11 @@ class TrainingFolder:
 
     @staticmethod
     def check_holds_run(path: Path) -> None:
-        """Raise RecordError for a folder that is not a training run."""
+        """Check that the folder is a training run.
+
+        Raises:
+            RecordError: it is not.
+        """
         if not (path / TRAINING).is_file():
             raise RecordError(f"{path} is not a training run: it has no {TRAINING}")
 
@@ -276,8 +283,11 @@ class TrainingFolder:
             log.cut(sizes.get(name, 0))
 
     def save_team(self, recipe: Recipe, policies: Policies) -> None:
-        """Write the current team, for `collab run`, and replace its files one by one,
-        atomically."""
+        """Write the current adapters and a recipe that uses them, each file atomically.
+
+        Raises:
+            RecordError: they cannot be written.
+        """
         try:
             for policy in policies:
                 policy.save(self.path / _place_of(policy))

@@ -145,7 +145,11 @@ _TRACKERS: dict[TrackerName, tuple[str, Callable[..., Tracker]]] = {
 
 
 def check_trackers(names: Sequence[TrackerName]) -> None:
-    """Raise RecipeError for a tracker that is not installed."""
+    """Check that every tracker's package is installed.
+
+    Raises:
+        RecipeError: one is not.
+    """
     for name in names:
         module = find_spec(name)
         if module is None or module.origin is None:  # without an origin, it is a folder of runs

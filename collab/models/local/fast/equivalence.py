@@ -38,9 +38,10 @@ class LayerStates(NamedTuple):
 def layer_states(
     base: Any, replace_inputs: Callable[[Tensor], Tensor] = lambda states: states
 ) -> Iterator[list[LayerStates]]:
-    """Context manager that collects the passes of the decoder's layers, in order.
+    """Context manager that yields a list, which receives each decoder layer's input and output.
 
-    `replace_inputs` maps the input of each layer.
+    `replace_inputs` maps the input of each layer, [rows, time, hidden], to the one it computes
+    with.
     """
     inputs: list[Tensor] = []
     passes: list[LayerStates] = []

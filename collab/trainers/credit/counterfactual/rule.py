@@ -266,6 +266,11 @@ def _check_options(name: str, spec: TrainerSpec) -> None:
 
 
 def check_cost(name: str, spec: TrainerSpec, scored: int) -> None:
+    """Check that an algorithm scores at most `MOST_SCORED` joint actions per turn of a group.
+
+    Raises:
+        RecipeError: it would score more.
+    """
     if scored > MOST_SCORED:
         raise RecipeError(
             f"algorithm '{name}' would score {scored} joint actions per turn of a group of"
