@@ -53,9 +53,7 @@ def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[CheckR
 
 
 def games_end(make: NewGame, episodes: int, seed: int) -> None:
-    """Check that games end within their turns, and pay finite rewards within the declared
-    bounds.
-    """
+    """Games end within their turns, and pay finite rewards within the declared bounds."""
     for number in range(episodes):
         chance = Random(f"{seed} {number}")
         for _ in play(make(), chance, hostile=0.1 if number % 2 else 0.0):
@@ -63,7 +61,7 @@ def games_end(make: NewGame, episodes: int, seed: int) -> None:
 
 
 def seeds_reproduce(make: NewGame, episodes: int, seed: int) -> None:
-    """Check that the same seed and moves give the same game, on a new object and on a used one."""
+    """The same seed and the same moves make the same game, on a new object and on a used one."""
     used = make()
     for number in range(min(episodes, 100)):
         first = transcript(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}"))
@@ -74,7 +72,7 @@ def seeds_reproduce(make: NewGame, episodes: int, seed: int) -> None:
 
 
 def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
-    """Check that a deep copy continues like the original, and leaves the original unchanged."""
+    """A deep copy continues as the original would, and leaves the original unchanged."""
     for number in range(min(episodes, 100)):
         game, chance = make(), Random(f"{seed} {number}")
         played = islice(play(game, chance), chance.randrange(1, 4))
@@ -90,16 +88,14 @@ def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
 
 
 def texts_are_harmless(make: NewGame, episodes: int, seed: int) -> None:
-    """Check that any text as an action leads to an outcome, never to an exception."""
+    """Any text of a model leads to an outcome, never to an exception."""
     for number, text in enumerate(HOSTILE * max(1, min(episodes, 1000) // len(HOSTILE))):
         for _ in play(make(), Random(f"{seed} {number}"), always=text):
             pass
 
 
 def moves_are_of_those_who_act(make: NewGame, episodes: int, seed: int) -> None:
-    """Check that legal moves are listed only for seats that must act, and for none after the
-    end.
-    """
+    """Legal moves are listed only for seats that must act, and for none after the end."""
     for number in range(min(episodes, 100)):
         game = make()
         for _, after in play(game, Random(f"{seed} {number}")):

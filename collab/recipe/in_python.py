@@ -136,7 +136,7 @@ def settings_of(
 
 
 def top_level_keys(*arguments: str) -> set[str]:
-    """Return the recipe's own keys, without those that are arguments of their own."""
+    """Return the names of the recipe's top-level fields, without those in `arguments`."""
     return {*Recipe.model_fields} - set(arguments)
 
 

@@ -33,7 +33,9 @@ class ShownEpisode:
 
 
 def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode], int]:
-    """Return the episodes to show, in proportion to each run's number, and the total number."""
+    """Return the episodes to show, up to `limit`, in proportion to each run's number, and their
+    total number.
+    """
     kinds = [
         kind
         for number, run in enumerate(runs)
@@ -72,8 +74,8 @@ def _place(shown: ShownEpisode) -> tuple[int, int, bool, int]:
 
 
 def spread_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpisode]:
-    """Choose at most this many episodes: whole groups, spread evenly over the run, including the
-    first and the last.
+    """Choose up to `limit` episodes: whole groups, spread evenly over the run, including both
+    ends.
     """
     groups: dict[int, list[ShownEpisode]] = {}
     for shown in episodes:
@@ -89,7 +91,7 @@ def spread_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpi
 def episode_data(
     shown: ShownEpisode, texts: Texts, columns: Sequence[Column] = ()
 ) -> dict[str, Any]:
-    """Return the data of an episode. The run's reward declares `columns`."""
+    """Return an episode as data for the page's script. The run's reward declares `columns`."""
     episode, score = shown.episode, shown.episode.score
     actions = [d.action for turn in episode.turns for d in turn.decisions]
     return {
@@ -127,7 +129,7 @@ def _shown(score: Score, columns: Sequence[Column]) -> dict[str, Any]:
 
 
 def verdict(episode: Episode) -> str:
-    """Return the outcome of an episode, in a word or two."""
+    """Return the outcome of an episode in one or two words, e.g. `solved`."""
     if episode.failure:
         return "failed"
     if episode.score is None or episode.score.solved is None:

@@ -101,7 +101,7 @@ def ends_of(cohort: Cohort, mode: str, metric: str) -> tuple[Values, Values]:
 
 
 def values_of(run: Run, step: int, mode: str, metric: str) -> Values:
-    """Return the values of an evaluation, by task."""
+    """Return the values of a metric in the evaluation after `step`, by task."""
     evaluation = next((each for each in run.evaluations if each.step == step), None)
     return values_by_task(getattr(evaluation, mode), metric) if evaluation else {}
 
@@ -130,7 +130,9 @@ class Change:
 
 
 def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
-    """Return held-out results before and after training, if there are two evaluations."""
+    """Return the tables of held-out results before and after training, empty without two
+    evaluations.
+    """
     solved, returns = (
         [c for cohort in cohorts for mode in MODES if (c := _change(cohort, mode, metric))]
         for metric in (names.SOLVED, names.JOINT_RETURN)

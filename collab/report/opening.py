@@ -22,7 +22,7 @@ class Opening:
 
 
 def joined(openings: Sequence[Opening]) -> Opening:
-    """Join several openings into one."""
+    """Merge several openings into one, in order."""
     return Opening(
         [table for opening in openings for table in opening.tables],
         " ".join(dict.fromkeys(o.note for o in openings if o.note)),
@@ -30,7 +30,7 @@ def joined(openings: Sequence[Opening]) -> Opening:
 
 
 def evaluation_opening(results: Results) -> Opening:
-    """Return the tables of an evaluation."""
+    """Return the tables of an evaluation, to open the report with."""
     if not results.teams:
         return Opening()
     note = "; ".join([explain_results(results), "differences are paired by problem"])

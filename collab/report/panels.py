@@ -213,7 +213,7 @@ Curve = dict[float, float]
 
 @dataclass(frozen=True)
 class CurveLine:
-    """One metric of one cohort."""
+    """A metric of one cohort, drawn as a line."""
 
     key: str
     label: str

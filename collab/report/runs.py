@@ -70,13 +70,13 @@ def largest_return(run: Run) -> float | None:
 
 
 def maximum_text(runs: Sequence[Run]) -> str:
-    """Return the largest return in any of the runs, for captions, or "" if none is known."""
+    """Return the largest possible return of these runs, for captions, or "" if unknown."""
     known = [most for run in runs if (most := largest_return(run)) is not None]
     return f" of at most {max(known):.2f}" if known else ""
 
 
 def value_at(data: Any, path: str) -> Any:
-    """Return the value at a dotted path, or None if there is none."""
+    """Return the value at a dotted path in nested mappings, or None if there is none."""
     for key in path.split("."):
         data = data.get(key) if isinstance(data, Mapping) else None
     return data
@@ -255,7 +255,7 @@ def reward_of(run: Run) -> RewardSpec | None:
 
 
 def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
-    """Return the titles of the metrics that the rewards declare."""
+    """Return the titles that rewards declare for their metrics, by metric name."""
     rewards = [reward for run in runs if (reward := reward_of(run))]
     return {
         names.fill(pattern, name): part.shown_as

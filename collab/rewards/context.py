@@ -31,7 +31,9 @@ class Verdicts:
         self._waiting = _Stopwatch()
 
     async def request(self, key: Hashable, trial: MakeTrial) -> Verdict:
-        """Return the verdict of a trial, requested once per `key`. Any event loop may await it."""
+        """Return the verdict of a trial, which runs once per `key`. Call this from any event
+        loop.
+        """
         work = self._once(key, trial)
         if asyncio.get_running_loop() is self._loop:
             return await work
@@ -39,7 +41,7 @@ class Verdicts:
         return await asyncio.wrap_future(elsewhere)
 
     def known(self, key: Hashable) -> Verdict | None:
-        """Return the verdict of an earlier `on` call for `key`, or None before that."""
+        """Return the verdict of an earlier `request` for `key`, or None if there is none yet."""
         task = self._tasks.get(key)
         return task.result() if task is not None and task.done() else None
 
@@ -49,7 +51,7 @@ class Verdicts:
         return self._waiting.seconds
 
     def close(self) -> None:
-        """Cancel the runs that nobody waits for anymore."""
+        """Cancel all sandbox runs that are still pending."""
         for task in self._tasks.values():
             task.cancel()
 

@@ -73,12 +73,14 @@ def shown(reward: RewardSpec | None) -> list[ScoreColumn]:
 
 
 def measures_of(score: Score) -> list[str]:
-    """Describe in words what a score shows besides its reward."""
+    """Return a score's measures in words, e.g. `3 of 5 tests`, without its reward."""
     return [text for measure in MEASURES if (text := measure.describe(score))]
 
 
 def language_of(score: Score) -> str | None:
-    """Return the language of the joint artifact, e.g. `python`, or None for plain text."""
+    """Return the language of the joint artifact for highlighting, e.g. `python`, or None for plain
+    text.
+    """
     languages = (family.language_of(score) for family in FAMILIES)
     return next((language for language in languages if language), None)
 
@@ -231,7 +233,7 @@ def _named(part: Adapted, function: Callable[..., Any]) -> Adapted:
 
 
 def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
-    """Describe who writes the answer, its highest reward, and which parts do not apply.
+    """Describe in lines who writes the answer, its highest reward, and which parts do not apply.
 
     `joined` are agents whose answers the team's protocol may choose, or None if it does not choose.
     """

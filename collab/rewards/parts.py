@@ -31,6 +31,7 @@ class Budget:
         self._started = time.perf_counter()
 
     def left(self) -> float:
+        """Return the seconds that are left, below 0 if the limit is exceeded."""
         elapsed = time.perf_counter() - self._started - self._context.verdicts.seconds
         return self.seconds - elapsed
 

@@ -89,12 +89,12 @@ _FORMER_ENDINGS = {"/strays": "/outside_support"}
 
 
 def fill(pattern: str, name: object) -> str:
-    """Return the name of a pattern for one agent, part, turn and so on."""
+    """Replace the first `*` of a pattern by `name`, e.g. an agent, part or turn."""
     return pattern.replace("*", str(name), 1)
 
 
 def reward_of_turn(number: int) -> str:
-    """Return the name of the mean reward of a turn, counted from 1."""
+    """Return the name of the metric for the mean reward of turn `number`, counted from 1."""
     return fill(REWARD, f"turn_{number}")
 
 
@@ -109,19 +109,17 @@ def matched(pattern: str, key: str) -> str | None:
 
 
 def best_of(name: str, k: int) -> str:
-    """Return the name of an evaluation's metric for the best of k tries."""
+    """Return the name of the metric for the best value of `name` among k tries."""
     return fill(fill(BEST_OF, name), k)
 
 
 def metric_of_best(name: str) -> str:
-    """Return the name of the value in a best-of-k metric, or "" for other metrics, including
-    `pass@k`.
-    """
+    """Return `name` without `@k` if it is a best-of-k metric, else "". `pass@k` is none."""
     return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
 
 
 def current_name(key: str) -> str:
-    """Return the current name of a metric that has another name in older records."""
+    """Return the current name of a metric, which older records may call otherwise."""
     for ending, now in _FORMER_ENDINGS.items():
         if key.endswith(ending):
             return key.removesuffix(ending) + now

@@ -56,10 +56,10 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
 async def best_of(
     recipe: Recipe, problems: Sequence[Problem], episodes: Sequence[Episode]
 ) -> list[BestOf]:
-    """Return the best combination for each problem with at least one episode without a failure. No
-    model is asked.
+    """Return the best combination of each problem's answers, without calling a model.
 
-    Among equal combinations, one that was played wins, or else the first.
+    Problems without a complete episode are omitted. Among equal combinations, one that was played
+    wins, or else the first.
     """
     silent = dict.fromkeys(recipe.team.agents, EchoModel())
     by_task: dict[str, list[Episode]] = {problem.address: [] for problem in problems}

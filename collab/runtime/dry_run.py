@@ -161,7 +161,7 @@ def most_calls(requests: Sequence[Request]) -> int:
 
 
 def characters(request: Request) -> int:
-    """Count the characters of all messages and tool descriptions."""
+    """Return the number of characters in a request's messages and tool descriptions."""
     return sum(len(message.content) for message in fenced(request))
 
 

@@ -116,7 +116,7 @@ class BestOf(Record):
     """Reasons why combinations have no score."""
 
     def text(self) -> str:
-        """Describe the result in a line for people."""
+        """Format the result in a line."""
         made_of = ", ".join(f"{agent} of sample {n}" for agent, n in self.made_of.items())
         how = "as it was played" if self.played else "in a combination that was never played"
         return (

@@ -146,6 +146,7 @@ class Session:
             self._pool.verify()
 
     async def aclose(self) -> None:
+        """Close everything that is open."""
         for source in self._sources:
             await source.aclose()
         if self._servers:
@@ -266,7 +267,7 @@ class Session:
             await scheduler.aclose()
 
     def model_names(self) -> Mapping[str, str]:
-        """Map each agent to the name of its model and adapter."""
+        """Return the name of each agent's model and adapter, by agent."""
         return {name: self._model_name(name, model) for name, model in self.models.items()}
 
     def _model_name(self, agent: str, model: Model) -> str:

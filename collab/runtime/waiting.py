@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` and return its value, also while an event loop is running, as in a notebook.
+    """Run `work` and return its result, also while an event loop is running, as in a notebook.
 
     In that case, the work runs in a separate loop and thread, while the caller's thread waits.
     """
@@ -47,11 +47,13 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start `work` in this loop."""
+        """Start `work` in this event loop, and return its future at once."""
         return asyncio.run_coroutine_threadsafe(work, self._loop.result())
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in this loop. An interrupted wait cancels it and waits for its end."""
+        """Run `work` in this event loop and return its result. An interrupt cancels it and waits
+        for its end.
+        """
         over: Future[None] = Future()
         begun = self.submit(_begun(work, over))
         try:
@@ -70,7 +72,7 @@ class LoopThread:
         return False
 
     def close(self) -> None:
-        """End the loop and cancel work in progress."""
+        """Cancel work in progress and end the event loop and its thread."""
         self._loop.result().call_soon_threadsafe(self._end.set)
         self._thread.join()
 

@@ -76,7 +76,7 @@ class Application:
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """Context manager that keeps the teams' models open.
+        """Context manager that opens the teams' models, and closes them at exit.
 
         Raises:
             CollabError: something is missing.

@@ -26,7 +26,7 @@ get a connection reset instead of the answer.
 
 
 async def read_body(request: Request, limit: int, seconds: float) -> bytes:
-    """Read the whole body.
+    """Return the whole JSON body of a request.
 
     Raises:
         Refused: its type is not JSON, it is larger than `limit` bytes, or it takes longer than

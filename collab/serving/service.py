@@ -57,7 +57,7 @@ class Lanes:
         return self._most + self._most_waiting
 
     def widen(self, episodes: int) -> None:
-        """Set the number of concurrent episodes. Call this before the first request."""
+        """Set the maximum number of concurrent episodes. Call this before the first request."""
         self._most, self._free = episodes, asyncio.Semaphore(episodes)
 
     @asynccontextmanager
@@ -90,9 +90,7 @@ class Lanes:
             self._free.release()
 
     def record_duration(self, seconds: float) -> None:
-        """Record the duration of an episode, from which the retry time of refused requests is
-        estimated.
-        """
+        """Record an episode's duration. The retry time of refused requests is estimated from it."""
         self._seconds += (seconds - self._seconds) / 8
 
     def _when(self) -> int:
@@ -123,7 +121,7 @@ class Metrics:
         self._cached = self._counter("cached_tokens", "Read from a cache.", "team")
 
     def count_answer(self, team: str, episode: Episode) -> None:
-        """Count an answer that its client has received."""
+        """Count an answer that the client has received, with its tokens and times."""
         self._answered.labels(team, "length" if is_cut(episode) else "stop").inc()
         self._episode.labels(team).observe(episode.seconds)
         for turn in episode.turns:
@@ -135,7 +133,7 @@ class Metrics:
                 self._cached.labels(team).inc(action.usage.cached_tokens)
 
     def count_refusal(self, team: str, reason: str) -> None:
-        """Count a request to a team that got no answer."""
+        """Count a request that got no answer, by team and reason."""
         self._refused.labels(team, reason).inc()
 
     def began(self, team: str, seconds: float) -> None:
@@ -143,7 +141,7 @@ class Metrics:
         self._first.labels(team).observe(seconds)
 
     def text(self) -> bytes:
-        """Format the counters in Prometheus's text format."""
+        """Return the counters in Prometheus's text format."""
         text: bytes = generate_latest(self._registry)
         return text
 
@@ -209,7 +207,7 @@ class Service:
         return self._is_ready and not self.shut.is_set()
 
     def drain(self) -> None:
-        """Accept no more requests, but continue those in progress."""
+        """Refuse new requests. Those in progress continue."""
         self._is_ready = False
 
     def team(self, name: str) -> ServedTeam:
@@ -226,7 +224,7 @@ class Service:
         return self.teams[name]
 
     def check_ready(self) -> None:
-        """Raise Refused unless requests are accepted."""
+        """Raise Refused if the server accepts no requests, because it starts or shuts down."""
         if not self.is_ready:
             raise unavailable("the server is starting or shutting down")
 

@@ -65,7 +65,7 @@ class Batched:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` in the next batch."""
+        """Answer the requests in the next batch of the model."""
         asking = [(self._model, request) for request in requests]
         if progress:
             self._hearers |= {id(request): progress for request in requests}
@@ -91,7 +91,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
 def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
-    """Map each served name to the team or run that the user named.
+    """Return the team or run that the user named, by the name under which it is served.
 
     Raises:
         RecipeError: two names are equal, a name is not plain, or the numbers of names differ.
@@ -160,8 +160,8 @@ def _plain(name: str) -> str:
 
 
 def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
-    """Return a recipe without a task, and without feedback that needs hidden fields or may not run
-    code.
+    """Return a recipe for serving: no task, and no feedback that needs hidden fields or runs code
+    without permission.
 
     Raises:
         RecipeError: strangers' programs would run without a sandbox.

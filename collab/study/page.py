@@ -64,7 +64,7 @@ def curve_panels(results: StudyResults) -> Iterator[Panel]:
 
 
 def study_tables(results: StudyResults) -> Iterator[ResultTable]:
-    """Yield the results of each trainer, and their differences."""
+    """Yield a table of the trainers' results, and one of their differences."""
     several = len({trainer.task for trainer in results.trainers}) > 1
     rows = [_result_row(trainer, several) for trainer in results.trainers]
     if rows:

@@ -35,7 +35,7 @@ class OverSeeds(Record):
 
     @property
     def interval_note(self) -> str:
-        """The text in place of an interval."""
+        """Note in place of an interval that cannot be computed, else ""."""
         return f"all {self.tasks} equal" if self.tasks > 1 else "only 1"
 
 
@@ -148,7 +148,7 @@ _ROUNDING = 1e-9
 
 
 def trainer_results(cells: Sequence[CellResult], marks: Sequence[int]) -> list[TrainerResult]:
-    """Return the results of each trainer and suite with a finished cell."""
+    """Return a result for each trainer and suite with a finished cell."""
     done = [cell for cell in cells if cell.status == "done" and cell.points]
     results = []
     for task in dict.fromkeys(cell.task for cell in done):
@@ -175,7 +175,7 @@ def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[T
 
 
 def value_at(points: Sequence[Point], tokens: float) -> float:
-    """Return the return at this number of tokens, interpolated linearly between evaluations."""
+    """Return the return at `tokens`, interpolated linearly between evaluations."""
     if tokens <= points[0].tokens:
         return points[0].value
     for before, after in pairwise(points):
@@ -197,7 +197,7 @@ def tokens_to(points: Sequence[Point], level: float) -> float | None:
 
 
 def mean_over_budget(points: Sequence[Point], marks: Sequence[int]) -> float:
-    """Return the mean return over the budget, by trapezoids between the marks."""
+    """Return the mean return over the token budget, by trapezoids between the marks."""
     values = [value_at(points, mark) for mark in marks]
     areas = [
         (b - a) * (before + after) / 2

@@ -257,7 +257,7 @@ def jobs_for(plans: Sequence[Plan], cores: int, memory: int | None) -> int:
 
 
 def cores() -> int:
-    """Return the cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -307,11 +307,13 @@ class StudyFolder:
         self.failures = self._read_failures()
 
     def cell(self, cell: Cell) -> Path:
-        """Return the folder of a cell's training run."""
+        """Return the folder of a cell's run. It may not exist yet."""
         return self.path / cell.name
 
     def status(self, cell: Cell) -> Status:
-        """Return the status of a cell."""
+        """Return a cell's status: `waiting` before its start, then `done`, `failed` or
+        `interrupted`.
+        """
         if cell.name in self.failures:
             return "failed"
         if not self.is_begun(cell):
@@ -323,7 +325,7 @@ class StudyFolder:
         return status if status in ("done", "failed") else "interrupted"
 
     def is_begun(self, cell: Cell) -> bool:
-        """Return True if there is a run to continue."""
+        """Return True if the cell has a run that can be resumed."""
         return all((self.cell(cell) / name).is_file() for name in (TRAINING, RUN))
 
     def prepare(self, cell: Cell) -> bool:
@@ -344,7 +346,7 @@ class StudyFolder:
         return False
 
     def result(self, cell: Cell, seconds: float) -> CellResult:
-        """Return the result of a cell so far."""
+        """Return a cell's result so far. `seconds` is the time spent on it."""
         points, maximum = self._points(cell)
         status = self.status(cell)
         return CellResult(
@@ -360,7 +362,7 @@ class StudyFolder:
         )
 
     def save(self, results: StudyResults) -> None:
-        """Write all results.
+        """Write the results of the study into its folder.
 
         Raises:
             RecordError: the disk is full.

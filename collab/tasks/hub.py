@@ -23,7 +23,7 @@ _REMEDY = "or give the path of a local .jsonl file as suite"
 
 
 def pin_revision(source: SourceSpec) -> SourceSpec:
-    """Return the source with the current commit id of its branch or tag.
+    """Return the source with its branch or tag replaced by the current commit id.
 
     If the hub cannot be reached, that is the commit in the cache. A source that is not on the hub
     stays the same.
@@ -57,7 +57,7 @@ def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
 
 
 def dataset_name(source: SourceSpec) -> str:
-    """Return a dataset's name, for messages."""
+    """Return a dataset's name with its revision and split, for messages."""
     return _shown(str(source.hub), source.revision)
 
 

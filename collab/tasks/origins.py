@@ -79,7 +79,7 @@ def read_file(path: Path) -> list[PlacedRow]:
 
 
 def add_positions(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
-    """Return rows with their positions.
+    """Return rows, each with its position in the source.
 
     Raises:
         TaskError: a row is not a mapping.
@@ -94,9 +94,7 @@ def add_positions(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRo
 
 
 def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
-    """Return rows from a source without lines, each with its number, counted from 0, as its
-    position.
-    """
+    """Pair each row with its number, counted from 0, for sources without lines."""
     return [(f"row {number}", row) for number, row in enumerate(rows)]
 
 

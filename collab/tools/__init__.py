@@ -32,7 +32,7 @@ async def open_tools(
 
 
 def disabled_tools(tools: Toolboxes) -> Toolboxes:
-    """Return the same tools for inspection: a call runs nothing, and its answer is empty."""
+    """Return the same tools for inspection. A call runs nothing and returns an empty answer."""
 
     async def nothing(arguments: Mapping[str, Any]) -> str:  # noqa: ARG001
         return ""

@@ -43,7 +43,7 @@ DETERMINISTIC = {"VLLM_BATCH_INVARIANT": "1"}
 
 
 def environment_of(spec: VLLMModel) -> dict[str, str]:
-    """Return environment variables for vLLM's processes. Those already set take precedence."""
+    """Return the environment variables that vLLM's processes get, unless the user has set them."""
     ready = {"VLLM_ENGINE_READY_TIMEOUT_S": str(max(int(spec.ready_seconds), 1))}
     return {**ENVIRONMENT, **ready, **(DETERMINISTIC if spec.deterministic else {})}
 

@@ -174,7 +174,7 @@ STOPWORDS = frozenset(_STOPWORDS.split())
 
 
 def content_words(text: str) -> list[str]:
-    """Return the words that are not in `STOPWORDS`."""
+    """Return the words of a text, in order, that are not in `STOPWORDS`."""
     return [word for word in words(text) if word not in STOPWORDS]
 
 

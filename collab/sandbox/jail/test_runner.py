@@ -69,14 +69,17 @@ class TestRunner:
         self._assertions, self._tell = assertions, tell
 
     def equal(self, number: int, left: Any, right: Any, swapped: bool, strict: bool) -> None:
+        """Compare two values for the assert `number`, and report the outcome."""
         held = bool(left == right)
         got, expected = (right, left) if swapped else (left, right)
         self._count(number, held, strict, got=shown(got), expected=shown(expected))
 
     def true(self, number: int, value: Any, strict: bool) -> None:
+        """Report whether the value of the assert `number` is true."""
         self._count(number, bool(value), strict)
 
     def raised(self, number: int, error: Exception) -> None:
+        """Report an exception in the assert `number`."""
         self._tell({"check": number, "held": False, "error": described(error)})
 
     def _count(self, number: int, held: bool, strict: bool, **sides: str) -> None:
@@ -230,6 +233,7 @@ def _candidate(case: Case, remote: RemoteFunction, space: dict[str, Any]) -> obj
 
 
 def described(error: BaseException) -> str:
+    """Return the type and the message of an exception."""
     message = str(error)[:SHOWN_CHARACTERS]
     if isinstance(error, CandidateError):
         return message
@@ -252,6 +256,6 @@ _SHORT = _Short()
 
 
 def shown(value: object) -> str:
-    """Return a short text of a value, for people."""
+    """Return a short text of a value for messages."""
     text = _SHORT.repr(value)
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."

@@ -23,6 +23,7 @@ class Malformed(Exception):
 
 
 def pack(message: object) -> bytes:
+    """Return a message as a frame: its length, then its JSON."""
     body = _encode(message).encode("ascii")
     return HEADER.pack(len(body)) + body
 

@@ -45,7 +45,11 @@ class Rae(Algorithm):
         return [self._credit(group) for group in groups]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError for a normalization that needs centered weights."""
+        """Check that weights need not be centered, because those of this rule are not.
+
+        Raises:
+            RecipeError: the normalization requires it.
+        """
         check_normalize(spec)
 
     def measures(self) -> dict[str, float]:
@@ -61,11 +65,11 @@ class Rae(Algorithm):
         }
 
     def state(self) -> dict[str, Any]:
-        """Return the averages."""
+        """Return the moving averages, for a checkpoint."""
         return {"averages": [[*seat, average] for seat, average in self._averages.items()]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from an earlier `state`."""
+        """Restore a `state` from a checkpoint."""
         self._averages = {(g, agent, turn): value for g, agent, turn, value in state["averages"]}
 
     def _credit(self, group: Group) -> Weights:

@@ -32,7 +32,7 @@ from collab.trainers.ranks.samplers import with_servers
 
 @dataclass(frozen=True)
 class Begin:
-    """Open the policies of a recipe and keep them ready."""
+    """Order to open the policies of a recipe and keep them ready."""
 
     recipe: Recipe
     spec: TrainerSpec
@@ -43,7 +43,7 @@ class Begin:
 
 @dataclass(frozen=True)
 class Restore:
-    """Restore parameters, by policy and name, and the state of a learner."""
+    """Order to restore parameters, by policy and name, and the state of a learner."""
 
     parameters: Mapping[str, Mapping[str, Any]]
     state: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Restore:
 
 @dataclass(frozen=True)
 class Learn:
-    """Take part in the step, counted from 0."""
+    """Order to take part in a step, counted from 0."""
 
     samples: Sequence[Sample]
     step: int
@@ -59,7 +59,7 @@ class Learn:
 
 @dataclass(frozen=True)
 class End:
-    """End the training."""
+    """Order to end the training."""
 
 
 Order = Begin | Restore | Learn | End
@@ -84,7 +84,7 @@ def begin(
 
 
 def end(ranks: TorchRanks) -> None:
-    """Dismiss the other ranks."""
+    """Send the other ranks the order to end."""
     with suppress(RankLost):
         if ranks.is_whole:
             ranks.send_order(End())
@@ -152,7 +152,7 @@ def _fail(error: Exception) -> None:
 
 
 def checksum(policies: Policies) -> str:
-    """Return a value that differs if any bit of a parameter does."""
+    """Return a number that differs if any bit of a parameter differs."""
     digest = sha256()
     for policy in policies:
         for parameter in policy.parameters.values():
@@ -162,7 +162,7 @@ def checksum(policies: Policies) -> str:
 
 
 def device_of(policies: Policies) -> str:
-    """Return the type of device that policies are learned on."""
+    """Return the type of the policies' device, `cpu` or `cuda`."""
     return next(iter(policies)).device.type
 
 

@@ -62,6 +62,7 @@ def _agents(rows: Sequence[Row]) -> list[str]:
 
 
 def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Warn if the parser finds nothing in most answers of some agents, but not of all."""
     empty = {a: _recent(rows, names.fill(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
     idle = [agent for agent, share in empty.items() if share > 0.5]
     if idle and len(idle) < len(empty):
@@ -74,6 +75,7 @@ def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Warn if an agent's entropy fell below a tenth of its first values."""
     for agent in _agents(rows):
         key = names.fill(names.ENTROPY, agent)
         first, now = _first(rows, key), _recent(rows, key)
@@ -86,6 +88,7 @@ def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Warn if more than half of an agent's responses are truncated."""
     for agent in _agents(rows):
         share = _recent(rows, names.fill(names.TRUNCATED, agent))
         length = _recent(rows, names.fill(names.LENGTH, agent))
@@ -98,6 +101,7 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Warn if a vLLM server preempts responses, or if most of its requests wait."""
     keys = [names.matched(names.SERVER, key) for key in rows[-1]]
     for place in dict.fromkeys(key.rpartition("/")[0] for key in keys if key):
         preempted, waiting, in_flight = (

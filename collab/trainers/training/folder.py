@@ -55,7 +55,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
 
 
 def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Change]:
-    """Return the settings that differ, as the run's folder names them."""
+    """Return the changed settings, each with its path, earlier and new value, and the step."""
     was, is_now = (flatten(packing.pack(recipe)) for recipe in (before, now))
     return [
         {"step": step, "key": key, "before": was.get(key), "after": is_now.get(key)}
@@ -122,7 +122,7 @@ def _place(name: str | None) -> str | None:
 
 
 def flatten(data: Any, above: str = "") -> dict[str, Any]:
-    """Flatten settings to full keys, as `--set` takes them."""
+    """Flatten nested settings to a mapping from path, as for `--set`, to value."""
     if not isinstance(data, dict):
         return {above: data}
     settings: dict[str, Any] = {}
@@ -233,10 +233,11 @@ class TrainingFolder:
             raise RecordError(f"{path} is not a training run: it has no {TRAINING}")
 
     def about(self, about: Mapping[str, Any]) -> None:
-        """Rewrite `run.json`."""
+        """Replace the content of `run.json`."""
         write_about(self.path, about)
 
     def append_episode(self, episode: Episode) -> None:
+        """Append an episode to `episodes.jsonl`."""
         self._logs[EPISODES].append(episode.model_dump_json())
 
     def append_groups(self, groups: Sequence[Sequence[Episode]], first: int) -> None:
@@ -247,6 +248,7 @@ class TrainingFolder:
                 self.append_episode(episode.model_copy(update={"group": number}))
 
     def append_held_out(self, played: HeldOut) -> None:
+        """Append an episode of an evaluation to `evaluation.jsonl`."""
         self._logs[EVALUATION].append(played.model_dump_json())
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
@@ -266,7 +268,9 @@ class TrainingFolder:
         return lines.items
 
     def sizes(self) -> dict[str, int]:
-        """Return the sizes of the logs in bytes, without a step that was not learned."""
+        """Return the size of each log in bytes. Episodes of a step that was not learned are not
+        counted.
+        """
         if self._before_step is not None:
             return self._before_step
         return {name: log.size() for name, log in self._logs.items()}
@@ -278,7 +282,7 @@ class TrainingFolder:
         return self.sizes()
 
     def cut(self, sizes: Mapping[str, int]) -> None:
-        """Truncate the logs to earlier sizes, because later steps will be repeated."""
+        """Truncate the logs to earlier `sizes`, because the later steps will be repeated."""
         for name, log in self._logs.items():
             log.cut(sizes.get(name, 0))
 

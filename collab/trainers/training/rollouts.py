@@ -19,12 +19,12 @@ Ended = Callable[[Problem, Sequence[Episode]], None]
 
 
 def complete_episodes(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the episodes that can be learned from: without failure, and with every turn scored."""
+    """Return the episodes to learn from: those without failure, and with every turn scored."""
     return [e for e in episodes if e.failure is None and e.joint_return is not None]
 
 
 def finished_episodes(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the complete episodes that were played to their end, and so have the team's return.
+    """Return the complete episodes that were played to their end, so their return is the team's.
 
     In a `greedy` tree, other episodes were abandoned for a better one. Older runs also recorded
     `further` episodes, which are omitted.

@@ -50,7 +50,7 @@ from collab.trainers.training.trackers import Tracked, Trackers
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of a run: whichever of its limits is reached first."""
+    """The limits of a run. It ends at the first one that is reached."""
 
     steps: int
     """Maximum number of steps of the run."""
@@ -65,11 +65,11 @@ class Ending:
         return cls(steps, spec.tokens, by_steps=spec.tokens is None or spec.steps is not None)
 
     def is_reached(self, step: int, tokens: int) -> bool:
-        """Return True if the last step is finished."""
+        """Return True if a limit is reached after `step` steps and `tokens` generated tokens."""
         return step >= self.steps or (self.tokens is not None and tokens >= self.tokens)
 
     def planned(self) -> dict[str, int]:
-        """Return the planned end, for `run.json`."""
+        """Return the limits as entries of `run.json`."""
         tokens = {} if self.tokens is None else {"tokens": self.tokens}
         return {**tokens, "steps": self.steps} if self.by_steps else tokens
 
@@ -125,7 +125,7 @@ class StepPlayer:
             self._playing = step + 1, asyncio.create_task(self._play(step + 1))
 
     async def aclose(self) -> None:
-        """Cancel the step being played."""
+        """Cancel the step that is being played, if any."""
         playing, self._playing = self._playing, None
         if playing is not None:
             playing[1].cancel()

@@ -46,10 +46,7 @@ def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> s
 
 
 def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) -> Iterator[str]:
-    """Describe groups with failures that got no credit.
-
-    `credited` are the addresses of the tasks with credit.
-    """
+    """Yield a message for each group with failed episodes whose task is not in `credited`."""
     for group in groups:
         failed = [episode for episode in group if episode.failure]
         if failed and group[0].task not in credited:
@@ -58,7 +55,7 @@ def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) ->
 
 
 def reasons_without_weights(credit: Credit) -> Iterator[str]:
-    """If no response of a step has a weight, yield the reasons."""
+    """Yield why nothing was learned, if no response of the step has a weight; else nothing."""
     if not credit.groups or any(is_alive(w) for given in credit.weights for w in given.values()):
         return
     if not any(credit.weights):
@@ -103,8 +100,8 @@ class History:
         self._of_the_run: Counter[str] = Counter()
 
     def restore(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Restore `step` steps from the rows of `metrics.jsonl`. None of them counts toward skips
-        in a row.
+        """Restore the counts of `step` steps from the rows of `metrics.jsonl`. Skips in a row start
+        at 0.
         """
         steps = [row for row in rows if row["type"] == "step.finished"]
         self.step = step

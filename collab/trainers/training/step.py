@@ -33,7 +33,7 @@ from collab.trainers.training.skipping import too_many_failed
 
 
 class Updates:
-    """The updates of a run, one after the other."""
+    """Takes the updates of a run, one after the other, on the learner's thread."""
 
     def __init__(self, policies: Policies, learner: Learner) -> None:
         self._policies, self._learner = policies, learner
@@ -103,7 +103,9 @@ class Stepper:
         return self._updates.torn
 
     async def open(self) -> None:
-        """Pass the team's models to an algorithm that reads them. Its errors appear here."""
+        """Give the team's models to an algorithm that reads them, so that its errors appear before
+        the first step.
+        """
         await self.algorithm.open(self._models)
 
     async def check(self) -> None:
@@ -146,7 +148,7 @@ class Stepper:
         return groups, timer.seconds
 
     def next_has_same_phase(self, step: int) -> bool:
-        """Return True if the step after `step` has the same phase."""
+        """Return True if the step after `step` belongs to the same phase."""
         now, then = (phase_at(at, self._recipe, self._spec).index for at in (step, step + 1))
         return now == then
 

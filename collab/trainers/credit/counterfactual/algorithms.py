@@ -139,7 +139,7 @@ class Removal(Counterfactual):
         self._added: dict[str, list[float]] = {}
 
     async def prepare(self, group: Group) -> None:
-        """Score every joint action once without each answer."""
+        """Score every joint action of a group again without the answer of each agent."""
         for nodes in group.baselines_over:
             for agent in group.agents:
                 await self._without(group, nodes, agent)

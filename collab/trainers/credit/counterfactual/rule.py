@@ -132,15 +132,19 @@ class Counterfactual(Algorithm):
         self._spreads: list[dict[Key, float]] = []
 
     def crossed(self, table: Table) -> Vector:
-        """Return the weights of an agent whose teammates are independent of it."""
+        """Return the weights [G] of an agent whose teammates are independent of it, from its
+        table.
+        """
         return self.swapped(table)
 
     def swapped(self, table: Table) -> Vector:
-        """Return the weights of an agent if no teammate's answer depends on its own."""
+        """Return the weights [G] of an agent on which no teammate's answer depends, from its
+        table.
+        """
         return table.swapped()
 
     async def prepare(self, group: Group) -> None:
-        """Score all joint actions that `credit` will need."""
+        """Score all joint actions that `credit` will need for a group."""
         for nodes in group.baselines_over:
             agent_forms = forms(group, nodes)
             for agent in group.agents:
@@ -165,7 +169,11 @@ class Counterfactual(Algorithm):
         return self._spreads
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError if the rule would be biased, or equal to MARLOO."""
+        """Check that the rule is unbiased for a recipe, and not equal to MARLOO.
+
+        Raises:
+            RecipeError: it is biased, or equal.
+        """
         n_agents = len(recipe.team.roles.contributors)
         _check_options(self.name, spec)
         _check_protocol(self.name, recipe)

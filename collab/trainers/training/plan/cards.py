@@ -43,7 +43,7 @@ CARDS = {name: Card(name, gibs * GIB) for name, gibs in _GIBS.items()}
 
 
 def find_card(text: str) -> Card:
-    """Return a card by its name, or by its memory in GB, as in `24`.
+    """Return a card by its name, or by its memory in GB, e.g. `24`.
 
     Raises:
         UnknownName: it is neither.
@@ -62,7 +62,7 @@ def find_card(text: str) -> Card:
 
 
 def local_card(number: int) -> Card:
-    """Return this machine's GPU with that number, as it describes itself."""
+    """Return GPU `number` of this machine, with its name and memory."""
     import torch
 
     about = torch.cuda.get_device_properties(number)
@@ -140,7 +140,7 @@ def _flags() -> set[str]:
 
 
 def torch_place(model: TransformersModel) -> ModelPlace:
-    """Return the device that torch picks.
+    """Return the device that torch picks for a model, and the number format there.
 
     Raises:
         ModelUnavailable: torch does not have the device.

@@ -70,14 +70,14 @@ def lengths_of(
 
 
 def episodes_a_step(requests: Sequence[Request], spec: TrainerSpec) -> int:
-    """Return the episodes of a step, or the leaves of a tree."""
+    """Return the number of episodes per step; for a tree, its leaves."""
     n_turns = 1 + max((request.call.turn for request in requests), default=0)
     shape = Shape(spec.turn_structure, spec.group_size, n_turns)
     return spec.tasks_per_step * shape.episodes
 
 
 def local_engines(recipe: Recipe) -> list[VLLMModel]:
-    """Return the models of local vLLM engines on the trainer's GPU."""
+    """Return the models that a local vLLM engine runs on the trainer's GPU."""
     models = dict.fromkeys(recipe.model_of(name) for name in recipe.team.agents)
     here = [m for m in models if isinstance(m, VLLMModel) and not m.servers]
     return [model for model in here if model.trainer_device in FIRST_GPU]

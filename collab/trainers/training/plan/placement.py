@@ -18,7 +18,7 @@ _REMEDY = "name a GPU to plan for, as in --dry-run --card h100 (its name, or its
 
 
 class Wanted(NamedTuple):
-    """Ranks to start."""
+    """Number of ranks to start, and their place."""
 
     ranks: int
     on_gpus: bool

@@ -92,7 +92,7 @@ class Plan:
         return sum(self.memory.values())
 
     def text(self) -> str:
-        """Format the plan as lines for people."""
+        """Format the plan as text with one fact per line."""
         share = self.trainable / self.parameters if self.parameters else 0.0
         lines = [
             f"{self._end()}, {counted(self.training_tasks, 'task')} to train on,"

@@ -180,7 +180,7 @@ def _measure(text: str, lora: str, card: Card | None) -> Sizes:
 
 
 def compute_sizes(model: TransformersModel, place: ModelPlace, counts: Counts) -> Sizes:
-    """Compute a model's dimensions on a device from the counts."""
+    """Return a model's dimensions on a device, computed from its weight counts."""
     saved = int(counts.linear * (place.itemsize - NF4_BYTES)) if model.load_in else 0
     packed = counts.head + (0 if model.load_in else counts.linear)
     return Sizes(
