@@ -186,7 +186,7 @@ def _made_by(
     """
     made = call(what, AgentError, join, dict(artifacts), problem)
     if isinstance(made, str):
-        return joint_with_lines(made, artifacts)
+        return locate_artifacts(made, artifacts)
     if not isinstance(made, Joint):
         raise AgentError(f"{what} returned {type(made).__name__}; a join returns text or a Joint")
     n_lines = len(made.text.split("\n"))
@@ -199,7 +199,7 @@ def _made_by(
     return made
 
 
-def joint_with_lines(text: str, artifacts: Mapping[str, str]) -> Joint:
+def locate_artifacts(text: str, artifacts: Mapping[str, str]) -> Joint:
     """Make a joint artifact, and find the lines of each agent whose whole artifact occurs in it
     once.
     """

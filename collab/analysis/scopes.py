@@ -201,7 +201,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]
     return [] if starred else list(zip(target.elts, value.elts, strict=True))
 
 
-def deciding(node: ast.AST) -> ast.expr | None:
+def deciding_expression(node: ast.AST) -> ast.expr | None:
     """Return the expression by which a statement decides how the program continues."""
     match node:
         case ast.If(test=value) | ast.While(test=value) | ast.Assert(test=value):

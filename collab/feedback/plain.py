@@ -123,7 +123,7 @@ class Plugin:
         check_call(what, self._function, ("outcome",), self._options)
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Call the user's function.
+        """Call the user's function, and return its feedback by agent.
 
         Raises:
             FeedbackError: the result is not text, a `Feedback` or a mapping to these.

@@ -150,13 +150,13 @@ def plain(message: Message) -> Message:
     if message.role == "tool":
         name = message.answers.name if message.answers else "the tool"
         return Message(role="user", content=f"Result of {name}:\n{message.content}")
-    calls = [written(call) for call in message.tool_calls if call.id]
+    calls = [format_call(call) for call in message.tool_calls if call.id]
     content = "\n".join([message.content, *calls]) if calls else message.content
     return Message(role=message.role, content=content)
 
 
-def written(call: ToolCall) -> str:
-    """Format a tool call as text, like a model writes it."""
+def format_call(call: ToolCall) -> str:
+    """Return a tool call as text, in the form that prompts describe."""
     data = {"name": call.name, "arguments": call.arguments}
     return f"```tool\n{json.dumps(data, ensure_ascii=False)}\n```"
 

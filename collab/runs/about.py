@@ -128,7 +128,7 @@ def is_at_work(folder: Path) -> bool:
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """Read `run.json`.
+    """Return the content of `run.json` in a run's folder.
 
     Raises:
         RecordError: the folder is not a run's, or the file's content is invalid.

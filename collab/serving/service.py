@@ -224,7 +224,11 @@ class Service:
         return self.teams[name]
 
     def check_ready(self) -> None:
-        """Raise Refused if the server accepts no requests, because it starts or shuts down."""
+        """Check that the server accepts requests.
+
+        Raises:
+            Refused: it starts or shuts down.
+        """
         if not self.is_ready:
             raise unavailable("the server is starting or shutting down")
 

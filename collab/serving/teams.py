@@ -53,7 +53,11 @@ class Batched:
         return model.capabilities if isinstance(model, HasCapabilities) else Capabilities()
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Raise RecipeError for settings that the model cannot follow."""
+        """Check that the model supports the settings.
+
+        Raises:
+            RecipeError: it does not.
+        """
         if isinstance(self._model, ChecksSettings):
             self._model.check(sampling, adapter)
 
@@ -160,8 +164,7 @@ def _plain(name: str) -> str:
 
 
 def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
-    """Return a recipe for serving: no task, and no feedback that needs hidden fields or runs code
-    without permission.
+    """Return a recipe without its task, and without feedback that served teams may not use.
 
     Raises:
         RecipeError: strangers' programs would run without a sandbox.

@@ -57,7 +57,7 @@ def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
 
 
 def dataset_name(source: SourceSpec) -> str:
-    """Return a dataset's name with its revision and split, for messages."""
+    """Return a dataset's name and revision in words, for messages."""
     return _shown(str(source.hub), source.revision)
 
 

@@ -47,7 +47,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def open_suite(spec: TaskSpec) -> Suite:
-    """Read a suite's problems.
+    """Read the problems of a suite, from its source.
 
     For a dataset on the hub, the result's `spec` names the commit that was read.
 

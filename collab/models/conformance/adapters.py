@@ -43,7 +43,7 @@ def _differ(left: str, one: Action, right: str, other: Action) -> None:
 
 async def missing(bench: Bench) -> str:
     """Check that a request for a missing adapter fails, and the base model does not answer it."""
-    bench.needs_generation()
+    bench.require_generation()
     request = request_of(adapter=MISSING)
     try:
         if isinstance(bench.model, ChecksSettings):

@@ -60,7 +60,7 @@ async def streaming(bench: Bench) -> str:
 
 async def lengths(bench: Bench) -> str:
     """Check that `max_new_tokens` ends an answer, with the right finish reason."""
-    bench.needs_generation()
+    bench.require_generation()
     short, longer = await bench.ask(request_of(max_new_tokens=4), request_of(max_new_tokens=12))
     ended = short.finish_reason
     demand(ended == "length", f"4 tokens ended by finish_reason {ended!r}, not length")
@@ -73,7 +73,7 @@ async def lengths(bench: Bench) -> str:
 
 async def stop(bench: Bench) -> str:
     """Check that an answer ends before a stop string."""
-    bench.needs_generation()
+    bench.require_generation()
     [whole] = await bench.ask(request_of(max_new_tokens=32))
     text = whole.text.strip()
     demand(len(text) > 4, f"32 tokens gave {whole.text!r}, too short to test stop strings")

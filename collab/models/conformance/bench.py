@@ -32,8 +32,8 @@ class Bench:
             self.model.capabilities if isinstance(self.model, HasCapabilities) else Capabilities()
         )
 
-    def needs_generation(self) -> None:
-        """Raise NotApplicable for an engine whose answers no setting changes, such as a replay."""
+    def require_generation(self) -> None:
+        """Raise NotApplicable if the engine's answers are fixed, as in a replay."""
         if not self.capabilities.generates:
             raise NotApplicable("its answers are fixed in advance")
 

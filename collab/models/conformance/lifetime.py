@@ -15,7 +15,7 @@ PATIENCE = 2.0
 
 async def context(bench: Bench) -> str:
     """Check that a prompt beyond the context fails alone, and the rest of its batch is answered."""
-    bench.needs_generation()
+    bench.require_generation()
     words = bench.capabilities.context or ENDLESS
     good, bad = await bench.try_to_ask([request_of(), request_of("a " * words, number=1)])
     if bad.failure is None:

@@ -378,7 +378,7 @@ class HostedEngine(ABC):
 
 
 def count(value: Any) -> int:
-    """Read a service's token count.
+    """Return a service's token count as a number, 0 if it is missing.
 
     Raises:
         ValueError: the count is impossible.

@@ -36,6 +36,7 @@ SAME_BASE = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
 
 
 def is_adapter(folder: Path) -> bool:
+    """Return True if a folder holds an adapter in PEFT's format."""
     return (folder / ADAPTER_CONFIG).is_file()
 
 

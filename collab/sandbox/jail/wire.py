@@ -29,7 +29,7 @@ def pack(message: object) -> bytes:
 
 
 def send(fd: int, message: object) -> None:
-    """Write one frame.
+    """Write one frame to the descriptor `fd`.
 
     Raises:
         Closed: the reader is gone.

@@ -104,7 +104,7 @@ class Algorithm:
         return ()
 
     def state(self) -> Mapping[str, Any]:
-        """Return the state that the next step needs: numbers, strings, lists, mappings, tensors."""
+        """Return the state for a checkpoint: numbers, strings, lists, mappings and tensors."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:

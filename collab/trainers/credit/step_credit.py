@@ -101,7 +101,7 @@ class StepCredit:
         return Credit(groups, weights, failures, measures)
 
     async def aclose(self) -> None:
-        """Stop all preparations."""
+        """Cancel all preparations in progress."""
         for task in self._groups.values():
             task.cancel()
         await asyncio.gather(*self._groups.values(), return_exceptions=True)

@@ -69,8 +69,8 @@ def _text_of(error: Exception) -> str:
 
 
 def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
-    """Raise the failure of the first failed rank. It names the rank unless all ranks have that
-    failure.
+    """Raise the failure of the first failed rank, if any. It names the rank unless all ranks have
+    it.
     """
     failed = [(rank, o.kind, o.text) for rank, o in enumerate(outcomes) if o.kind is not None]
     if not failed:
@@ -171,7 +171,7 @@ class ExactSum(FlatSum):
 
     @torch.no_grad()
     def add(self) -> None:
-        """Add a micro-batch's gradients.
+        """Add a micro-batch's gradients to the sum, and clear them.
 
         Raises:
             TrainingError: a gradient is too large to be added exactly.

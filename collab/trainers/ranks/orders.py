@@ -107,7 +107,7 @@ class LeadingLearner(TorchLearner):
     _ranks: TorchRanks
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
-        """Learn on every rank.
+        """Learn from the step's samples on every rank, and return the statistics of rank 0.
 
         Raises:
             TrainingError, OutOfMemory, StepCancelled: a rank cannot finish the step.

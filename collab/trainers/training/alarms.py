@@ -124,6 +124,7 @@ def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Warn if the second turn earns less than the first."""
     first, second = (_recent(rows, names.reward_of_turn(n)) for n in (1, 2))
     if first is not None and second is not None and second < first:
         yield (
@@ -134,6 +135,9 @@ def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Warn of agents whose responses hardly influence the reward, or of one that decides it
+    alone.
+    """
     shares = [
         {
             agent: share

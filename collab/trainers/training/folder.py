@@ -268,9 +268,7 @@ class TrainingFolder:
         return lines.items
 
     def sizes(self) -> dict[str, int]:
-        """Return the size of each log in bytes. Episodes of a step that was not learned are not
-        counted.
-        """
+        """Return the size of each log in bytes, without the episodes of an unfinished step."""
         if self._before_step is not None:
             return self._before_step
         return {name: log.size() for name, log in self._logs.items()}

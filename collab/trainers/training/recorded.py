@@ -150,7 +150,7 @@ class RecordedStepper(Stepper):
         step: int,  # noqa: ARG002
         report: Report,  # noqa: ARG002
     ) -> tuple[list[list[Episode]], dict[str, float]]:
-        """Return no episodes and no seconds."""
+        """Return no episodes and no times: recorded episodes are read in `learn`."""
         return [], {}
 
     async def _to_learn(

@@ -103,9 +103,7 @@ class Stepper:
         return self._updates.torn
 
     async def open(self) -> None:
-        """Give the team's models to an algorithm that reads them, so that its errors appear before
-        the first step.
-        """
+        """Pass the team's models to the algorithm, before the first step."""
         await self.algorithm.open(self._models)
 
     async def check(self) -> None:
@@ -119,8 +117,9 @@ class Stepper:
             await self._session_at(first)
 
     async def play(self, step: int, report: Report) -> tuple[list[list[Episode]], dict[str, float]]:
-        """Return the episodes of each task of `step`, counted from 0, and the seconds by kind of
-        work."""
+        """Play the tasks of `step`, counted from 0. Return the episodes of each task, and the
+        seconds by kind of work.
+        """
         session = await self._session_at(step)
         problems = self._tasks.batch(step)
         shape = self._shape(session)

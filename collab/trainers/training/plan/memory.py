@@ -49,7 +49,7 @@ def lengths_of(
     """Return the positions at which each agent acts. `requests` come from complete episodes."""
     responses = spec.tasks_per_step * spec.group_size
     if spec.turn_structure == "tree":
-        responses = episodes_a_step(requests, spec)
+        responses = step_episodes(requests, spec)
     by_agent: dict[str, dict[tuple[int, int, int], Lengths]] = {agent: {} for agent in agents}
     for request in requests:
         call = request.call
@@ -69,7 +69,7 @@ def lengths_of(
     return {agent: list(places.values()) for agent, places in by_agent.items()}
 
 
-def episodes_a_step(requests: Sequence[Request], spec: TrainerSpec) -> int:
+def step_episodes(requests: Sequence[Request], spec: TrainerSpec) -> int:
     """Return the number of episodes per step; for a tree, its leaves."""
     n_turns = 1 + max((request.call.turn for request in requests), default=0)
     shape = Shape(spec.turn_structure, spec.group_size, n_turns)

@@ -20,7 +20,7 @@ from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.memory import (
     MEMORY,
     count_memory,
-    episodes_a_step,
+    step_episodes,
     lengths_of,
 )
 from collab.wording import counted
@@ -165,7 +165,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     plan = Plan(
         steps=_steps(spec, tasks.total_steps(spec), played.requests),
         tokens=spec.tokens,
-        episodes_per_step=episodes_a_step(played.requests, spec),
+        episodes_per_step=step_episodes(played.requests, spec),
         responses_per_step=sum(item.responses for item in every),
         tokens_per_step=sum(item.responses * (item.prompt + item.new) for item in every),
         update_tokens_per_step=sum(item.tokens for item in every),
@@ -211,7 +211,7 @@ def _steps(spec: TrainerSpec, limit: int, requests: Sequence[Request]) -> int:
     """
     if spec.tokens is None:
         return limit
-    a_step = episodes_a_step(requests, spec) * most_new_tokens(requests)
+    a_step = step_episodes(requests, spec) * most_new_tokens(requests)
     return min(limit, ceil(spec.tokens / max(1, a_step)))
 
 
