@@ -22,6 +22,8 @@ _MAX_LITERAL = 500
 
 @dataclass(frozen=True)
 class Example:
+    """A call of the function, and its value, as texts."""
+
     call: str
     """An expression that calls the entry point, on one line."""
     expected: str

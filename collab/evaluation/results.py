@@ -183,6 +183,8 @@ class Results(Record):
 
 
 class EvaluationStarted(Record):
+    """An evaluation has started: the first event."""
+
     type: Literal["eval.started"] = "eval.started"
     evaluation: str
     folder: str | None
@@ -199,6 +201,8 @@ class EvaluationStarted(Record):
 
 
 class TeamStarted(Record):
+    """The evaluation of a team has started."""
+
     type: Literal["team.started"] = "team.started"
     label: str
     planned: int
@@ -207,11 +211,15 @@ class TeamStarted(Record):
 
 
 class TeamFinished(Record):
+    """The evaluation of a team has ended, with its results."""
+
     type: Literal["team.finished"] = "team.finished"
     result: TeamResult
 
 
 class EvaluationFinished(Record):
+    """An evaluation has ended: the last event, with all results."""
+
     type: Literal["eval.finished"] = "eval.finished"
     results: Results
 

@@ -16,6 +16,8 @@ NONE = "-"
 
 @dataclass(frozen=True)
 class TableCell:
+    """A table's cell: a text, and the values that the report draws for it."""
+
     text: str
     sign: int = 0
     """1 or -1 if an interval is entirely above or below 0."""
@@ -37,6 +39,8 @@ TableRow = Sequence[TableCell]
 
 @dataclass(frozen=True)
 class ResultTable:
+    """A table of results, for terminals and for the report."""
+
     title: str
     columns: list[str]
     """Headings of all columns, including that of the row titles."""

@@ -19,6 +19,8 @@ from collab.wording import counted, faults
 
 @dataclass(frozen=True)
 class RunRecord:
+    """The readable part of a run's folder."""
+
     about: dict[str, Any]
     """Content of `run.json`, empty if it cannot be read."""
     episodes: list[Episode]

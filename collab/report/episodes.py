@@ -19,6 +19,8 @@ Phase = Literal["training", "held out before", "held out after"]
 
 @dataclass(frozen=True)
 class ShownEpisode:
+    """An episode in a report, with its run and its place in it."""
+
     run: int
     """Number of the episode's run."""
     episode: Episode

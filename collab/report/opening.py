@@ -17,6 +17,8 @@ METHOD = f"95 % intervals: {intervals.METHOD}."
 
 @dataclass(frozen=True)
 class Opening:
+    """The tables and notes at the top of a report."""
+
     tables: list[ResultTable] = field(default_factory=list)
     note: str = ""
 

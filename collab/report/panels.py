@@ -35,6 +35,8 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
+    """One chart of a report."""
+
     title: str
     section: str
     series: list[Series]

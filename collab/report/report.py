@@ -209,6 +209,8 @@ TEXT_LIMITS = (20_000, 6_000, 2_000, 600)
 
 @dataclass(frozen=True)
 class Alarm:
+    """A warning of a training, with the step that raised it."""
+
     run: str
     step: int
     text: str

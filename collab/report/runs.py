@@ -182,6 +182,8 @@ def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str
 
 @dataclass
 class Reading:
+    """The runs that a report could read, and complaints about the others."""
+
     runs: list[Run] = field(default_factory=list)
     entrants: set[Path] = field(default_factory=set)
     """Folders of the teams whose numbers are in an evaluation."""
@@ -289,6 +291,8 @@ LABEL_LETTERS = 40
 
 @dataclass(frozen=True)
 class Cohort:
+    """Runs of one recipe with different seeds."""
+
     label: str
     runs: list[Run]
 

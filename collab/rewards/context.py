@@ -24,6 +24,8 @@ MakeTrial = Callable[[], "Trial"]
 
 
 class Verdicts:
+    """Sandbox verdicts for one score, each requested once."""
+
     def __init__(self, sandbox: Sandbox | None) -> None:
         self._sandbox = sandbox
         self._loop = asyncio.get_running_loop()

@@ -38,6 +38,8 @@ class Budget:
 
 @dataclass(frozen=True)
 class PartFunction:
+    """A reward part's function, with its options."""
+
     name: str
     function: Callable[..., Any]
     options: Mapping[str, Any]

@@ -49,6 +49,8 @@ class Point(Record):
 
 
 class CellResult(Record):
+    """The result of one training run of a study."""
+
     name: FolderName
     """The name of its folder, in the study's folder."""
     task: str
@@ -122,6 +124,8 @@ class CellFinished(Record):
 
 
 class StudyResults(Record):
+    """The results of a study: its cells, trainers and differences."""
+
     type: Literal["study.finished"] = "study.finished"
     study: str
     description: str

@@ -40,6 +40,8 @@ class TrainerEntry(Spec):
 
 
 class StudySpec(Spec):
+    """A study: trainers, suites and seeds to combine."""
+
     description: str = ""
     """The question that the study answers."""
     recipe: str

@@ -20,8 +20,8 @@ from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.memory import (
     MEMORY,
     count_memory,
-    step_episodes,
     lengths_of,
+    step_episodes,
 )
 from collab.wording import counted
 
