@@ -20,7 +20,7 @@ def version() -> str:
 
 
 def requirements() -> list[str]:
-    """Return the requirements of the distribution, including those of its extras."""
+    """Return the distribution's requirements, in pip's format, including those of its extras."""
     try:
         return importlib.metadata.requires(NAME) or []
     except importlib.metadata.PackageNotFoundError:
@@ -30,7 +30,7 @@ def requirements() -> list[str]:
 
 
 def install(extra: str) -> str:
-    """Return the command that installs an extra."""
+    """Return the shell command that installs the extra `extra`."""
     return f"pip install '{NAME}[{extra}]'"
 
 

@@ -48,6 +48,8 @@ class CollabError(Exception):
 
 
 class RecipeError(CollabError):
+    """A recipe, setting or option is wrong, before any work is done."""
+
     boundary = "recipe"
     exit_status = 2
 
@@ -80,6 +82,8 @@ class Untrusted(RecipeError):
 
 
 class TaskError(CollabError):
+    """A suite of tasks cannot be read, or lacks what was selected."""
+
     boundary = "task"
     exit_status = 2
 
@@ -89,66 +93,92 @@ class Unfit(TaskError):
 
 
 class ModelError(CollabError):
+    """A model gave no usable answer. Subclasses say why."""
+
     boundary = "model"
 
 
 class ModelUnavailable(ModelError):
+    """A model cannot be reached, downloaded or loaded."""
+
     exit_status = 2
 
 
 class ModelRefused(ModelError):
-    pass
+    """A model or its service declined a request."""
 
 
 class ModelTimeout(ModelError):
-    pass
+    """A model did not answer, or a download stalled, within its time limit."""
 
 
 class ContextOverflow(ModelError):
-    pass
+    """A prompt and its new tokens exceed the model's context."""
 
 
 class AgentError(CollabError):
+    """An agent's template, parser, join or harness failed."""
+
     boundary = "agent"
 
 
 class ToolUnavailable(AgentError):
+    """A tool's server does not start, or its package is missing."""
+
     exit_status = 2
 
 
 class SandboxError(CollabError):
+    """The sandbox itself failed, not the program in it."""
+
     boundary = "sandbox"
 
 
 class SandboxUnavailable(SandboxError):
+    """Programs cannot be isolated on this machine."""
+
     exit_status = 2
 
 
 class EnvironmentFailed(CollabError):
+    """A game broke its interface, raised an exception or took too long."""
+
     boundary = "environment"
 
 
 class RewardError(CollabError):
+    """A reward function raised, took too long, or returned no valid value."""
+
     boundary = "reward"
 
 
 class FeedbackError(CollabError):
+    """A source of feedback failed."""
+
     boundary = "feedback"
 
 
 class FeedbackUnavailable(FeedbackError):
+    """A source of feedback cannot work here, e.g. because its tool is not installed."""
+
     exit_status = 2
 
 
 class BudgetExceeded(CollabError):
+    """An episode, or a request to a service, would exceed its budget."""
+
     boundary = "budget"
 
 
 class TrainingError(CollabError):
+    """A training cannot start or continue."""
+
     boundary = "training"
 
 
 class RecordError(CollabError):
+    """The files of a run cannot be read or written."""
+
     boundary = "record"
     exit_status = 2
 
@@ -170,7 +200,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def attribute(error: BaseException, boundary: type[CollabError], what: str = "") -> CollabError:
-    """Assign an escaping `error` to the `boundary` it crossed. collab's own errors keep theirs.
+    """Return `error` as an error of the type `boundary`. An error of collab is returned unchanged.
 
     The message names the file and the line of the user's code that raised it, and `what` it was
     called for. `trace` holds the traceback.

@@ -25,7 +25,7 @@ _NAME = re.compile(r"python\.[0-9a-f]{8}:\w+")
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function, and register it in this process."""
+    """Register a function in this process, and return its name for recipes."""
     name = _name_in_file(function) or _name_in_package(function)
     name = name or f"python.{_digest(function)}:{plain_name(function)}"
     _GIVEN[_whole(name)] = function
@@ -33,7 +33,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def given(name: str) -> Callable[..., Any] | None:
-    """Return the function that was registered under a name in this process."""
+    """Return the function that this process registered as `name`, or None."""
     return _GIVEN.get(_whole(name))
 
 

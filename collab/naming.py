@@ -35,7 +35,7 @@ def as_name(text: str) -> str:
 
 
 def joint_name(names: Iterable[object]) -> str:
-    """Return a joint name for several things, e.g. `aux+main`, `a+b+c+5`."""
+    """Join several names to one of limited length, e.g. `aux+main`, `a+b+c+5`."""
     plain = [as_name(str(name)) or "-" for name in names]
     more = [str(len(plain) - JOINED)] if len(plain) > JOINED else []
     return as_name("+".join([*plain[:JOINED], *more]))

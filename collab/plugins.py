@@ -75,7 +75,7 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
 
 
 def check_free(kind: str, reference: str) -> None:
-    """Check a function before it is loaded.
+    """Check that a recipe may load the function at `reference`.
 
     Raises:
         RecipeError: the function may not be loaded.
@@ -90,7 +90,7 @@ def check_free(kind: str, reference: str) -> None:
 
 
 def check_module_free(kind: str, reference: str) -> None:
-    """Check a module that another package imports, and import it from its source alone.
+    """Check that a recipe may use a module that another package imports, and import it from source.
 
     Raises:
         RecipeError, Untrusted: the function may not be loaded.
@@ -100,8 +100,10 @@ def check_module_free(kind: str, reference: str) -> None:
 
 
 def check_module(kind: str, reference: str) -> None:
-    """Raise RecipeError for one of Python's own functions, or one that neither a file nor this
-    process has.
+    """Check the origin of a function before its module is imported.
+
+    Raises:
+        RecipeError: the function is Python's own, or neither a file nor this process has it.
     """
     origin, _, name = reference.rpartition(":")
     if is_of_python(reference) and given(reference) is None:
@@ -196,7 +198,7 @@ def call(what: str, boundary: type[CollabError], function: Callable[..., Any], *
 
 
 def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a function.
+    """Return the signature of a function. `what` names it in the error.
 
     Raises:
         RecipeError: Python does not know it.

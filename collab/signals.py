@@ -6,6 +6,8 @@ import signal
 
 
 def ending_signals() -> tuple[signal.Signals, ...]:
-    """Return Ctrl-C, SIGTERM and, unless nohup ignores it, SIGHUP for a closed terminal."""
+    """Return the signals that end a command: SIGINT, SIGTERM and, unless nohup ignores it,
+    SIGHUP.
+    """
     hung_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
     return signal.SIGINT, signal.SIGTERM, *hung_up

@@ -37,6 +37,7 @@ def parse(source: str) -> ast.Module:
 
 
 def parses(source: str) -> bool:
+    """Return True if `parse` accepts the source."""
     try:
         parse(source)
     except SyntaxError:
@@ -45,7 +46,9 @@ def parses(source: str) -> bool:
 
 
 def functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Return the module-level functions by name. The last definition of a name counts."""
+    """Return the module-level functions by name. If a name is defined twice, the last definition
+    counts.
+    """
     return {
         node.name: node
         for node in tree.body

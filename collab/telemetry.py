@@ -115,18 +115,18 @@ def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation with a duration."""
+    """A span in progress."""
 
     span: Span | None
     """Its span, or None without tracing."""
 
     def fail(self, kind: str) -> None:
-        """Note the type of the failure that ends the operation."""
+        """Record the type of the error that ends the span."""
         if self.span is not None:
             self.span.set_attribute("error.type", kind)
 
     def evaluated(self, name: str, score: float | None) -> None:
-        """Add an evaluation's score, if there is one."""
+        """Record an evaluation's score, unless it is None."""
         if self.span is not None and score is not None:
             about: Attributes = {
                 "gen_ai.evaluation.name": name,

@@ -25,7 +25,7 @@ def duration(seconds: float) -> str:
 
 
 def option(name: str, value: object = "") -> str:
-    """Name an option of both interfaces, e.g. `--out FOLDER (in Python: out=)`."""
+    """Return the name of an option in both interfaces, e.g. `--out FOLDER (in Python: out=)`."""
     shown = f"--{name} {value}".rstrip()
     return f"{shown} (in Python: {name.replace('-', '_')}=)"
 
@@ -61,7 +61,9 @@ def cannot_read(path: object, error: OSError) -> str:
 
 
 def faults(error: ValidationError) -> list[str]:
-    """Return each fault in a pydantic error, e.g. `team.turns: must be at least 1`."""
+    """Return each fault of a pydantic error in plain words, e.g. `team.turns: must be at least
+    1`.
+    """
     places = ((".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors())
     return [f"{place}: " * bool(place) + plain_reason(message) for place, message in places]
 
@@ -82,7 +84,7 @@ STEERING = re.compile(
 
 
 def clean(text: str) -> str:
-    """Escape characters in a text that could control a terminal.
+    """Return a text with control characters, which could change a terminal, escaped.
 
     Output of models, servers and files may contain such characters.
     """

@@ -29,7 +29,7 @@ class Written:
     """Imports, constants and functions that are not methods of the class."""
 
 
-def written(source: str, name: str, wanted: Collection[str]) -> Written:
+def collect_methods(source: str, name: str, wanted: Collection[str]) -> Written:
     """Collect the methods of the class `name` in `source`, inside or outside the class.
 
     A function is a method if it is `wanted`, or if its first parameter is `self` or `cls`. The last
@@ -52,14 +52,14 @@ def written(source: str, name: str, wanted: Collection[str]) -> Written:
 
 def _take(record: Written, node: ast.stmt, lines: list[str], others: list[str]) -> None:
     if isinstance(node, Function):
-        if does_something(node):
+        if has_body(node):
             record.methods[node.name] = _text(node, lines)
     elif not isinstance(node, ast.Expr | ast.Pass):
         others.append(_text(node, lines, _MARGIN if others is record.values else ""))
 
 
-def does_something(node: Function) -> bool:
-    """Return True if a function has more than a docstring, `pass` or `...`."""
+def has_body(node: Function) -> bool:
+    """Return True if a function has a statement besides its docstring, `pass` and `...`."""
     return not all(isinstance(line, ast.Pass | ast.Expr) and _idle(line) for line in node.body)
 
 
@@ -105,13 +105,13 @@ def join_class(sources: Collection[str], prompt: str, name: str) -> str:
     parts, broken = [], []
     for source in sources:
         try:
-            parts.append(written(source, name, given))
+            parts.append(collect_methods(source, name, given))
         except SyntaxError:
             broken.append(source)
     methods: dict[str, str] = {}
     for part in parts:
         methods |= {made: text for made, text in part.methods.items() if made not in methods}
-    if "__init__" in given and does_something(given["__init__"]):
+    if "__init__" in given and has_body(given["__init__"]):
         methods.pop("__init__", None)
     body = [
         *_kept(skeleton, lines, methods),

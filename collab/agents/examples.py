@@ -22,6 +22,8 @@ _MAX_LITERAL = 500
 
 @dataclass(frozen=True)
 class Example:
+    """A call of the function, and its value, as texts."""
+
     call: str
     """An expression that calls the entry point, on one line."""
     expected: str
@@ -40,7 +42,7 @@ def examples_of(prompt: str, entry_point: str) -> list[Example]:
     return list(dict.fromkeys(examples))[:_MAX_EXAMPLES]
 
 
-def asserted(text: str, entry_point: str) -> list[Example]:
+def asserted_examples(text: str, entry_point: str) -> list[Example]:
     """Return the distinct examples in an agent's answer, such as `assert f(1) == 2`, in order.
 
     Arguments and values are literals, so an example runs nothing but the function.
@@ -49,7 +51,7 @@ def asserted(text: str, entry_point: str) -> list[Example]:
 
 
 def as_test(examples: Sequence[Example]) -> str:
-    """Return a test for the sandbox with one assert per example; the first is on line 2."""
+    """Return the source of a sandbox test with one assert per example, the first on line 2."""
     asserts = [f"    assert {e.call} == {e.expected}" for e in examples]
     return "\n".join(["def check(candidate):", *(asserts or ["    pass"]), ""])
 

@@ -24,18 +24,20 @@ _Edit = tuple[int, int, str]
 """Start, end and new text of one replacement."""
 
 
-def only_owned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
-    """Rename definitions in other artifacts that would replace a helper's function."""
+def keep_owned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
+    """Return the artifacts, with other agents' definitions of a helper's function renamed."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for helper in roles.helpers:
         owners[roles.function_of(helper, problem.public)].add(helper)
     return {
-        agent: without(source, [name for name, writers in owners.items() if agent not in writers])
+        agent: rename_definitions(
+            source, [name for name, writers in owners.items() if agent not in writers]
+        )
         for agent, source in artifacts.items()
     }
 
 
-def without(source: str, names: Collection[str]) -> str:
+def rename_definitions(source: str, names: Collection[str]) -> str:
     """Rename the definitions of `names` in the source without changing line numbers.
 
     It renames every module-level binding of a name, including those in a branch or by `global`, and
@@ -184,7 +186,7 @@ def _made_by(
     """
     made = call(what, AgentError, join, dict(artifacts), problem)
     if isinstance(made, str):
-        return joint_with_lines(made, artifacts)
+        return locate_artifacts(made, artifacts)
     if not isinstance(made, Joint):
         raise AgentError(f"{what} returned {type(made).__name__}; a join returns text or a Joint")
     n_lines = len(made.text.split("\n"))
@@ -197,7 +199,7 @@ def _made_by(
     return made
 
 
-def joint_with_lines(text: str, artifacts: Mapping[str, str]) -> Joint:
+def locate_artifacts(text: str, artifacts: Mapping[str, str]) -> Joint:
     """Make a joint artifact, and find the lines of each agent whose whole artifact occurs in it
     once.
     """
@@ -212,7 +214,7 @@ def joint_with_lines(text: str, artifacts: Mapping[str, str]) -> Joint:
 
 
 def join_text(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
-    """Concatenate the artifacts, in the agents' order."""
+    """Concatenate the artifacts, in the team's order."""
     return _stack(dict(artifacts), "\n\n")
 
 
@@ -237,7 +239,7 @@ def join_owned(roles: Roles, artifacts: Mapping[str, str], problem: Problem) -> 
 
     Other agents' definitions of its name are renamed in the program.
     """
-    return join_python(only_owned(artifacts, roles, problem), problem)
+    return join_python(keep_owned(artifacts, roles, problem), problem)
 
 
 def join_files(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001

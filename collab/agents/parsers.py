@@ -114,7 +114,7 @@ def _parsed_by(what: str, parser: Parser, response: str) -> str:
 
 
 def parse_text(response: str) -> str:
-    """Return the response, stripped."""
+    """Return the response without white space around it."""
     return response.strip()
 
 

@@ -43,7 +43,7 @@ class Template:
             raise RecipeError(f"{place}: {error}") from error
 
     def render(self, *, _hidden: Collection[str] = (), **fields: Any) -> str:
-        """Render the template.
+        """Return the text of the template with these fields.
 
         Args:
             _hidden: names of the task's hidden fields, for the error of a template that uses them.

@@ -15,7 +15,7 @@ from collab.analysis.scopes import (
     bindings,
     called_names,
     closure,
-    deciding,
+    deciding_expression,
     evaluated_at_definition,
     indices,
 )
@@ -114,7 +114,7 @@ class Flow:
     def _connect_node(self, scope: Scope, node: ast.AST) -> None:
         for target, value in bindings(node):
             self._assign(scope, target, self._reads(scope, [value]))
-        self._add(self._reads(scope, [deciding(node)]), [USED])
+        self._add(self._reads(scope, [deciding_expression(node)]), [USED])
         match node:
             case ast.Return(value=value) | ast.Yield(value=value) | ast.YieldFrom(value=value):
                 self._add(self._reads(scope, [value]), [self._result(scope)])

@@ -27,6 +27,8 @@ class Variable:
 
 @dataclass(eq=False)
 class Scope:
+    """A module, class, function or comprehension, and the names that it binds."""
+
     number: int
     node: ast.Module | Definition
     parent: Scope | None
@@ -55,6 +57,7 @@ class Scope:
         return Variable(0, name)
 
     def is_parameter(self, variable: Variable) -> bool:
+        """Return True if the variable is a parameter of this function or of an enclosing one."""
         scope: Scope | None = self
         while scope is not None:
             if scope.number == variable.scope:
@@ -74,7 +77,7 @@ class Scope:
 
 
 def closure(start: Iterable[T], successors: Callable[[T], Iterable[T]]) -> set[T]:
-    """Return all items that can be reached from `start`, including itself."""
+    """Return all items that can be reached from `start` by `successors`, including `start`."""
     reached = set(start)
     pending = [*reached]
     while pending:
@@ -198,7 +201,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]
     return [] if starred else list(zip(target.elts, value.elts, strict=True))
 
 
-def deciding(node: ast.AST) -> ast.expr | None:
+def deciding_expression(node: ast.AST) -> ast.expr | None:
     """Return the expression by which a statement decides how the program continues."""
     match node:
         case ast.If(test=value) | ast.While(test=value) | ast.Assert(test=value):
@@ -211,11 +214,12 @@ def deciding(node: ast.AST) -> ast.expr | None:
 
 
 def arguments(call: ast.Call) -> list[ast.expr]:
+    """Return the expressions of a call's positional and keyword arguments, in order."""
     return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def indices(node: ast.expr) -> list[ast.expr]:
-    """Return the indices and keys on the way from a variable to its changed part."""
+    """Return the index and key expressions of a target, e.g. `i` and `j` in `a[i].b[j]`."""
     slices = []
     while isinstance(node, ast.Attribute | ast.Subscript):
         if isinstance(node, ast.Subscript):
@@ -225,6 +229,9 @@ def indices(node: ast.expr) -> list[ast.expr]:
 
 
 def called_names(node: ast.AST) -> Iterator[ast.Name]:
+    """Yield the plain names among a node's operands: its function, arguments, decorators or
+    items.
+    """
     if isinstance(node, ast.Call):
         candidates: list[ast.AST] = [node.func, *arguments(node)]
     elif isinstance(node, Definition):

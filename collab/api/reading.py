@@ -27,7 +27,11 @@ def read_metrics(run: str | Path) -> list[dict[str, Any]]:
 
 
 def rows_of(run: Path, kind: str) -> list[dict[str, Any]]:
-    """Return the lines of one kind in a training run's metrics, one per step."""
+    """Return the lines of `metrics.jsonl` with type `kind`, one per step, without their type.
+
+    Raises:
+        RecordError: the folder is not a training run, or a line is not JSON.
+    """
     if not (run / METRICS).is_file():
         raise RecordError(f"{run} is not a training run: it has no {METRICS}")
     lines = read_lines(run / METRICS, parse_json, "not JSON")

@@ -10,7 +10,7 @@ from collab.api.training import Training
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec, load_recipe
 from collab.recipe.base import Spec
-from collab.recipe.in_python import Named, Rewards, Task, keys_of_the_top, settings_of
+from collab.recipe.in_python import Named, Rewards, Task, settings_of, top_level_keys
 from collab.recipe.recipe import SECTIONS
 from collab.runs.about import mark_interrupted, new_run_id
 from collab.runs.layout import TRAINING
@@ -136,7 +136,7 @@ def _recipe(
         hidden = team.hidden if hidden is None else hidden
         team = team.recipe
     sections: dict[str, type[Spec]] = {"trainer": TrainerSpec, **SECTIONS}
-    top, within = settings_of(settings, sections, top=keys_of_the_top("team", "task", "trainer"))
+    top, within = settings_of(settings, sections, top=top_level_keys("team", "task", "trainer"))
     return load_recipe(
         team,
         task=task,

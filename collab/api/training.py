@@ -47,7 +47,7 @@ class Training:
         return [Evaluation.model_validate({"type": EVALUATION, **row}) for row in rows]
 
     def team(self, **changes: Any) -> Team:
-        """Load the trained team with `collab.load`, which receives `changes`."""
+        """Load the trained team. `changes` are keyword arguments of `collab.load`."""
         return load(self.folder, **changes)
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -71,8 +71,8 @@ class Training:
         lines = [f"{about.get('status', 'unknown')} after {len(metrics)} steps"]
         if metrics:
             first, last = (row.get(metric_names.RETURN) for row in (metrics[0], metrics[-1]))
-            most = metrics[-1].get(metric_names.RETURN_MAXIMUM)
-            of = "" if most is None else f" of {most:.2f}"
+            largest = metrics[-1].get(metric_names.RETURN_MAXIMUM)
+            of = "" if largest is None else f" of {largest:.2f}"
             lines.append(f"return {_number(first)} at first, {_number(last)} at last{of}")
         for name, gain in self.summary.get("gains", {}).items():
             lines.append(

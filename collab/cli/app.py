@@ -139,7 +139,7 @@ def _imported(name: str) -> Any:
 
 
 def report(error: Exception) -> int:
-    """Print an error on stderr, and return the exit status."""
+    """Print an error on stderr, and return its exit status."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if options.debugging:

@@ -17,17 +17,19 @@ if TYPE_CHECKING:
 
 
 def option(flags: str, value: str, help: str, default: Any = None, **more: Any) -> Any:
-    """A typer option, by its flags with commas between them and the word for its value."""
+    """Return a typer option. `flags` are separated by commas, and `value` is shown for its
+    value.
+    """
     return typer.Option(default, *flags.split(", "), metavar=value, help=help, **more)
 
 
 def flag(flags: str, help: str) -> Any:
-    """A typer option without a value."""
+    """Return a typer option without a value. `flags` are separated by commas."""
     return typer.Option(False, *flags.split(", "), help=help)
 
 
 def argument(value: str, help: str, default: Any = ..., **more: Any) -> Any:
-    """A typer argument, by the word for its value; required without a default."""
+    """Return a typer argument, shown as `value`. Without a default, it is required."""
     return typer.Argument(default, metavar=value, help=help, **more)
 
 
@@ -36,22 +38,22 @@ debugging = False
 
 
 def complete_teams(incomplete: str) -> list[str]:
-    """Teams by name, and folders of runs."""
+    """Return the names of teams, and the folders of runs, that begin with the text typed so far."""
     return [*_named("team", incomplete), *complete_runs(incomplete)]
 
 
 def complete_suites(incomplete: str) -> list[str]:
-    """Suites by name."""
+    """Return the names of suites that begin with the text typed so far."""
     return _named("task", incomplete)
 
 
 def complete_trainers(incomplete: str) -> list[str]:
-    """Trainers by name."""
+    """Return the names of trainers that begin with the text typed so far."""
     return _named("trainer", incomplete)
 
 
 def complete_runs(incomplete: str) -> list[str]:
-    """Folders of runs, evaluations and their teams in runs/, evals/ and studies/."""
+    """Return the folders of runs and evaluations that begin with the text typed so far."""
     from collab.runs.layout import MARKS, PLACES
 
     folders = {
@@ -117,7 +119,7 @@ TRUST = flag(
 
 
 def consent(trust: bool) -> Consent:
-    """The answer of --trust, or a question at the terminal."""
+    """Return True for --trust, else a function that asks at the terminal."""
     return trust or (_ask if sys.stdin.isatty() and sys.stderr.isatty() else False)
 
 
@@ -128,7 +130,7 @@ def _ask(question: Question) -> bool:
 
 
 def one_of(kind: str, value: str, known: Sequence[str]) -> str:
-    """The value, if it is known.
+    """Return `value` if it is one of `known`.
 
     Raises:
         UnknownName: it is not; the message has the nearest known one.
@@ -139,7 +141,7 @@ def one_of(kind: str, value: str, known: Sequence[str]) -> str:
 
 
 def suite_of(addresses: Sequence[str] | None) -> str | None:
-    """The suite of the first address; None without addresses."""
+    """Return the suite in the first address, or None if there are no addresses."""
     from collab.tasks import split_address
 
     return split_address(addresses[0])[0] if addresses else None
@@ -148,7 +150,7 @@ def suite_of(addresses: Sequence[str] | None) -> str | None:
 def with_sandbox(
     settings: Sequence[str] | None, isolation: str | None, workers: int | None = None
 ) -> list[str]:
-    """Return the settings, with those of `--sandbox` and `--workers` added."""
+    """Return the settings, extended by those of --sandbox and --workers."""
     changes = list(settings or ())
     if isolation is not None:
         one_of("sandbox", isolation, ("sealed", "unsafe"))
@@ -159,7 +161,7 @@ def with_sandbox(
 
 
 def remark(texts: Iterable[str], kind: str = "warning") -> None:
-    """Print a line on stderr for each text."""
+    """Print each text on stderr, after the word `kind`."""
     for text in texts:
         print(f"{kind}: {text}", file=sys.stderr)
 

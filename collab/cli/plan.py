@@ -25,6 +25,8 @@ _SHOWN = 4
 
 @dataclass(frozen=True)
 class Plan:
+    """Counts of a run's episodes, tokens and responses, and its models and warnings."""
+
     team: str
     protocol: str
     turns: int
@@ -50,7 +52,7 @@ class Plan:
     """Settings that have no effect or cannot work."""
 
     def data(self) -> dict[str, Any]:
-        """Return the plan as JSON, with its recipe as YAML."""
+        """Return the plan as JSON data, with its recipe as YAML text."""
         return {**vars(self), "recipe": dump_recipe(self.recipe)}
 
 
@@ -78,7 +80,7 @@ async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
 
 
 async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
-    """Make every check that a run makes before its first request, and count.
+    """Check a run like `collab run` does before its first request, and return its plan.
 
     Raises:
         RecipeError: the recipe is wrong, or the dry run fails.
@@ -119,14 +121,15 @@ def _tools(recipe: Recipe) -> list[str]:
 
 
 def show_recipe(page: Page, plan: Plan) -> None:
-    """Show the effective recipe of a plan."""
+    """Print the recipe of a plan, as YAML with all settings applied."""
     page.blocks([Block("effective recipe", dump_recipe(plan.recipe), "yaml")])
     page.line()
 
 
 def show_counts(page: Page, plan: Plan) -> None:
-    """Show agents, models and problems, and the largest number of episodes, tokens and
-    responses."""
+    """Print the agents, models and problems of a plan, and its maximum of episodes, tokens and
+    responses.
+    """
     problems = ", ".join(plan.problems[:_SHOWN])
     if len(plan.problems) > _SHOWN:
         problems += f" and {len(plan.problems) - _SHOWN} more"
@@ -158,5 +161,5 @@ def _agent(recipe: Recipe, name: str, model: str) -> list[Piece]:
 
 
 def engine_of(spec: ModelSpec, name: str) -> str:
-    """Return the model's name, with its engine if the name lacks it."""
+    """Return the model's name, prefixed with its engine if the name does not say it."""
     return name if name.startswith(spec.engine) else f"{name} ({spec.engine})"

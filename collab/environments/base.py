@@ -72,7 +72,9 @@ class Environment(ABC):
 
     @abstractmethod
     def step(self, actions: Mapping[str, str]) -> Step:
-        """Change the state by the actions of the seats that had to act."""
+        """Apply the actions, one per seat that must act, and return the new observations and
+        rewards.
+        """
 
     @abstractmethod
     def render(self) -> str:
@@ -118,7 +120,7 @@ def fault_of(step: Any, seats: Sequence[str]) -> str:
 
 
 def by_seat(rewards: float | Mapping[str, float], seats: Sequence[str]) -> dict[str, float]:
-    """Return the reward of each seat in a step."""
+    """Return a step's reward of each seat, also if all seats earn one number."""
     if isinstance(rewards, Mapping):
         return {seat: float(rewards.get(seat, 0.0)) for seat in seats}
     return dict.fromkeys(seats, float(rewards))

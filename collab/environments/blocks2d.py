@@ -84,7 +84,7 @@ class Blocks2d(Environment):
         return Step(seen, gained, solved, f"{summary}; {worth:.2f} so far", values)
 
     def render(self) -> str:
-        return f"{drawn_cells(self._target)}\n\n{self._drawn()}"
+        return f"{draw_cells(self._target)}\n\n{self._drawn()}"
 
     def moves(self) -> Mapping[str, Sequence[str]]:
         """Return pictures that a builder may make of its part of the letter."""
@@ -134,7 +134,7 @@ class Blocks2d(Environment):
         }
 
     def _observed(self) -> dict[str, Observation]:
-        target, built = drawn_cells(self._target), self._drawn()
+        target, built = draw_cells(self._target), self._drawn()
         return {
             seat: Observation(
                 f"Build this of blocks:\n{target}\nSo far:\n{built}\nYour colours:"
@@ -148,23 +148,23 @@ class Blocks2d(Environment):
 
     def _drawn(self) -> str:
         marks = {cell: colour[0] for cell, colour in self._blocks.items()}
-        return drawn_cells(marks)
+        return draw_cells(marks)
 
 
 def cells_of(picture: str) -> frozenset[Cell]:
-    """Return the marked cells of a letter, by column and row from 1."""
+    """Return the marked cells of a letter's picture, as (column, row) from 1."""
     rows = enumerate(picture.split(), start=1)
     return frozenset((x, y) for y, row in rows for x, mark in enumerate(row, 1) if mark == "#")
 
 
 def area(x1: int, y1: int, x2: int, y2: int) -> list[Cell]:
-    """Return all cells between two opposite corners."""
+    """Return all cells of the rectangle between two opposite corners."""
     columns = range(min(x1, x2), max(x1, x2) + 1)
     return [(x, y) for x in columns for y in range(min(y1, y2), max(y1, y2) + 1)]
 
 
-def drawn_cells(cells: frozenset[Cell] | Mapping[Cell, str]) -> str:
-    """Draw a picture of cells, each by its mark."""
+def draw_cells(cells: frozenset[Cell] | Mapping[Cell, str]) -> str:
+    """Draw cells as text, each as its own mark if `cells` is a mapping."""
     marks = cells if isinstance(cells, Mapping) else dict.fromkeys(cells, "#")
     places = range(1, SIZE + 1)
     return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)

@@ -38,7 +38,7 @@ class CheckResult:
 
 
 def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[CheckResult]:
-    """Run the suite on an environment. `make` makes a new environment for each game."""
+    """Run every check on an environment. `make` returns a new environment for each game."""
     results = []
     for check in CHECKS:
         fault = ""
@@ -122,7 +122,7 @@ def play(
         raise Fault(f"reset paid {now.rewards!r:.80}; its rewards are not counted; pay in step")
     total = dict.fromkeys(game.seats, 0.0)
     for _ in range(game.turns):
-        before, now = now, game.step(drawn(game, now, chance, hostile, always))
+        before, now = now, game.step(draw_texts(game, now, chance, hostile, always))
         check_step(game, now)
         for seat, reward in by_seat(now.rewards, game.seats).items():
             total[seat] += reward
@@ -135,10 +135,12 @@ def play(
     raise Fault(f"a game did not end within {game.turns} turns, the maximum in `turns`")
 
 
-def drawn(
+def draw_texts(
     game: Environment, now: Step, chance: Random, hostile: float, always: str | None
 ) -> dict[str, str]:
-    """Draw a text for each seat that must act."""
+    """Return a text for each seat that must act: a legal move, or with chance `hostile` another
+    text.
+    """
     legal = game.moves()
     if strangers := set(legal) - set(now.observations):
         raise Fault(f"moves returns moves for {', '.join(strangers)}, who does not act now")
@@ -151,16 +153,17 @@ def drawn(
 
 
 def check_step(game: Environment, step: Any) -> None:
+    """Raise Fault if a step breaks the rules for its observations and rewards."""
     if fault := fault_of(step, game.seats):
         raise Fault(f"it gave {fault}")
 
 
 def check_returns(game: Environment, total: Mapping[str, float]) -> None:
     """Check the return of each seat against `returns` and `zero_sum`."""
-    least, most = game.returns
+    least, largest = game.returns
     for seat, earned in total.items():
-        if not (isfinite(earned) and least - 1e-9 <= earned <= most + 1e-9):
-            raise Fault(f"{seat} earned {earned:g}, but `returns` allows {least:g} to {most:g}")
+        if not (isfinite(earned) and least - 1e-9 <= earned <= largest + 1e-9):
+            raise Fault(f"{seat} earned {earned:g}, but `returns` allows {least:g} to {largest:g}")
     if game.zero_sum and abs(sum(total.values())) > 1e-9:
         raise Fault(f"`zero_sum` is set, but the seats earned {sum(total.values()):g} together")
 
@@ -175,12 +178,14 @@ def rest(game: Environment, step: Step, chance: Random) -> list[Any]:
     """Play the rest of a game with random moves, and return it as plain data."""
     steps: list[Any] = []
     while not step.ended and len(steps) < game.turns:
-        step = game.step(drawn(game, step, chance, 0.1, None))
+        step = game.step(draw_texts(game, step, chance, 0.1, None))
         steps.append((plain(step), game.render()))
     return steps
 
 
 def plain(step: Step) -> Any:
+    """Return a step's content as plain data."""
+    """Return a step as data that can be compared."""
     observed = {
         seat: (str(each), dict(each) if isinstance(each, Observation) else {})
         for seat, each in step.observations.items()

@@ -36,12 +36,12 @@ class GridPlan(Environment):
     seats = ("scout", "walker")
 
     def __init__(self, *, size: int = 5, turns: int = 4, stride: int = 6) -> None:
-        for name, value, least, most in (
+        for name, value, least, limit in (
             ("size", size, 4, 12), ("turns", turns, 1, 8), ("stride", stride, 1, 24),
         ):  # fmt: skip
-            if not least <= value <= most:
+            if not least <= value <= limit:
                 raise RecipeError(
-                    f"environment 'grid-plan': {name} is {value}; give {least} to {most}"
+                    f"environment 'grid-plan': {name} is {value}; give {least} to {limit}"
                 )
         self.size, self.turns, self.stride = size, turns, stride
         self.returns = (-1.0 - 0.11 * turns * stride - size, 2.5)
@@ -103,13 +103,13 @@ class GridPlan(Environment):
         place = self._place
         letters: list[str] = []
         while place != self._goal and len(letters) < self.stride:
-            letter = min(MOVES, key=lambda m: self._far.get(beside(place, m), 10**6))
+            letter = min(MOVES, key=lambda m: self._far.get(neighbor(place, m), 10**6))
             letters.append(letter)
-            place = beside(place, letter)
+            place = neighbor(place, letter)
         return letters
 
     def _move(self, letter: str) -> bool:
-        to = beside(self._place, letter)
+        to = neighbor(self._place, letter)
         if not self._is_free(to):
             return False
         self._place = to
@@ -123,7 +123,7 @@ class GridPlan(Environment):
         distances, waiting = {self._goal: 0}, deque([self._goal])
         while waiting:
             cell = waiting.popleft()
-            for to in (beside(cell, letter) for letter in MOVES):
+            for to in (neighbor(cell, letter) for letter in MOVES):
                 if self._is_free(to) and to not in distances:
                     distances[to] = distances[cell] + 1
                     waiting.append(to)
@@ -135,7 +135,7 @@ class GridPlan(Environment):
         return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)
 
     def _observed(self) -> dict[str, Observation]:
-        ways = [letter for letter in MOVES if self._is_free(beside(self._place, letter))]
+        ways = [letter for letter in MOVES if self._is_free(neighbor(self._place, letter))]
         drawn = self._map()
         text = f"{drawn}\nW is the walker, G the goal, # a wall. Tell the walker where to go."
         beside_it = f"You can go {', '.join(ways)}. Say up to {self.stride} moves: U, D, L or R."
@@ -145,12 +145,13 @@ class GridPlan(Environment):
         }
 
 
-def beside(cell: Cell, letter: str) -> Cell:
+def neighbor(cell: Cell, letter: str) -> Cell:
+    """Return the cell next to `cell` in the direction U, D, L or R."""
     dx, dy = MOVES[letter]
     return cell[0] + dx, cell[1] + dy
 
 
-def read(text: str, most: int) -> list[str]:
-    """Return the first moves in a text, or none if it holds anything else."""
+def read(text: str, limit: int) -> list[str]:
+    """Return the first `limit` moves in a text, or an empty list if it holds any other text."""
     letters = "".join(text[:200].upper().replace(",", " ").rstrip(". \n").split())
-    return list(letters[:most]) if set(letters) <= set(MOVES) else []
+    return list(letters[:limit]) if set(letters) <= set(MOVES) else []

@@ -29,7 +29,7 @@ Make = Callable[[Mapping[str, Any]], Environment]
 
 
 def class_of(component: Component) -> type[Environment]:
-    """Return the class that a task names.
+    """Return the environment class that a task names.
 
     Raises:
         RecipeError: there is no such class.

@@ -82,7 +82,7 @@ class MiniSudoku(Environment):
         return Step(seen, reward + 2.0 * solved, solved, summary, progress)
 
     def render(self) -> str:
-        return drawn(self._grid)
+        return draw(self._grid)
 
     def moves(self) -> Mapping[str, Sequence[str]]:
         if self._grid == self._right or self._played == self.turns:
@@ -97,7 +97,7 @@ class MiniSudoku(Environment):
         return sum(right) / len(right)
 
     def _observed(self) -> dict[str, Observation]:
-        grid = drawn(self._grid)
+        grid = draw(self._grid)
         rules = "Rows, columns and squares of two by two hold 1 to 4 each once; . is empty."
         return {
             "critic": Observation(
@@ -117,7 +117,7 @@ def read(text: str) -> tuple[list[tuple[int, int, int]], bool]:
 
 
 def shuffled(random: Random) -> Grid:
-    """Return a random full grid."""
+    """Return a random grid that is completely filled."""
     digits = random.sample(range(1, 5), 4)
     rows = [r for band in random.sample((0, 2), 2) for r in random.sample((band, band + 1), 2)]
     columns = [c for band in random.sample((0, 2), 2) for c in random.sample((band, band + 1), 2)]
@@ -125,14 +125,14 @@ def shuffled(random: Random) -> Grid:
     return [list(row) for row in zip(*grid, strict=True)] if random.random() < 0.5 else grid
 
 
-def solutions(grid: Grid, most: int) -> Iterator[Grid]:
-    """Yield the first ways to fill a grid."""
+def solutions(grid: Grid, limit: int) -> Iterator[Grid]:
+    """Yield up to `limit` ways to fill a grid."""
     empty = next(((r, c) for r in range(4) for c in range(4) if not grid[r][c]), None)
     if empty is None:
         yield [list(row) for row in grid]
         return
     row, column = empty
-    left = most
+    left = limit
     for digit in range(1, 5):
         grid[row][column] = digit
         if left and not clash(grid, row, column):
@@ -151,5 +151,6 @@ def clash(grid: Grid, row: int, column: int) -> bool:
     return any(grid[r][c] == digit for r, c in peers - {(row, column)})
 
 
-def drawn(grid: Grid) -> str:
+def draw(grid: Grid) -> str:
+    """Format a grid as text, one line per row."""
     return "\n".join(" ".join(str(digit or ".") for digit in row) for row in grid)

@@ -11,7 +11,7 @@ from typing import Any
 from collab.errors import CollabError, RecordError
 from collab.evaluation.folder import is_evaluation
 from collab.evaluation.results import Estimate
-from collab.evaluation.values import Values, estimate_of, paired, task_values
+from collab.evaluation.values import Values, estimate_of, paired_differences, task_values
 from collab.recipe.documents import read_mapping
 from collab.recipe.schema import reward_in
 from collab.records import Episode, Record
@@ -25,7 +25,7 @@ from collab.trainers.training.events import (
     read_evaluations,
     values_by_task,
 )
-from collab.trainers.training.folder import flat
+from collab.trainers.training.folder import flatten
 
 
 class DifferingSetting(Record):
@@ -46,6 +46,8 @@ class PairedEstimates(Record):
 
 
 class Side(Record):
+    """One of the two runs of a diff."""
+
     folder: str
     team: str
     status: str
@@ -59,6 +61,8 @@ class Side(Record):
 
 
 class RunDiff(Record):
+    """Differences between two runs in settings and metrics."""
+
     first: Side
     second: Side
     settings: tuple[DifferingSetting, ...]
@@ -104,14 +108,14 @@ def _diff(first: Path, second: Path) -> RunDiff:
     settings = [
         DifferingSetting(key=key, first=a, second=b) for key, a, b in differing(first, second)
     ]
-    most = max(side.largest_return or 0.0 for side in (one, other))
+    largest = max(side.largest_return or 0.0 for side in (one, other))
     metrics = {
         name: PairedEstimates(
-            first=estimate_of(name, _shared(one, other, name), most),
-            second=estimate_of(name, _shared(other, one, name), most),
+            first=estimate_of(name, _shared(one, other, name), largest),
+            second=estimate_of(name, _shared(other, one, name), largest),
             difference=difference,
         )
-        for name, difference in paired(one.values, other.values, most).items()
+        for name, difference in paired_differences(one.values, other.values, largest).items()
     }
     returns = metrics.get(names.JOINT_RETURN)
     return RunDiff(
@@ -129,18 +133,20 @@ def _shared(side: PlayedRun, other: PlayedRun, name: str) -> list[float]:
 
 
 def side_of(played: PlayedRun) -> Side:
-    """Return a run's metrics with intervals."""
-    most = played.largest_return or 0.0
+    """Return one side of a diff: a run's metrics, each with its interval."""
+    largest = played.largest_return or 0.0
     before = played.before or {}
     return Side(
         folder=str(played.folder),
         team=played.team,
         status=played.status,
         problems=len(played.values.get(names.JOINT_RETURN, {})),
-        metrics={name: estimate_of(name, [*v.values()], most) for name, v in played.values.items()},
+        metrics={
+            name: estimate_of(name, [*v.values()], largest) for name, v in played.values.items()
+        },
         largest_return=played.largest_return,
-        before={name: estimate_of(name, [*v.values()], most) for name, v in before.items()},
-        gain=paired(before, played.values, most),
+        before={name: estimate_of(name, [*v.values()], largest) for name, v in before.items()},
+        gain=paired_differences(before, played.values, largest),
     )
 
 
@@ -165,7 +171,7 @@ def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class PlayedRun:
-    """A run's values by metric and problem. For a training, the held-out values at its end."""
+    """Values of a run by metric and problem. For a training, its last held-out values."""
 
     folder: Path
     team: str
@@ -178,7 +184,7 @@ class PlayedRun:
 
 
 def read_played(folder: Path) -> PlayedRun:
-    """Return the values of a run or of a training.
+    """Read a run's values by metric and problem, and those before and after it for a training.
 
     Raises:
         RecordError: there is nothing to read.
@@ -238,7 +244,7 @@ def _settings(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the recipe's settings, digests of its functions and rows, and versions."""
     file = next((f for n in (TRAINING, RECIPE) if (f := folder / n).is_file()), None)
     if file is not None:
-        for key, value in flat(read_mapping(file)).items():
+        for key, value in flatten(read_mapping(file)).items():
             if not key.endswith(_FOR_PEOPLE):
                 yield key, _text(value)
     for place in (FUNCTIONS, DATA):

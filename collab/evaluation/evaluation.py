@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, ExitStack, aclosing
 from pathlib import Path
 from typing import Any, Literal
 
-from collab.evaluation.folder import EvaluationFolder, Key, chosen, recorded
+from collab.evaluation.folder import EvaluationFolder, Key, choose_episodes, keep_finished
 from collab.evaluation.intervals import CONFIDENCE
 from collab.evaluation.results import (
     EvaluationEvent,
@@ -23,7 +23,7 @@ from collab.evaluation.results import (
     TeamResult,
     TeamStarted,
 )
-from collab.evaluation.selection import Selection, check_selectable, selected
+from collab.evaluation.selection import Selection, check_selectable, selection_metrics
 from collab.evaluation.teams import EvaluatedTeam
 from collab.evaluation.values import Values, difference, groups_values, speed_of, team_result
 from collab.models.open import ModelPool
@@ -124,7 +124,7 @@ class EvaluationRun:
         yield EvaluationFinished(results=self.results())
 
     def close(self) -> None:
-        """Write status and results, once."""
+        """Write the status and the results into the folder. A second call does nothing."""
         if self.status == "running":
             self.status = "interrupted"
         folder, self._folder = self._folder, None
@@ -136,7 +136,7 @@ class EvaluationRun:
             folder.close()
 
     def results(self) -> Results:
-        """Return the numbers of every team that has episodes, from this call or an earlier one."""
+        """Return the results of every team that has episodes, including those of earlier calls."""
         first = self.teams[0]
         judged = [run.result(self.ks) for run in self._runs if run.begun]
         teams = [result for result, _ in judged]
@@ -191,7 +191,7 @@ class EvaluationRun:
                 )
         for team in results:
             for k in self.ks if names.SOLVED in team.metrics else ():
-                metric = team.metrics.get(names.named(names.PASS_AT, k))
+                metric = team.metrics.get(names.fill(names.PASS_AT, k))
                 known = metric.tasks if metric else 0
                 if known < problems:
                     yield (
@@ -249,7 +249,7 @@ class TeamRun:
         """
         self.team, self.path, self._trust = team, path, trust
         self._about: dict[str, Any] = read_about(path) if path and (path / RUN).exists() else {}
-        self.episodes: dict[Key, Episode] = recorded(path / EPISODES) if path else {}
+        self.episodes: dict[Key, Episode] = keep_finished(path / EPISODES) if path else {}
         self._record: RunFolder | None = None
         self.recorded = len(team.problems) * team.recipe.samples - len(self.missing)
         self.begun = self.recorded > 0
@@ -303,7 +303,7 @@ class TeamRun:
             await self._session.load()
 
     def begin(self) -> None:
-        """Begin the record.
+        """Write the start of the team's run into its folder.
 
         Raises:
             RecordError: the record cannot be written.
@@ -324,9 +324,11 @@ class TeamRun:
                 yield event
 
     async def select(self, ks: Sequence[int], how: Selection) -> None:
-        """Choose one program of k samples by the tests in the prompts. `result` has the metrics."""
+        """Choose among k samples by the tests in the prompts, for each k. `result` has the
+        metrics.
+        """
         recipe, problems = self.team.recipe, self.team.problems
-        self._selected = await selected(recipe, problems, self._groups(), ks, how)
+        self._selected = await selection_metrics(recipe, problems, self._groups(), ks, how)
 
     def close(self) -> None:
         """Write the team's status and summary into the record."""
@@ -338,7 +340,7 @@ class TeamRun:
             self._record.finish({**self._about, "status": status, "summary": summary})
 
     def result(self, ks: Sequence[int]) -> tuple[TeamResult, Values]:
-        """Return the team's numbers, and the values by task."""
+        """Return the team's results, and their values by metric and task."""
         team, groups = self.team, self._groups()
         values = {**groups_values(team, groups, ks), **self._selected}
         folder = self.path.name if self.path else None
@@ -347,7 +349,7 @@ class TeamRun:
 
     def _groups(self) -> dict[str, list[Episode]]:
         tasks = [problem.address for problem in self.team.problems]
-        return chosen(self.episodes, tasks, self.team.recipe.samples)
+        return choose_episodes(self.episodes, tasks, self.team.recipe.samples)
 
     def _add(self, episode: Episode) -> None:
         self.episodes[episode.task, episode.sample] = episode

@@ -50,7 +50,7 @@ class EvaluationFolder:
         self._lock = Lock(path)
 
     def place_of(self, label: str, identity: str) -> Path:
-        """Return the folder of a team: its folder from an earlier call, or a free one."""
+        """Return the folder of a team: its folder from an earlier call, or an unused one."""
         path, number = self.path / label, 1
         while path in self._taken or _other(path, identity):
             number += 1
@@ -59,6 +59,7 @@ class EvaluationFolder:
         return path
 
     def save(self, results: Results) -> None:
+        """Write `eval.json`."""
         with writing(self.path / EVAL):
             write_atomically(self.path / EVAL, results.model_dump_json(indent=2))
 
@@ -67,17 +68,17 @@ class EvaluationFolder:
         self._lock.release()
 
 
-def chosen(
+def choose_episodes(
     episodes: Mapping[Key, Episode], tasks: Sequence[str], samples: int
 ) -> dict[str, list[Episode]]:
-    """Return the episodes that an evaluation counts, by task, ordered by sample."""
+    """Return the episodes that count, by task: the first `samples` of each of `tasks`, in order."""
     return {
         task: [episodes[task, n] for n in range(samples) if (task, n) in episodes] for task in tasks
     }
 
 
-def recorded(path: Path) -> dict[Key, Episode]:
-    """Return the finished episodes, and remove other episodes and truncated lines from the file."""
+def keep_finished(path: Path) -> dict[Key, Episode]:
+    """Return the finished episodes in a file by key, and remove all other lines from the file."""
     if not path.exists():
         return {}
     episodes, complaints = read_whole_lines(path, Episode)

@@ -49,15 +49,15 @@ Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
 
 
-def estimated(values: Sequence[float], most: float) -> Estimate:
-    """Return the mean, with its interval, of values up to `most`. Values are at least 0, except for
+def estimate_mean(values: Sequence[float], largest: float) -> Estimate:
+    """Return the mean of `values`, at most `largest` each, with its interval. Values below 0 are
     penalties.
     """
-    low, high = mean_limits([values], min(0.0, *values), max(most, *values))
+    low, high = mean_limits([values], min(0.0, *values), max(largest, *values))
     return Estimate(mean=mean(values), low=low[0], high=high[0], tasks=len(values))
 
 
-def estimated_change(changes: Sequence[float], span: float) -> Estimate:
+def estimate_change(changes: Sequence[float], span: float) -> Estimate:
     """Return the mean of paired differences with its interval. A difference is at most `span`, up
     or down.
     """

@@ -183,6 +183,8 @@ class Results(Record):
 
 
 class EvaluationStarted(Record):
+    """An evaluation has started: the first event."""
+
     type: Literal["eval.started"] = "eval.started"
     evaluation: str
     folder: str | None
@@ -199,6 +201,8 @@ class EvaluationStarted(Record):
 
 
 class TeamStarted(Record):
+    """The evaluation of a team has started."""
+
     type: Literal["team.started"] = "team.started"
     label: str
     planned: int
@@ -207,11 +211,15 @@ class TeamStarted(Record):
 
 
 class TeamFinished(Record):
+    """The evaluation of a team has ended, with its results."""
+
     type: Literal["team.finished"] = "team.finished"
     result: TeamResult
 
 
 class EvaluationFinished(Record):
+    """An evaluation has ended: the last event, with all results."""
+
     type: Literal["eval.finished"] = "eval.finished"
     results: Results
 
@@ -220,7 +228,7 @@ EvaluationEvent = EvaluationStarted | TeamStarted | Event | TeamFinished | Evalu
 
 
 def headline(results: Results) -> str:
-    """Return the suite, its size, the models and the seed."""
+    """Return a line with the suite, its number of problems, the models and the seed."""
     models = dict.fromkeys(model for team in results.teams for model in team.models.values())
     problems = counted(len(results.tasks), "problem")
     samples = counted(results.samples, "sample")
@@ -271,21 +279,21 @@ def metric_names(
 ) -> list[str]:
     """Return the metrics in the order of the table, each of them once."""
     known = list(dict.fromkeys(name for each in metrics for name in each))
-    best = dict.fromkeys(filter(None, map(names.what_is_best_in, known)))
-    shown = [names.named(names.PASS_AT, k) for k in ks]
-    shown += [key for name in best for key in known if names.what_is_best_in(key) == name]
+    best = dict.fromkeys(filter(None, map(names.metric_of_best, known)))
+    shown = [names.fill(names.PASS_AT, k) for k in ks]
+    shown += [key for name in best for key in known if names.metric_of_best(key) == name]
     shown += [] if 1 in ks else [names.SOLVED]
     shown += sorted(n for n in known if names.matched(names.SOLVED_AFTER_TURN, n))
     for level, parts in levels.items():
-        shown.append(names.named(names.LEVEL, level))
+        shown.append(names.fill(names.LEVEL, level))
         if len(parts) > 1:
-            shown += [names.named(names.VALUE_OF_PART, part) for part in parts]
+            shown += [names.fill(names.VALUE_OF_PART, part) for part in parts]
     shown += [names.JOINT_RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE]
     return shown + [n for n in known if names.matched(names.TOKENS_OF_TRIES, n)]
 
 
 def title_of(name: str) -> str:
-    """Return the title of a metric in a table."""
+    """Return the title of a metric's row in a table, e.g. `tokens of 4 samples`."""
     if name == names.JOINT_RETURN:
         return "return"
     part, level = (names.matched(p, name) for p in (names.VALUE_OF_PART, names.LEVEL))

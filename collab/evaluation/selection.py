@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 from collab.agents import Joint, join_for, make_joint
-from collab.agents.examples import Example, as_test, asserted, examples_of
+from collab.agents.examples import Example, as_test, asserted_examples, examples_of
 from collab.agents.joins import preamble
 from collab.agents.parsers import docstring
 from collab.errors import AgentError, RecipeError
@@ -35,8 +35,8 @@ SHOWN_SECONDS = 3.0
 """Wall time for one program's shown tests and additional inputs together."""
 
 
-_SELECTED = names.named(names.BEST_OF, names.SELECTED)
-_RECOMBINED = names.named(names.BEST_OF, names.RECOMBINED)
+_SELECTED = names.fill(names.BEST_OF, names.SELECTED)
+_RECOMBINED = names.fill(names.BEST_OF, names.RECOMBINED)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Look:
     """The value returned or error raised for each additional input."""
 
 
-async def selected(
+async def selection_metrics(
     recipe: Recipe,
     problems: Sequence[Problem],
     groups: Mapping[str, Sequence[Episode]],
@@ -90,14 +90,19 @@ async def selected(
             episodes = sorted(whole, key=lambda episode: episode.sample)
             for tries, blocks in _blocks(episodes, ks, how.budget):
                 for name, value in (
-                    await chooser.of_blocks(problem, blocks, how.recombine)
+                    await chooser.block_means(problem, blocks, how.recombine)
                 ).items():
-                    values[names.named(name, tries)][problem.address] = value
+                    values[names.fill(name, tries)][problem.address] = value
     return dict(values)
 
 
 def check_selectable(recipe: Recipe, how: Selection) -> None:
-    """Raise RecipeError for a team that the selection does not fit."""
+    """Check that programs of a team can be chosen by tests.
+
+    Raises:
+        RecipeError: the suite is not of kind `code`, the team has several turns, or it chooses an
+            answer itself and `how` recombines answers.
+    """
     if recipe.task is None or recipe.task.kind != "code":
         raise RecipeError(
             "--select examples needs a suite of kind 'code', with tests in its prompts"
@@ -159,10 +164,12 @@ class Chooser:
         await self._shown.aclose()
         await self._hidden.aclose()
 
-    async def of_blocks(
+    async def block_means(
         self, problem: Problem, blocks: Sequence[Sequence[Episode]], recombine: bool
     ) -> dict[str, float]:
-        """Return each metric's mean over the blocks, by its pattern for the number of tries."""
+        """Return the metrics of a problem as means over its blocks, by name with `*` for the number
+        of tries.
+        """
         tests = [self._written(problem, block) for block in blocks]
         played = [self._played(block) for block in blocks]
         means = {
@@ -182,7 +189,9 @@ class Chooser:
         """Return the distinct tests that the tester wrote in these episodes."""
         entry_point = str(problem.public["entry_point"])
         texts = [episode.turns[-1].artifacts.get(self._tester, "") for episode in block]
-        return tuple(dict.fromkeys(e for text in texts for e in asserted(text, entry_point)))
+        return tuple(
+            dict.fromkeys(e for text in texts for e in asserted_examples(text, entry_point))
+        )
 
     def _played(self, block: Sequence[Episode]) -> list[str]:
         return [episode.turns[-1].joint for episode in block]
@@ -218,8 +227,8 @@ class Chooser:
         alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for n in passing:
             alike[looks[n].returns].append(programs[n])
-        most = max(map(len, alike.values()))
-        chosen = [text for group in alike.values() if len(group) == most for text in group]
+        limit = max(map(len, alike.values()))
+        chosen = [text for group in alike.values() if len(group) == limit for text in group]
         solved = await asyncio.gather(*(self._is_solved(problem, text) for text in chosen))
         return mean([float(one) for one in solved])
 

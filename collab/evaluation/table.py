@@ -16,6 +16,8 @@ NONE = "-"
 
 @dataclass(frozen=True)
 class TableCell:
+    """A table's cell: a text, and the values that the report draws for it."""
+
     text: str
     sign: int = 0
     """1 or -1 if an interval is entirely above or below 0."""
@@ -37,6 +39,8 @@ TableRow = Sequence[TableCell]
 
 @dataclass(frozen=True)
 class ResultTable:
+    """A table of results, for terminals and for the report."""
+
     title: str
     columns: list[str]
     """Headings of all columns, including that of the row titles."""
@@ -60,7 +64,7 @@ class ResultTable:
 def make_table(
     title: str, columns: Sequence[str], rows: Sequence[TableRow], note: str = ""
 ) -> ResultTable:
-    """Return a table without its empty columns."""
+    """Return a table. Columns without any content are left out."""
     filled = [
         (name, column)
         for name, column in zip(columns, zip(*rows, strict=True), strict=True)
@@ -71,7 +75,7 @@ def make_table(
 
 
 def words(text: object, pair: str = "") -> TableCell:
-    """Return a cell of text."""
+    """Return a table cell with plain text."""
     return TableCell(str(text), pair=pair)
 
 
@@ -81,28 +85,28 @@ def estimate(
     form: Form,
     *,
     change: bool = False,
-    most: float | None = None,
+    largest: float | None = None,
 ) -> TableCell:
     """Return a mean with its interval. A `change` has a sign, and a color if the sign is certain.
 
-    On a page, the scale of the interval ends at `most`, the largest value.
+    On a page, the scale of the interval ends at `largest`, the largest value.
     """
-    text = show(mean, form, signed=change)
+    text = format_value(mean, form, signed=change)
     if limits is None:
         return TableCell(text)
-    whisker = whisker_of((limits[0], mean, limits[1]), most, change=change)
+    whisker = whisker_of((limits[0], mean, limits[1]), largest, change=change)
     sign = sign_of(limits) if change else 0
-    return TableCell(text, sign, spanned(limits, form), whisker=whisker)
+    return TableCell(text, sign, format_interval(limits, form), whisker=whisker)
 
 
 def whisker_of(
-    values: Sequence[float], most: float | None, *, change: bool = False
+    values: Sequence[float], largest: float | None, *, change: bool = False
 ) -> tuple[float, ...]:
-    """Return the positions of values on a scale from 0 to `most`, or around 0 for a change."""
-    if not most:
+    """Return the positions of values on a scale from 0 to `largest`, or around 0 for a change."""
+    if not largest:
         return ()
-    least = -most if change else 0.0
-    shares = ((value - least) / (most - least) for value in values)
+    least = -largest if change else 0.0
+    shares = ((value - least) / (largest - least) for value in values)
     return tuple(round(100 * min(1.0, max(0.0, share)), 1) for share in shares)
 
 
@@ -112,18 +116,18 @@ def sign_of(limits: tuple[float, float]) -> int:
 
 
 def tone_of(sign: int) -> str:
-    """Return the CSS class of a change."""
+    """Return the CSS class for a change of this sign: `good`, `bad` or ""."""
     return {1: "good", -1: "bad"}.get(sign, "")
 
 
-def spanned(limits: tuple[float, float], form: Form) -> str:
-    """Return an interval in words."""
-    low, high = (show(end, form, unit=False) for end in limits)
+def format_interval(limits: tuple[float, float], form: Form) -> str:
+    """Format the limits of an interval as text, e.g. `0.2 to 0.4`."""
+    low, high = (format_value(end, form, unit=False) for end in limits)
     return f"{low} to {high}"
 
 
-def show(value: float, form: Form, *, signed: bool = False, unit: bool = True) -> str:
-    """Return a share in percent, or points with two digits."""
+def format_value(value: float, form: Form, *, signed: bool = False, unit: bool = True) -> str:
+    """Format a share in percent, or points with two digits. `signed` adds a plus sign."""
     text = f"{100 * value:.1f}" if form == "share" else f"{value:.2f}"
     text = text.removeprefix("-") if float(text) == 0 else text
     plus = "+" if signed and float(text) > 0 else ""

@@ -284,7 +284,7 @@ def with_reward_of(
 
 
 def why_rewards_differ(one: TaskSpec, other: TaskSpec) -> str:
-    """Return the reason in words. It names files of functions that have changed."""
+    """Return a sentence that says how two rewards differ, including changed files of functions."""
     rewards = [suite.reward for suite in (one, other) if suite.reward]
     files = [[text.partition(":")[0] for _, _, text in named_in(reward)] for reward in rewards]
     changed = [
@@ -374,7 +374,9 @@ _LARGE = 2**28
 
 
 def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
-    """Return the digest of a recipe, the files that it names, and its suite's rows."""
+    """Return a digest that changes if the recipe, a file that it names or a row of its suite
+    changes.
+    """
     settings = recipe.model_dump(mode="json")
     for part, keys in _SAY_NOTHING.items():
         for key in keys:
@@ -384,7 +386,7 @@ def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
 
 
 def named_files(value: Any) -> Any:
-    """Return the settings, with digests in place of files and folders."""
+    """Return the settings with each file and folder replaced by a digest of its content."""
     if isinstance(value, dict):
         return {key: named_files(item) for key, item in value.items()}
     if isinstance(value, list):

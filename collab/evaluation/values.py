@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import chain
 from math import comb, fsum
 
-from collab.evaluation.intervals import METHOD, estimated, estimated_change
+from collab.evaluation.intervals import METHOD, estimate_change, estimate_mean
 from collab.evaluation.results import Difference, Estimate, Results, Speed, TeamResult
 from collab.evaluation.teams import EvaluatedTeam
 from collab.recipe.reward import RewardSpec
@@ -55,9 +55,9 @@ def _of_task(
         yield names.SOLVED, mean(solved)
     for k in ks:
         if k <= len(solved):
-            yield names.named(names.PASS_AT, k), pass_at_k(len(solved), sum(solved), k)
+            yield names.fill(names.PASS_AT, k), pass_at_k(len(solved), sum(solved), k)
     for turn, share in solved_by_turn(episodes):
-        yield names.named(names.SOLVED_AFTER_TURN, turn), share
+        yield names.fill(names.SOLVED_AFTER_TURN, turn), share
     for name, read in best.items():
         known = [value for score in scores if (value := read(score)) is not None]
         for k in ks:
@@ -70,10 +70,10 @@ def _of_task(
     )
     yield names.LAST_REWARD_SHARE, mean([s.reward / (s.maximum or 1.0) for s in scores])
     for level, shares in _collect(level_shares(score).items() for score in scores).items():
-        yield names.named(names.LEVEL, level), mean(shares)
+        yield names.fill(names.LEVEL, level), mean(shares)
     parts = _collect(((p.name, p.value) for p in s.parts if p.applies) for s in scores)
     for part, values in parts.items():
-        yield names.named(names.VALUE_OF_PART, part), mean(values)
+        yield names.fill(names.VALUE_OF_PART, part), mean(values)
 
 
 def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[float]]:
@@ -121,14 +121,14 @@ def team_result(
     folder: str | None,
     models: Mapping[str, str],
 ) -> TeamResult:
-    """Return one team's column of the table."""
+    """Return the results of one team, with its metrics as means over tasks."""
     episodes = list(chain.from_iterable(groups.values()))
     scores = [e.score for e in episodes if e.score and not e.failure]
     team = evaluated.recipe.team
     maximum = max((score.maximum for score in scores), default=None)
     task = evaluated.recipe.task
     of_game = maximum if task and task.environment else None
-    most = (maximum or 0.0) * (1 if of_game is not None else team.turns)
+    largest = (maximum or 0.0) * (1 if of_game is not None else team.turns)
     return TeamResult(
         label=evaluated.label,
         folder=folder,
@@ -144,7 +144,7 @@ def team_result(
         failure=next((e.failure for e in episodes if e.failure), None),
         maximum=maximum,
         most=of_game,
-        metrics={name: estimate_of(name, [*v.values()], most) for name, v in values.items()},
+        metrics={name: estimate_of(name, [*v.values()], largest) for name, v in values.items()},
         speed=speed_of(episodes),
         concurrency=lanes_of(evaluated.recipe),
         agents=by_agent(episodes),
@@ -152,28 +152,31 @@ def team_result(
 
 
 def difference(first: TeamResult, base: Values, other: TeamResult, values: Values) -> Difference:
-    """Return `other` less `first`, on the tasks for which both have a value."""
-    most = max(team.largest_return or 0.0 for team in (first, other))
-    metrics = paired(base, values, most)
+    """Return the difference `other` - `first` of each metric, on the tasks for which both have a
+    value.
+    """
+    largest = max(team.largest_return or 0.0 for team in (first, other))
+    metrics = paired_differences(base, values, largest)
     return Difference(team=other.label, baseline=first.label, metrics=metrics)
 
 
-def paired(base: Values, values: Values, most: float) -> dict[str, Estimate]:
-    """Return `values` less `base` by metric, paired by task. `most` is the largest return of
-    either."""
+def paired_differences(base: Values, values: Values, largest: float) -> dict[str, Estimate]:
+    """Return `values` - `base` by metric, paired by task. `largest` is the largest return of
+    either.
+    """
     metrics = {}
     for name in (name for name in values if name in base):
         shared = [task for task in values[name] if task in base[name]]
         if shared:
             changes = [values[name][task] - base[name][task] for task in shared]
             seen = [*values[name].values(), *base[name].values()]
-            span = max(_most(name, most), *seen) - min(0.0, *seen)
-            metrics[name] = estimated_change(changes, span)
+            span = max(_most(name, largest), *seen) - min(0.0, *seen)
+            metrics[name] = estimate_change(changes, span)
     return metrics
 
 
 def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -> Values:
-    """Return the metrics of this team, by task."""
+    """Return a team's values by metric and task."""
     values = task_values(
         groups, ks, evaluated.recipe.task.reward if evaluated.recipe.task else None
     )
@@ -215,13 +218,15 @@ def _seconds_under_way(episodes: Iterable[Episode]) -> float:
     return total
 
 
-def estimate_of(name: str, values: Sequence[float], most: float) -> Estimate:
-    """Return the mean of a metric over tasks. `most` is the largest possible return."""
-    return estimated(values, _most(name, most))
+def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:
+    """Return the mean of a metric over tasks, with its interval. `largest` is the largest possible
+    return.
+    """
+    return estimate_mean(values, _most(name, largest))
 
 
-def how_to_read(results: Results) -> str:
-    """Return the line below the tables that explains intervals, tokens, costs and speed."""
+def explain_results(results: Results) -> str:
+    """Return the note below the tables. It explains intervals, tokens, costs and speed."""
     lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
     agents = [agent for team in results.teams for agent in team.agents.values()]
     costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""
@@ -231,5 +236,5 @@ def how_to_read(results: Results) -> str:
     )
 
 
-def _most(name: str, most: float) -> float:
-    return most if name == names.JOINT_RETURN else 1.0
+def _most(name: str, largest: float) -> float:
+    return largest if name == names.JOINT_RETURN else 1.0

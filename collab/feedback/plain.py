@@ -76,6 +76,7 @@ class OwnHistory:
     name = "self"
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
+        """Return no feedback."""
         return {agent: Feedback(source=self.name, text="") for agent in outcome.agents}
 
     async def aclose(self) -> None:
@@ -122,7 +123,7 @@ class Plugin:
         check_call(what, self._function, ("outcome",), self._options)
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Call the user's function.
+        """Call the user's function, and return its feedback by agent.
 
         Raises:
             FeedbackError: the result is not text, a `Feedback` or a mapping to these.

@@ -33,7 +33,7 @@ class Source(Protocol):
     name: str
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Return feedback per agent, and omit agents without feedback."""
+        """Return the feedback by agent. Agents without feedback are omitted."""
         ...
 
     async def aclose(self) -> None: ...

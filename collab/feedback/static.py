@@ -19,7 +19,7 @@ from collab.syntax import parse, parses
 JOINT = "joint-syntax"
 
 
-def writes(outcome: Outcome, agent: str) -> bool:
+def is_author(outcome: Outcome, agent: str) -> bool:
     """Return True if the agent wrote lines of the joint program, or was expected to."""
     roles = outcome.roles
     expected = agent == roles.entry or agent in roles.helpers
@@ -27,10 +27,10 @@ def writes(outcome: Outcome, agent: str) -> bool:
     return agent in outcome.joint.spans or missing
 
 
-def structure(
+def line_findings(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Yield remarks on the lines of `agent`. `whose` is the possessive to use for it: `your` or
+    """Yield findings in the lines of `agent`. `whose` is its possessive in messages: `your` or
     `its`.
     """
     source = lines_of(outcome, agent)
@@ -51,8 +51,8 @@ def structure(
         yield from _defined(outcome, agent, name, functions, whose)
 
 
-def whole(outcome: Outcome) -> Iterator[Finding]:
-    """Yield remarks on the joint program, for an agent that wrote none of it."""
+def program_findings(outcome: Outcome) -> Iterator[Finding]:
+    """Yield findings in the joint program, for an agent that wrote none of it."""
     function = outcome.function
     try:
         tree = parse(outcome.joint.text)
@@ -160,8 +160,7 @@ class Static:
         self._tools = [Batcher(find_tool(name)) for name in spec.tools if name != "ast"]
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Give authors of the joint program remarks on their lines, and other agents remarks on
-        all.
+        """Return the findings by agent: authors get those in their lines, other agents get all.
 
         Raises:
             FeedbackError: the problem is not about code, or a tool failed.
@@ -171,7 +170,7 @@ class Static:
         remarks = await self._remarks(outcome)
         feedback = {}
         for agent in outcome.agents:
-            if writes(outcome, agent):
+            if is_author(outcome, agent):
                 head, shown = "Static analysis", self._of_writer(outcome, agent, functions, remarks)
             else:
                 head = "Static analysis of the joint program"
@@ -183,7 +182,7 @@ class Static:
         self, outcome: Outcome, agent: str, functions: Mapping[str, str], remarks: Remarks
     ) -> list[Remark]:
         with_ast = "ast" in self._spec.tools
-        remarks_on = of_files if has_files(outcome) else structure
+        remarks_on = file_findings if has_files(outcome) else line_findings
         findings = [*remarks_on(outcome, agent, functions)] if with_ast else []
         findings += [finding for writer, finding in remarks if writer == agent]
         return [(None, finding) for finding in findings]
@@ -195,9 +194,13 @@ class Static:
         name."""
         listed: list[Remark] = []
         if "ast" in self._spec.tools:
-            together, each = (of_all_files, of_files) if has_files(outcome) else (whole, structure)
+            together, each = (
+                (all_file_findings, file_findings)
+                if has_files(outcome)
+                else (program_findings, line_findings)
+            )
             listed += [("", finding) for finding in together(outcome)]
-            for writer in filter(partial(writes, outcome), outcome.agents):
+            for writer in filter(partial(is_author, outcome), outcome.agents):
                 theirs = each(outcome, writer, functions, whose="its")
                 listed += [(writer, finding) for finding in theirs if finding.code != JOINT]
         return [*listed, *remarks]
@@ -304,10 +307,10 @@ def located_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
     return place[0] if place else "", finding.model_copy(update=within)
 
 
-def of_files(
+def file_findings(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Yield remarks on the files of `agent`. `functions` are those that an agent must define."""
+    """Yield findings in the files of `agent`. `functions` are those that an agent must define."""
     if agent not in outcome.joint.spans:
         message = (
             f"no named file was found in {whose} answer; begin each with a line # file: NAME.py"
@@ -335,8 +338,8 @@ def of_files(
         yield from _defined_in(written, function)
 
 
-def of_all_files(outcome: Outcome) -> Iterator[Finding]:
-    """Yield remarks on the joint program, for an agent that wrote none of it."""
+def all_file_findings(outcome: Outcome) -> Iterator[Finding]:
+    """Yield findings in all files of the joint program, for an agent that wrote none of it."""
     try:
         files = split_files(outcome.joint.text)
     except BadFiles as error:

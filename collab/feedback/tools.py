@@ -45,7 +45,7 @@ class Analyser:
     command: tuple[str, ...]
 
     def read(self, output: str) -> Iterator[tuple[str, Finding]]:
-        """Parse the remarks, each with its file."""
+        """Yield each finding in the analyzer's output, with the name of its file."""
         if self.name == "ruff":
             yield from (_ruff(item) for item in json.loads(output))
         else:
@@ -92,7 +92,7 @@ class Batcher:
         self._work: asyncio.Task[None] | None = None
 
     async def check(self, program: str) -> list[Finding]:
-        """Return the tool's remarks on a program, in the program's own lines.
+        """Return the tool's findings in a program, with line numbers of that program.
 
         Raises:
             FeedbackError: the tool failed or took longer than `TOOL_SECONDS`.

@@ -72,9 +72,11 @@ class Model(Protocol):
 
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
-    ) -> list[Action]: ...
+    ) -> list[Action]:
+        """Return one action per request, in order. See the class for failures."""
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Stop the engine. A second call does nothing."""
 
 
 Answered = Callable[[int, Action], None]
@@ -100,7 +102,11 @@ class ChecksSettings(Protocol):
     """A model that cannot follow every setting."""
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Raise RecipeError for settings that this engine cannot follow, before any work."""
+        """Check that this engine supports the settings, before any work.
+
+        Raises:
+            RecipeError: it does not support a setting, or the adapter.
+        """
 
 
 @runtime_checkable
@@ -137,14 +143,15 @@ class RolloutEngine(Protocol):
     """A model that samples for a trainer with its own weights."""
 
     async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
-        """Answer with these adapters, under their names, from the next request on.
+        """Use these adapters, under their names, from the next request on. Each value writes one to
+        a folder.
 
         Responses in progress finish with the adapters they began with. Actions by the new adapters
         carry `version`.
         """
 
     async def sleep(self) -> None:
-        """Release memory until the next request, if possible."""
+        """Release memory until the next request, if the engine can."""
 
 
 class SamplerReport(Record):
@@ -161,7 +168,7 @@ class ReportsLoad(Protocol):
     """A model that reports its load."""
 
     async def report(self) -> SamplerReport:
-        """Return the load since the last report."""
+        """Return the load of the engine's servers since the last report."""
 
 
 class Capabilities(Record):

@@ -69,7 +69,11 @@ def chat_prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
 
 
 def check_context(prompt: int, new: int, context: int, model: str) -> None:
-    """Raise ContextOverflow unless `prompt` and `new` tokens fit into `context`."""
+    """Check that a prompt of `prompt` tokens and `new` generated ones fit into `context` tokens.
+
+    Raises:
+        ContextOverflow: they do not fit.
+    """
     if prompt + new <= context:
         return
     room = context - prompt

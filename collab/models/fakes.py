@@ -86,7 +86,7 @@ class EchoModel(_Prepared):
 
 
 def count_bytes(request: Request) -> int:
-    """Count the bytes of the prompt, for models whose tokens are bytes."""
+    """Count the bytes of a prompt in UTF-8, for models whose tokens are bytes."""
     if request.prompt_ids:
         return len(request.prompt_ids)
     return sum(len(message.content.encode()) for message in request.messages)
@@ -208,7 +208,11 @@ class ScriptedModel(_Prepared):
         return cls(script, name=f"scripted:{path}")
 
     def verify(self) -> None:
-        """Raise ModelError if the script has unused answers, or was too short."""
+        """Check that the requests used every answer of the script, and no more.
+
+        Raises:
+            ModelError: answers are left, or a request found none.
+        """
         if self._overrun:
             raise ModelError(self._overrun)
         left = [

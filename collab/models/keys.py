@@ -30,27 +30,27 @@ def read_key(variable: str) -> str:
     return key
 
 
-def without_key(text: str, key: str) -> str:
-    """Return one line of limited length without the key."""
+def redact_line(text: str, key: str) -> str:
+    """Return the text on one line of limited length, without the key."""
     hidden = text.replace(key, HIDDEN) if key else text
     return " ".join(hidden.split())[:LONGEST]
 
 
-def unkeyed(value: Any, key: str) -> Any:
-    """Hide the key everywhere in a service's response, a text or parsed JSON."""
+def redact(value: Any, key: str) -> Any:
+    """Return a response, a text or parsed JSON, with the key replaced everywhere."""
     if len(key) < SECRET:
         return value
     if isinstance(value, str):
         return value.replace(key, HIDDEN)
     if isinstance(value, list):
-        return [unkeyed(item, key) for item in value]
+        return [redact(item, key) for item in value]
     if isinstance(value, dict):
-        return {unkeyed(name, key): unkeyed(item, key) for name, item in value.items()}
+        return {redact(name, key): redact(item, key) for name, item in value.items()}
     return value
 
 
-class Unkeyed:
-    """Hides the key in a text that arrives in pieces, and may be split within the key."""
+class Redactor:
+    """Removes the key from a text that arrives in pieces. A piece may end within the key."""
 
     def __init__(self, key: str) -> None:
         self._key = key if len(key) >= SECRET else ""
@@ -59,12 +59,12 @@ class Unkeyed:
     def __call__(self, piece: str) -> str:
         """Return the text that is safe to show, and hold back a possible beginning of the key."""
         text = (self._kept + piece).replace(self._key, HIDDEN) if self._key else piece
-        most = min(len(self._key) - 1, len(text))
-        kept = next((n for n in range(most, 0, -1) if text.endswith(self._key[:n])), 0)
+        limit = min(len(self._key) - 1, len(text))
+        kept = next((n for n in range(limit, 0, -1) if text.endswith(self._key[:n])), 0)
         self._kept = text[len(text) - kept :]
         return text[: len(text) - kept]
 
     def rest(self) -> str:
-        """Return the text held back, at the end of the stream."""
+        """Return the text that was held back, at the end of the stream."""
         kept, self._kept = self._kept, ""
         return kept

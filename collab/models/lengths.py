@@ -83,7 +83,7 @@ def knows_tools(spec: ModelSpec) -> bool | None:
 
 @cache
 def _config(name: str, revision: str | None) -> dict[str, Any] | None:
-    folder = store.at_hand(name, revision)
+    folder = store.local_folder(name, revision)
     path = folder / "config.json" if folder else None
     if path is None or not path.is_file():
         return None
@@ -98,5 +98,5 @@ def _tokenizer(name: str, revision: str | None) -> Any:
     with quiet_transformers():
         from transformers import AutoTokenizer
 
-        folder: Path | None = store.at_hand(name, revision)
+        folder: Path | None = store.local_folder(name, revision)
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

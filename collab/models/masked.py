@@ -35,7 +35,8 @@ class Chat:
     tools: Sequence[dict[str, Any]] = ()
 
     def rendered(self, tokenizer: Any, *, tokenize: bool) -> Any:
-        """Render the chat and the beginning of its answer, as text or as tokens.
+        """Render the chat and the beginning of its answer: a list of token ids if `tokenize`, else
+        text.
 
         Raises:
             TemplateError: the template refuses the messages.
@@ -45,7 +46,7 @@ class Chat:
         return tokenizer(text, add_special_tokens=False)["input_ids"] if tokenize else text
 
     def texts(self) -> Iterator[str]:
-        """Yield all texts that the template itself did not write."""
+        """Yield every text that comes from the messages and tools, not from the template."""
         for message in self.messages:
             yield message["content"]
             yield from _texts([message.get(key) for key in DATA])
@@ -60,7 +61,9 @@ class Chat:
         return dict(zip(visible, free, strict=False))
 
     def masked(self, which: Collection[int]) -> Chat:
-        """Return the chat with the contents of some messages and all tool data masked."""
+        """Return the chat with all tool data masked, and the contents of the messages numbered
+        `which`.
+        """
         return self._with(
             [
                 message["content"].translate(self.masks) if n in which else message["content"]
@@ -69,12 +72,12 @@ class Chat:
         )
 
     def blank(self) -> Chat:
-        """Return the chat with a meaningless character as each content that is not empty."""
+        """Return the chat with each content that is not empty replaced by one character."""
         contents = [message["content"] for message in self.messages]
         return self._with([BLANK if content.strip() else content for content in contents])
 
     def with_content(self, number: int, content: str) -> Chat:
-        """Return the chat with another content in one message."""
+        """Return the chat with `content` in message `number`."""
         messages = list(self.messages)
         messages[number] = {**messages[number], "content": content}
         return replace(self, messages=messages)

@@ -112,7 +112,7 @@ class ModelPool:
         return self._models[key]
 
     async def load(self) -> None:
-        """Load every open model.
+        """Load the weights and adapters of every open model.
 
         Raises:
             ModelUnavailable, ModelError: a model cannot be loaded.
@@ -135,7 +135,11 @@ class ModelPool:
             self.verify()
 
     def verify(self) -> None:
-        """Raise ModelError for a model that was not used as intended."""
+        """Check that the models were used as intended, e.g. that a script has no answers left.
+
+        Raises:
+            ModelError: a model was not.
+        """
         for model in self._models.values():
             if isinstance(model, ChecksUse):
                 model.verify()

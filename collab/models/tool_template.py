@@ -27,7 +27,7 @@ _UNFIT = (ValueError, KeyError, TypeError, re.error, RecursionError, TimeoutErro
 
 @dataclass(frozen=True)
 class ToolTemplate:
-    """Properties of a chat template that supports tools."""
+    """The form in which a chat template renders tool calls and their results."""
 
     markers: frozenset[int]
     """Special tokens with which its model begins and ends a call."""
@@ -39,7 +39,7 @@ class ToolTemplate:
     """The tokenizer's `response_template`, by which transformers parses a response."""
 
     def messages(self, messages: Sequence[Message]) -> list[Given]:
-        """Return the messages with their calls and results in the template's own fields."""
+        """Return messages for the template, with tool calls and results in its own fields."""
         given: list[Given] = []
         numbers = iter(range(1, 100_000))
         waiting: list[Given] = []  # calls without a result so far
@@ -95,7 +95,7 @@ class ToolTemplate:
 
 
 def given_tools(tools: Sequence[ToolSpec]) -> list[Given]:
-    """Return tools in the form that a template takes."""
+    """Return the tools as JSON schemas, the form that chat templates take."""
     return [{"type": "function", "function": tool.model_dump()} for tool in tools]
 
 
@@ -139,7 +139,7 @@ def tool_template(tokenizer: Any) -> ToolTemplate | None:
 
 
 def special_ids(tokenizer: Any) -> set[int]:
-    """Return the tokens that are omitted from a text for its reader."""
+    """Return the ids of special tokens that are removed from a decoded text."""
     return {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
 
 

@@ -146,23 +146,23 @@ def fenced(request: Request) -> tuple[Message, ...]:
 
 
 def plain(message: Message) -> Message:
-    """Return the message with calls and results as text."""
+    """Return the message with its tool calls and results written as text."""
     if message.role == "tool":
         name = message.answers.name if message.answers else "the tool"
         return Message(role="user", content=f"Result of {name}:\n{message.content}")
-    calls = [written(call) for call in message.tool_calls if call.id]
+    calls = [format_call(call) for call in message.tool_calls if call.id]
     content = "\n".join([message.content, *calls]) if calls else message.content
     return Message(role=message.role, content=content)
 
 
-def written(call: ToolCall) -> str:
-    """Write a call as text."""
+def format_call(call: ToolCall) -> str:
+    """Return a tool call as text, in the form that prompts describe."""
     data = {"name": call.name, "arguments": call.arguments}
     return f"```tool\n{json.dumps(data, ensure_ascii=False)}\n```"
 
 
 def describe(tools: Sequence[ToolSpec]) -> str:
-    """Explain the call format, and describe each tool and its arguments."""
+    """Describe the call format, and each tool with its arguments, for a prompt."""
     return _FORM + "".join(
         f"\n{tool.name}: {tool.description}\n"
         f"its arguments, as JSON Schema: {json.dumps(tool.parameters)}\n"

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 
 def check_four_bits(model: str, device: torch.device) -> None:
-    """Raise ModelUnavailable if weights cannot be held in 4 bits here."""
+    """Check that bitsandbytes can hold weights in 4 bits on `device`. `model` is for the error.
+
+    Raises:
+        ModelUnavailable: it is not installed, or does not support the device.
+    """
     if device.type not in ("cpu", "cuda"):
         raise ModelUnavailable(
             f"model {model!r} cannot be loaded in 4 bits on {device}; bitsandbytes needs CUDA or a"
@@ -41,8 +45,9 @@ def check_four_bits(model: str, device: torch.device) -> None:
 
 
 def four_bits(dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
-    """Return transformers' options for 4-bit weights: NF4, computing in `dtype` (arXiv
-    2305.14314)."""
+    """Return transformers' options for 4-bit weights: NF4, computed in `dtype` (arXiv
+    2305.14314).
+    """
     from transformers import BitsAndBytesConfig
 
     config = BitsAndBytesConfig(
@@ -153,7 +158,11 @@ def _module(folder: Path, spec: TransformersModel, dtype: torch.dtype, device: t
 
 
 def pick_device(name: str) -> torch.device:
-    """Resolve `auto` to the first CUDA device, else the CPU."""
+    """Return the device called `name`. `auto` is the first CUDA device, else the CPU.
+
+    Raises:
+        ModelUnavailable: the name is invalid, or there is no such device.
+    """
     if name == "auto":
         _warn_of_unused_gpu()
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -171,7 +180,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def unused_gpu() -> str:
-    """Return why torch cannot use the NVIDIA GPU that seems to be there, and a remedy.
+    """Return a sentence why torch cannot use the NVIDIA GPU that seems to be there, and a remedy.
 
     Returns "" if it uses one, if there is none, or if the user has hidden it.
     """

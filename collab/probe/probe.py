@@ -12,7 +12,7 @@ from functools import partial
 from itertools import product
 from typing import TypeVar
 
-from collab.evaluation.intervals import estimated
+from collab.evaluation.intervals import estimate_mean
 from collab.evaluation.results import Estimate
 from collab.models.fakes import EchoModel
 from collab.probe.results import AgentProbe, Best, Crossed, GameProbe, TeamProbe
@@ -109,15 +109,15 @@ async def _crossed(
 def _best(judged: Sequence[Judged]) -> Best | None:
     if not judged:
         return None
-    most = max(score.maximum for item in judged for score in item.played)
+    largest = max(score.maximum for item in judged for score in item.played)
     every = [[*item.played, *item.further] for item in judged]
     combined = all(item.combinations for item in judged)
     played = [item.played for item in judged]
     return Best(
         samples=max(map(len, played)),
         combinations=max(item.combinations or 0 for item in judged) if combined else None,
-        reward=estimate([max(s.reward for s in scores) for scores in played], most),
-        reward_combined=estimate([max(s.reward for s in scores) for scores in every], most)
+        reward=estimate([max(s.reward for s in scores) for scores in played], largest),
+        reward_combined=estimate([max(s.reward for s in scores) for scores in every], largest)
         if combined
         else None,
         solved=any_solved(played),
@@ -249,8 +249,10 @@ def is_dead(weights: Weights) -> bool:
 
 
 def shares(measures: Mapping[str, float], pattern: str, agents: Sequence[str]) -> dict[str, float]:
-    """Return the measured shares of the reward's variance, by agent."""
-    by_agent = {agent: measures.get(names.named(pattern, agent)) for agent in agents}
+    """Return the share of the reward's variance by agent, from the measures that match
+    `pattern`.
+    """
+    by_agent = {agent: measures.get(names.fill(pattern, agent)) for agent in agents}
     return {agent: value for agent, value in by_agent.items() if value is not None}
 
 
@@ -259,7 +261,7 @@ Groups = Mapping[str, Sequence[Episode]]
 
 
 def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProbe:
-    """Return the results of games, in addition to the joint return."""
+    """Return a probe's results that only games have."""
     whole = [episode for group in groups.values() for episode in group]
     scores = [turn.score for e in whole for turn in e.turns if turn.score]
     unequal = any(score.by_agent for score in scores)
@@ -279,9 +281,11 @@ def best_game(groups: Groups) -> Best | None:
 
     None if there is no group, or if the joint return is not informative, as in a zero-sum game.
     """
-    most = max((e.largest_return or 0.0 for group in groups.values() for e in group), default=0.0)
+    largest = max(
+        (e.largest_return or 0.0 for group in groups.values() for e in group), default=0.0
+    )
     groups = {task: group for task, group in groups.items() if len(group) > 1}
-    if not groups or most <= 0:
+    if not groups or largest <= 0:
         return None
     returns = [[e.joint_return or 0.0 for e in group] for group in groups.values()]
     scores = [[e.score for e in group if e.score] for group in groups.values()]
@@ -289,7 +293,7 @@ def best_game(groups: Groups) -> Best | None:
         samples=max(map(len, returns)),
         whole_games=True,
         combinations=None,
-        reward=estimate([max(each) for each in returns], most),
+        reward=estimate([max(each) for each in returns], largest),
         solved=any_solved(scores),
     )
 
@@ -308,9 +312,13 @@ def _at_end(name: str) -> Callable[[Episode], float | None]:
     return value
 
 
-def estimate(values: Sequence[float], most: float) -> Estimate:
-    """Return the mean over tasks. Penalties may make a value negative."""
-    return estimated(values, most) if values else Estimate(mean=0.0, low=0.0, high=most, tasks=0)
+def estimate(values: Sequence[float], largest: float) -> Estimate:
+    """Return the mean over tasks with its interval. Penalties may make a value negative."""
+    return (
+        estimate_mean(values, largest)
+        if values
+        else Estimate(mean=0.0, low=0.0, high=largest, tasks=0)
+    )
 
 
 def share_solved(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:
@@ -321,7 +329,7 @@ def share_solved(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:
 
 
 def any_solved(groups: Sequence[Sequence[Score]]) -> Estimate | None:
-    """Return the share of tasks with a solved sample."""
+    """Return the share of tasks with a solved sample, or None if `solved` is not defined."""
     known = [[s.solved for s in group if s.solved is not None] for group in groups]
     values = [float(any(each)) for each in known if each]
     return estimate(values, 1.0) if values else None
@@ -333,7 +341,9 @@ TRAIN = "train"
 
 
 def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
-    """Return the given addresses. Training tasks replace a whole suite."""
+    """Return the addresses to probe: the given ones, or the training tasks in place of a whole
+    suite.
+    """
     task, trainer = recipe.task, recipe.trainer
     whole = not addresses or (task is not None and list(addresses) == [task.name])
     if task is None or not whole:
@@ -344,11 +354,11 @@ def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
     return [f"{task.name}/{selection}"] if selection else list(addresses)
 
 
-def draw(problems: Sequence[T], most: int, seed: int) -> list[T]:
-    """Draw at most this many addresses by the seed, in their original order."""
-    if len(problems) <= most:
+def draw(problems: Sequence[T], largest: int, seed: int) -> list[T]:
+    """Draw up to `limit` problems by the seed, in their original order."""
+    if len(problems) <= largest:
         return list(problems)
-    chosen = random.Random(f"{seed}|probe").sample(range(len(problems)), most)
+    chosen = random.Random(f"{seed}|probe").sample(range(len(problems)), largest)
     return [problems[number] for number in sorted(chosen)]
 
 

@@ -84,6 +84,8 @@ class Best(Record):
 
 
 class TeamProbe(Record):
+    """Results of a probe: measurements of a team before training."""
+
     type: Literal["probe.finished"] = "probe.finished"
     team: str
     protocol: str

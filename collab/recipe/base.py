@@ -66,7 +66,9 @@ def specs_in(value: Any) -> Iterator[Spec]:
 
 
 def path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
-    """Return the full path of a key that belongs to one of the sections, e.g. `team.turns`."""
+    """Return the full path of a key of some section, e.g. `team.turns`, or None if no section has
+    it.
+    """
     names = (name for name, section in sections.items() if key in section.model_fields)
     return next((f"{name}.{key}" for name in names), None)
 

@@ -111,6 +111,11 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
+    """Read a UTF-8 text file.
+
+    Raises:
+        RecipeError: the file cannot be read, or is not UTF-8.
+    """
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

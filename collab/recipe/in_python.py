@@ -50,7 +50,7 @@ def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
 
 
 def source_name(file: str) -> str:
-    """Name the file of rows for messages. Rows passed in Python have no file."""
+    """Return the name of a file of rows for messages. Rows passed in Python have no file."""
     given = _folder.cache_info().currsize and Path(file).is_relative_to(_folder())
     return "the task passed in Python" if given else file
 
@@ -135,8 +135,8 @@ def settings_of(
     return {key: value for key, value in given.items() if key in top}, settings
 
 
-def keys_of_the_top(*arguments: str) -> set[str]:
-    """Return the recipe's own keys, without those that are arguments of their own."""
+def top_level_keys(*arguments: str) -> set[str]:
+    """Return the names of the recipe's top-level fields, without those in `arguments`."""
     return {*Recipe.model_fields} - set(arguments)
 
 

@@ -21,7 +21,7 @@ from collab.recipe.model import parse_model
 from collab.recipe.packing import Files
 from collab.recipe.question import allow, own_functions, question_of, settled_in
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
-from collab.recipe.task import ORIGINS, TABLES, TaskSpec, without_former
+from collab.recipe.task import ORIGINS, TABLES, TaskSpec, drop_former_source
 from collab.recipe.trainer import TrainerSpec
 from collab.runs.layout import RECIPE
 from collab.trust import Consent, Question, from_hub
@@ -168,7 +168,7 @@ def read_task(
 ) -> tuple[TaskSpec, Question]:
     """Return the suite, not yet approved, and the question to ask the user first."""
     files = Files()
-    files.begin_at(Path(name))
+    files.search_from(Path(name))
     data = {"task": _expand("task", _as_suite(name, like), files)}
     for setting in overrides.ordered(settings):
         overrides.apply(data, setting)
@@ -184,12 +184,16 @@ def read_trainer(name: str) -> TrainerSpec:
         RecipeError: see `load_recipe`.
     """
     files = Files()
-    files.begin_at(Path(name))
+    files.search_from(Path(name))
     return validate(TrainerSpec, _expand("trainer", name, files), name)
 
 
 def validate(spec: type[S], data: Any, place: str) -> S:
-    """Check `data` against a part of the recipe. One message lists every error."""
+    """Parse `data` as a part of the recipe. `place` names its source in errors.
+
+    Raises:
+        RecipeError: it is invalid. One message lists every error.
+    """
     try:
         return spec.model_validate(data)
     except ValidationError as error:
@@ -216,10 +220,10 @@ def _written(name: Named, files: Files, objects: GivenObjects, *, is_run: bool) 
         return {"team": data} if "agents" in data else data
     path = from_hub.folder_of(str(name)) if str(name).startswith(from_hub.PREFIX) else Path(name)
     if path.is_dir() and (path / RECIPE).is_file():
-        files.begin_at(path / RECIPE)
+        files.search_from(path / RECIPE)
         return files.read(path / RECIPE, may_be_own=False)
     if path.suffix in (".yaml", ".yml"):
-        files.begin_at(path)
+        files.search_from(path)
         data = files.read(path, may_be_own=not is_run)
         return {"team": str(path)} if "agents" in data else data
     return {"team": str(name)}
@@ -321,7 +325,7 @@ def _merge_task(base: Any, override: dict[str, Any]) -> Any:
     merged = _merge(base, override)
     if len(given) != 1 or not isinstance(base.get("source"), dict):
         return merged
-    former = without_former({**base, "source": {**base["source"], given[0]: None}}, given[0])
+    former = drop_former_source({**base, "source": {**base["source"], given[0]: None}}, given[0])
     return _merge(former, override)
 
 

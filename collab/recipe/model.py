@@ -42,7 +42,7 @@ class SamplingSpec(Spec):
 
 
 def merge_sampling(*levels: SamplingSpec) -> Sampling:
-    """Combine levels from the most general to the most particular."""
+    """Merge sampling settings, from the most general level to the most specific one."""
     settings: dict[str, object] = {}
     for level in levels:
         settings.update(level.model_dump(exclude_none=True))
@@ -158,7 +158,7 @@ class VLLMModel(Spec):
         return self.model_copy(update={"memory_share": self.memory_share / engines})
 
     def run_by(self, servers: tuple[str, ...]) -> VLLMModel:
-        """Return the same model, run by servers that were started with its settings."""
+        """Return the same model on running servers, which were started with its settings."""
         kept = self.model_dump(exclude={*_SERVER_FLAGS, "servers", "seeds"})
         return VLLMModel(servers=servers, seeds=self.is_seeded, **kept)
 

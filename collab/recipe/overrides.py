@@ -7,7 +7,7 @@ from typing import Any
 
 from collab.errors import RecipeError, UnknownName
 from collab.recipe.documents import parse_yaml
-from collab.recipe.task import ORIGINS, without_former
+from collab.recipe.task import ORIGINS, drop_former_source
 
 _NAMED = {"agents": "agent", "parts": "part of the reward"}
 """Keys whose entries the user names, so that a mistyped name would silently add an entry."""
@@ -34,7 +34,7 @@ def apply(data: dict[str, Any], setting: str) -> None:
         keys.insert(0, "team")
     _assign(data, keys, parse_yaml(text, f"--set {path}"), setting)
     if origin := _origin_in(setting):
-        data["task"] = without_former(data["task"], origin)
+        data["task"] = drop_former_source(data["task"], origin)
 
 
 def ordered(settings: Sequence[str]) -> list[str]:
@@ -50,8 +50,10 @@ def _origin_in(setting: str) -> str:
 
 
 def texts(settings: Sequence[str]) -> set[str]:
-    """Return every text within the values of some settings, which the user typed. Each list of
-    texts is among them as a whole, as `as_command` spells it."""
+    """Return all texts within the values of some settings, which the user typed.
+
+    Each list of texts is among them as a whole, in the form of `as_command`.
+    """
     words: set[str] = set()
     waiting = [parse_yaml(setting.partition("=")[2], "--set") for setting in settings]
     while waiting:

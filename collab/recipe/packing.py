@@ -62,11 +62,12 @@ _LOCAL = ("transformers", "vllm", *_PREPARED)
 
 
 def is_file_function(text: str) -> bool:
+    """Return True for a function in a file, `FILE.py:NAME`."""
     return _FILE_FUNCTION.fullmatch(text) is not None
 
 
 def environment_function(name: str) -> str:
-    """Return a verifiers environment as a function of the module that holds it."""
+    """Return the reference `module:function` of the loader of a verifiers environment."""
     return f"{name.replace('-', '_').lower()}:taskset"
 
 
@@ -89,13 +90,14 @@ def named_in(spec: Spec) -> Iterator[tuple[Kind, str, str]]:
 
 
 def of_python_in(spec: Spec) -> tuple[str, ...]:
-    """Return the functions passed from Python that are in no file. No other process can run
-    them."""
+    """Return the functions that were passed in Python and are in no file. Only this process can run
+    them.
+    """
     return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_of_python(text)))
 
 
 def changed(data: Any, change: Change) -> Any:
-    """Copy a recipe's data, or a part of it, with `change` applied to every name."""
+    """Return a copy of recipe data with `change` applied to every name in it."""
     return _changed(data, "", change)
 
 
@@ -295,7 +297,7 @@ class Files:
         self.first: Path | None = None
         """The file of the recipe, if it has one."""
 
-    def begin_at(self, path: Path) -> None:
+    def search_from(self, path: Path) -> None:
         """Look names up in the project of this file first, if the file exists."""
         self.first = path if path.is_file() else None
         self.project = library.project_of(path) if path.is_file() else None
@@ -320,8 +322,9 @@ class Files:
         return anchored(data, path.parent, library.project_of(path))
 
     def holds(self, path: Path) -> bool:
-        """Return True if a file is in the folder of one of these files, or in the shipped
-        library."""
+        """Return True if a file is in the folder of a file that was read, or in the shipped
+        library.
+        """
         folders = [file.parent for file in (*self.trusted, *self.foreign)]
         real = path.resolve()
         return library.is_shipped(real) or any(real.is_relative_to(f) for f in folders)

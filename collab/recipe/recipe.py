@@ -100,7 +100,7 @@ class Recipe(Spec):
         )
 
     def model_of(self, agent: str) -> ModelSpec:
-        """Return the model that answers for `agent`."""
+        """Return the model of `agent`: its own, or the recipe's."""
         return self.team.agents[agent].model or self.model
 
     def sampling_of(self, agent: str) -> Sampling:
@@ -108,7 +108,9 @@ class Recipe(Spec):
         return merge_sampling(self.team.sampling, self.sampling, self.team.agents[agent].sampling)
 
     def with_agents(self, changes: Mapping[str, Mapping[str, Any]]) -> Recipe:
-        """Return the recipe with other values for some fields of some agents, by agent name."""
+        """Return the recipe with some fields of its agents replaced. `changes` are by agent and
+        field.
+        """
         agents = {
             name: agent.model_copy(update=dict(changes.get(name, {})))
             for name, agent in self.team.agents.items()

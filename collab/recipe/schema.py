@@ -42,7 +42,9 @@ _NAMED = {"TeamSpec", "TaskSpec", "RewardSpec", "TrainerSpec", "Component"}
 
 
 def json_schema(part: Part = "recipe") -> dict[str, Any]:
-    """Return the schema of a part, including its short forms (a name instead of a mapping)."""
+    """Return the JSON schema of a part of the recipe, including its short forms (a name for a
+    mapping).
+    """
     schema = PARTS[part].model_json_schema()
     _describe({PARTS[part].__name__: schema, **schema.get("$defs", {})})
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -103,7 +105,7 @@ def _allow_names(node: Any) -> Any:
 
 
 def dump_recipe(recipe: Recipe) -> str:
-    """Dump the recipe as YAML that loads to the same recipe."""
+    """Return the recipe as YAML that loads to the same recipe."""
     return _as_yaml(recipe.model_dump(mode="json", exclude_none=True))
 
 
@@ -133,7 +135,9 @@ def _preface(recipe: Recipe) -> str:
 
 
 def reward_in(folder: Path) -> RewardSpec | None:
-    """Return the reward in the recipe of a run, as written there, or None if it cannot be read."""
+    """Read the reward in the recipe of a run's folder, as written there. Return None if this
+    fails.
+    """
     files = [file for name in (TRAINING, RECIPE) if (file := folder / name).is_file()]
     try:
         data = parse_yaml(files[0].read_text(encoding="utf-8"), str(files[0]))

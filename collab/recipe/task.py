@@ -29,8 +29,9 @@ OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed"
 """Keys to drop once the rows come from elsewhere. `adapt` and `leave_out` stay."""
 
 
-def without_former(task: dict[str, Any], origin: str) -> dict[str, Any]:
-    """Return a task's data for the new row source `origin`, without the keys of the old one.
+def drop_former_source(task: dict[str, Any], origin: str) -> dict[str, Any]:
+    """Return a task's data without the keys of its old row source, when `origin` becomes the new
+    one.
 
     Its splits are dropped too, since they were ranges of other rows.
     """

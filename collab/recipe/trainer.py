@@ -11,7 +11,11 @@ from collab.recipe.feedback import FeedbackSpec
 
 
 def check_clip(objective: str, low: float | None, high: float | None) -> None:
-    """Raise ValueError for a clip that `objective` does not use, or for a missing one."""
+    """Check the clip ratios of an `objective`.
+
+    Raises:
+        ValueError: a ratio is missing, or the objective does not use it.
+    """
     if objective == "reinforce" and (low or high):
         raise ValueError(
             "objective 'reinforce' has no ratio to clip; set objective to ppo, gspo or cispo,"
@@ -28,7 +32,11 @@ def check_clip(objective: str, low: float | None, high: float | None) -> None:
 
 
 def check_band(band: tuple[float, float] | None, cap: float | None) -> None:
-    """Raise ValueError for an invalid `importance_band`, or for one together with a cap."""
+    """Check `importance_band`.
+
+    Raises:
+        ValueError: it is invalid, or `importance_cap` is set too.
+    """
     if band is None:
         return
     low, high = band

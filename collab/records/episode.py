@@ -48,6 +48,8 @@ class ToolCall(Record):
 
 
 class Message(Record):
+    """One message of an agent's history."""
+
     role: Literal["system", "user", "assistant", "tool"]
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -69,7 +71,7 @@ class Failure(Record):
 
 
 def failure_of(error: CollabError) -> Failure:
-    """Return the record of an error that ended something within an episode."""
+    """Return an error as a `Failure` for the record."""
     return Failure(
         boundary=error.boundary,
         type=type(error).__name__,
@@ -120,6 +122,8 @@ class Sampling(Record):
 
 
 class Usage(Record):
+    """Tokens and cost of one response."""
+
     prompt_tokens: int = 0
     new_tokens: int = 0
     cached_tokens: int = 0
@@ -195,6 +199,8 @@ class FormerArtifacts:
 
 
 class Turn(Record, FormerArtifacts):
+    """One turn of an episode: decisions, artifacts, score and feedback."""
+
     index: int
     decisions: tuple[Decision, ...]
     artifacts: dict[str, str] = {}
@@ -219,6 +225,8 @@ class Turn(Record, FormerArtifacts):
 
 
 class Tests(Record):
+    """Number of hidden tests, and of those that passed."""
+
     passed: int
     total: int
 

@@ -19,6 +19,8 @@ from collab.wording import counted, faults
 
 @dataclass(frozen=True)
 class RunRecord:
+    """The readable part of a run's folder."""
+
     about: dict[str, Any]
     """Content of `run.json`, empty if it cannot be read."""
     episodes: list[Episode]
@@ -82,7 +84,7 @@ def read_episodes(path: str | Path) -> Iterator[Episode]:
 
 
 def key_of(episode: Episode) -> tuple[str, int, int]:
-    """Return the key that distinguishes an episode from all others of its run."""
+    """Return a key that is unique for each episode of a run."""
     return episode.id, episode.group, episode.seed
 
 

@@ -19,6 +19,8 @@ Phase = Literal["training", "held out before", "held out after"]
 
 @dataclass(frozen=True)
 class ShownEpisode:
+    """An episode in a report, with its run and its place in it."""
+
     run: int
     """Number of the episode's run."""
     episode: Episode
@@ -32,8 +34,10 @@ class ShownEpisode:
     """Sampling mode of a held-out episode."""
 
 
-def choose_episodes(runs: Sequence[Run], most: int) -> tuple[list[ShownEpisode], int]:
-    """Return the episodes to show, in proportion to each run's number, and the total number."""
+def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode], int]:
+    """Return the episodes to show, up to `limit`, in proportion to each run's number, and their
+    total number.
+    """
     kinds = [
         kind
         for number, run in enumerate(runs)
@@ -42,7 +46,7 @@ def choose_episodes(runs: Sequence[Run], most: int) -> tuple[list[ShownEpisode],
     total = sum(map(len, kinds))
     shown = []
     for episodes in kinds:
-        share = most if total <= most else max(2, most * len(episodes) // total)
+        share = limit if total <= limit else max(2, limit * len(episodes) // total)
         shown += spread_evenly(episodes, share)
     return shown, total
 
@@ -71,25 +75,25 @@ def _place(shown: ShownEpisode) -> tuple[int, int, bool, int]:
     return episode.group, shown.step or 0, shown.mode == "greedy", episode.sample
 
 
-def spread_evenly(episodes: Sequence[ShownEpisode], most: int) -> list[ShownEpisode]:
-    """Choose at most this many episodes: whole groups, spread evenly over the run, including the
-    first and the last.
+def spread_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpisode]:
+    """Choose up to `limit` episodes: whole groups, spread evenly over the run, including both
+    ends.
     """
     groups: dict[int, list[ShownEpisode]] = {}
     for shown in episodes:
         groups.setdefault(shown.episode.group, []).append(shown)
-    if len(episodes) <= most:
+    if len(episodes) <= limit:
         return list(episodes)
     keys = list(groups)
-    wanted = max(2, most * len(keys) // len(episodes))
+    wanted = max(2, limit * len(keys) // len(episodes))
     chosen = sorted({round(n * (len(keys) - 1) / (wanted - 1)) for n in range(wanted)})
-    return [shown for place in chosen for shown in groups[keys[place]]][:most]
+    return [shown for place in chosen for shown in groups[keys[place]]][:limit]
 
 
 def episode_data(
     shown: ShownEpisode, texts: Texts, columns: Sequence[Column] = ()
 ) -> dict[str, Any]:
-    """Return the data of an episode. The run's reward declares `columns`."""
+    """Return an episode as data for the page's script. The run's reward declares `columns`."""
     episode, score = shown.episode, shown.episode.score
     actions = [d.action for turn in episode.turns for d in turn.decisions]
     return {
@@ -127,7 +131,7 @@ def _shown(score: Score, columns: Sequence[Column]) -> dict[str, Any]:
 
 
 def verdict(episode: Episode) -> str:
-    """Return the outcome of an episode, in a word or two."""
+    """Return the outcome of an episode in one or two words, e.g. `solved`."""
     if episode.failure:
         return "failed"
     if episode.score is None or episode.score.solved is None:

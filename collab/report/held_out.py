@@ -17,17 +17,17 @@ from collab.evaluation.table import (
     ResultTable,
     TableCell,
     estimate,
+    format_value,
     make_table,
-    show,
     words,
 )
-from collab.evaluation.values import estimate_of, paired
+from collab.evaluation.values import estimate_of, paired_differences
 from collab.records import Episode
 from collab.report.episodes import ShownEpisode
 from collab.report.opening import METHOD as INTERVALS
 from collab.report.opening import Opening
-from collab.report.panels import RETURN, Panel, Series, Unit, bounded, most_of
-from collab.report.runs import Cohort, Run, at_most, largest_return
+from collab.report.panels import RETURN, Panel, Series, Unit, bounded, maximum_of
+from collab.report.runs import Cohort, Run, largest_return, maximum_text
 from collab.runs import metric_names as names
 from collab.trainers.training.events import values_by_task
 from collab.wording import counted
@@ -56,8 +56,8 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
             runs = [run for cohort in cohorts for run in cohort.runs]
             unit: Unit = "share" if metric == names.SOLVED else "number"
             panel = Panel(f"{title}, held out", RETURN, series, unit, note)
-            most = most_of("open" if unit == "share" else "return", unit, "", runs)
-            yield bounded(panel, most)
+            largest = maximum_of("open" if unit == "share" else "return", unit, "", runs)
+            yield bounded(panel, largest)
 
 
 def _points(cohort: Cohort, number: int, mode: str, metric: str, *, named: bool) -> Series | None:
@@ -101,7 +101,7 @@ def ends_of(cohort: Cohort, mode: str, metric: str) -> tuple[Values, Values]:
 
 
 def values_of(run: Run, step: int, mode: str, metric: str) -> Values:
-    """Return the values of an evaluation, by task."""
+    """Return the values of a metric in the evaluation after `step`, by task."""
     evaluation = next((each for each in run.evaluations if each.step == step), None)
     return values_by_task(getattr(evaluation, mode), metric) if evaluation else {}
 
@@ -120,17 +120,19 @@ class Change:
     before: Estimate
     after: Estimate
     gain: Estimate
-    most: float
+    largest: float
     form: Form
 
     @property
     def gained(self) -> TableCell:
         limits = self.gain.limits
-        return estimate(self.gain.mean, limits, self.form, change=True, most=self.most)
+        return estimate(self.gain.mean, limits, self.form, change=True, largest=self.largest)
 
 
 def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
-    """Return held-out results before and after training, if there are two evaluations."""
+    """Return the tables of held-out results before and after training, empty without two
+    evaluations.
+    """
     solved, returns = (
         [c for cohort in cohorts for mode in MODES if (c := _change(cohort, mode, metric))]
         for metric in (names.SOLVED, names.JOINT_RETURN)
@@ -138,7 +140,9 @@ def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
     if not returns:
         return Opening()
     tables = [_table("Solved, held out", solved)] if solved else []
-    tables.append(_table(f"Return, held out, of {show(returns[0].most, 'points')}", returns))
+    tables.append(
+        _table(f"Return, held out, of {format_value(returns[0].largest, 'points')}", returns)
+    )
     problems = counted(max(change.gain.tasks for change in returns), "held-out problem")
     seeds = max(len(cohort.runs) for cohort in cohorts)
     size = f"{problems}, mean of {seeds} seeds" if seeds > 1 else problems
@@ -149,23 +153,23 @@ def _change(cohort: Cohort, mode: str, metric: str) -> Change | None:
     before, after = ends_of(cohort, mode, metric)
     if not before:
         return None
-    most = _most(cohort, [*before.values(), *after.values()])
-    first, last = (estimate_of(metric, [*ends.values()], most) for ends in (before, after))
-    gain = paired({metric: before}, {metric: after}, most)[metric]
+    largest = _most(cohort, [*before.values(), *after.values()])
+    first, last = (estimate_of(metric, [*ends.values()], largest) for ends in (before, after))
+    gain = paired_differences({metric: before}, {metric: after}, largest)[metric]
     if metric == names.SOLVED:
         return Change(cohort.label, mode, first, last, gain, 1.0, "share")
-    return Change(cohort.label, mode, first, last, gain, most, "points")
+    return Change(cohort.label, mode, first, last, gain, largest, "points")
 
 
 def _table(title: str, changes: Sequence[Change]) -> ResultTable:
     """Return a row for each recipe and mode, with one scale for all."""
-    most = max(change.most for change in changes)
+    largest = max(change.largest for change in changes)
     several = len({change.label for change in changes}) > 1
     modes = len({change.mode for change in changes}) > 1
     rows = []
-    for change in (replace(change, most=most) for change in changes):
+    for change in (replace(change, largest=largest) for change in changes):
         words_of = [*[change.label] * several, *[change.mode] * (modes or not several)]
-        ends = [estimate(v.mean, v.limits, change.form, most=most)
+        ends = [estimate(v.mean, v.limits, change.form, largest=largest)
                 for v in (change.before, change.after)]  # fmt: skip
         rows.append([words(", ".join(words_of)), *ends, change.gained])
     return ResultTable(title, ["", "Before", "After", "Gain"], rows)
@@ -203,7 +207,7 @@ def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTa
     if not several:
         columns = [f"{mode.capitalize()} {what}" for mode in MODES for what in _COLUMNS]
     note = (
-        f"Mean returns{at_most(runs)}. Each diff compares the first samples before and after"
+        f"Mean returns{maximum_text(runs)}. Each diff compares the first samples before and after"
         " training."
     )
     if len(tasks) > MOST_TASKS:
@@ -242,7 +246,9 @@ def _cells(
         return
     pair = [places.get((number, task, mode, f"held out {end}")) for end in ("before", "after")]
     link = f"{pair[0]}/{pair[1]}" if None not in pair else ""
-    interval = f"{show(before, 'points')} → {show(after, 'points')}" if short else ""
+    interval = (
+        f"{format_value(before, 'points')} → {format_value(after, 'points')}" if short else ""
+    )
     gain = estimate(after - before, None, "points", change=True)
     yield replace(gain, pair=link, interval=interval)
 
@@ -276,7 +282,7 @@ def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTabl
         columns = ["Problem", "Episodes", "Solved", "Return"]
         columns += ["First step", "Last step"] * trained
         rows = [_task_row(task, groups[task, 0], trained) for task in first_tasks]
-    note = f"Mean returns{at_most(runs)}, of the episodes in this report."
+    note = f"Mean returns{maximum_text(runs)}, of the episodes in this report."
     if len(tasks) > MOST_TASKS:
         note += f" The first {MOST_TASKS} of {len(tasks):,} problems are shown."
     return make_table("Problem by problem", columns, rows, note)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from collab.evaluation import intervals
 from collab.evaluation.results import Estimate, Results, metric_names, metric_rows, sections
 from collab.evaluation.table import ResultTable
-from collab.evaluation.values import estimate_of, how_to_read, task_values
+from collab.evaluation.values import estimate_of, explain_results, task_values
 from collab.records import Episode
 from collab.report.runs import Run, largest_return
 
@@ -17,12 +17,14 @@ METHOD = f"95 % intervals: {intervals.METHOD}."
 
 @dataclass(frozen=True)
 class Opening:
+    """The tables and notes at the top of a report."""
+
     tables: list[ResultTable] = field(default_factory=list)
     note: str = ""
 
 
 def joined(openings: Sequence[Opening]) -> Opening:
-    """Join several openings into one."""
+    """Merge several openings into one, in order."""
     return Opening(
         [table for opening in openings for table in opening.tables],
         " ".join(dict.fromkeys(o.note for o in openings if o.note)),
@@ -30,10 +32,10 @@ def joined(openings: Sequence[Opening]) -> Opening:
 
 
 def evaluation_opening(results: Results) -> Opening:
-    """Return the tables of an evaluation."""
+    """Return the tables of an evaluation, to open the report with."""
     if not results.teams:
         return Opening()
-    note = "; ".join([how_to_read(results), "differences are paired by problem"])
+    note = "; ".join([explain_results(results), "differences are paired by problem"])
     notes = [f"{note[0].upper()}{note[1:]}.", *results.notes]
     return Opening(sections(results), " ".join(notes))
 

@@ -45,7 +45,9 @@ class Follows:
 
 
 def render(report: Any, data: str, follows: Follows | None = None) -> str:
-    """Return the page. Its script reads `data`, packed. Without `follows` it makes no request."""
+    """Return the HTML page of a report. Its script reads `data`, packed. It sends requests only
+    with `follows`.
+    """
     scripts = [*SCRIPTS, "follow"] if follows else SCRIPTS
     values = {"report": report, "data": Markup(data), "follows": follows}
     return fill("report", STYLES, scripts, connects=bool(follows), **values)
@@ -158,7 +160,7 @@ class Texts:
 
 
 def pack(data: Any) -> str:
-    """Return the data as gzipped JSON in base64, which cannot contain markup."""
+    """Return data as JSON, compressed by gzip and encoded in base64, so that it holds no markup."""
     text = json.dumps(_plain(data), ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
 

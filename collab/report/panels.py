@@ -35,6 +35,8 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
+    """One chart of a report."""
+
     title: str
     section: str
     series: list[Series]
@@ -153,7 +155,7 @@ FAMILIES = (
 )
 
 
-def most_of(reach: Reach, unit: Unit, name: str, runs: Sequence[Run]) -> float | None:
+def maximum_of(reach: Reach, unit: Unit, name: str, runs: Sequence[Run]) -> float | None:
     """Return the largest value that a metric can have, or None if it has no bound.
 
     Args:
@@ -162,15 +164,15 @@ def most_of(reach: Reach, unit: Unit, name: str, runs: Sequence[Run]) -> float |
     if reach == "return":
         bounds = [row[names.RETURN_MAXIMUM] for run in runs for row in run.steps
                  if names.RETURN_MAXIMUM in row]  # fmt: skip
-        bounds += [most for run in runs if (most := largest_return(run)) is not None]
+        bounds += [largest for run in runs if (largest := largest_return(run)) is not None]
     elif reach == "reward":
         bounds = [score.maximum for score in _scores(runs)]
     elif reach == "part":
         bounds = [part.weight for s in _scores(runs) for part in s.parts if part.name == name]
     else:
         bounds = [1.0] if unit == "share" else []
-    most = max(bounds, default=0.0)
-    return most if most > 0 else None
+    largest = max(bounds, default=0.0)
+    return largest if largest > 0 else None
 
 
 def _scores(runs: Sequence[Run]) -> list[Score]:
@@ -178,13 +180,15 @@ def _scores(runs: Sequence[Run]) -> list[Score]:
     return [turn.score for episode in episodes for turn in episode.turns if turn.score]
 
 
-def bounded(panel: Panel, most: float | None) -> Panel:
-    """Return the panel with its axis up to `most`, and its bands within what is possible.
+def bounded(panel: Panel, largest: float | None) -> Panel:
+    """Return the panel with its axis up to `largest`, and its bands within what is possible.
 
-    If a value lies outside [0, `most`], that end is left open.
+    If a value lies outside [0, `largest`], that end is left open.
     """
     values = [value for line in panel.series for value in line.y]
-    ceiling = most if most is not None and max(values, default=0.0) <= most + 1e-9 else None
+    ceiling = (
+        largest if largest is not None and max(values, default=0.0) <= largest + 1e-9 else None
+    )
     floor = 0.0 if min(values, default=0.0) >= 0 else None
     return replace(panel, most=ceiling, series=[_cut(s, floor, ceiling) for s in panel.series])
 
@@ -211,7 +215,7 @@ Curve = dict[float, float]
 
 @dataclass(frozen=True)
 class CurveLine:
-    """One metric of one cohort."""
+    """A metric of one cohort, drawn as a line."""
 
     key: str
     label: str
@@ -271,8 +275,8 @@ def _panel(title: str, family: MetricFamily, lines: Sequence[CurveLine], name: s
     panel = Panel(title, family.section, series, family.unit, _note(family, lines, series))
     runs = [run for cohort in {id(line.cohort): line.cohort for line in lines}.values()
             for run in cohort.runs]  # fmt: skip
-    most = most_of(family.reach, family.unit, name, runs)
-    return bounded(panel, most)
+    largest = maximum_of(family.reach, family.unit, name, runs)
+    return bounded(panel, largest)
 
 
 def _note(family: MetricFamily, lines: Sequence[CurveLine], series: Sequence[Series]) -> str:

@@ -78,6 +78,7 @@ class RunFacts:
 
 
 def facts_of(run: Run) -> RunFacts:
+    """Return the facts that the report shows about a run."""
     command = run.about.get("command")
     words = [str(word) for word in command] if isinstance(command, list) else []
     return RunFacts(
@@ -101,7 +102,7 @@ def _status(run: Run) -> str:
 
 
 def shared_facts(runs: Sequence[RunFacts]) -> dict[str, str]:
-    """Return the facts that all runs share."""
+    """Return the facts, by label, that are equal in all runs; none for a single run."""
     if len(runs) < 2:
         return {}
     first = {**runs[0].facts, **runs[0].trainer}
@@ -208,6 +209,8 @@ TEXT_LIMITS = (20_000, 6_000, 2_000, 600)
 
 @dataclass(frozen=True)
 class Alarm:
+    """A warning of a training, with the step that raised it."""
+
     run: str
     step: int
     text: str
@@ -255,7 +258,7 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
 
 
 def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
-    """Return the report of some runs."""
+    """Return the report of some runs, with up to `most` episodes."""
     runs = reading.runs
     trained = [run for run in runs if run.is_training]
     played = [run for run in runs if not run.is_training and run.path not in reading.entrants]

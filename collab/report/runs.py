@@ -24,7 +24,7 @@ from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
 from collab.runs.log import each_once, read_lines, read_whole_lines
 from collab.trainers.training.events import Evaluation, HeldOut
-from collab.trainers.training.folder import flat
+from collab.trainers.training.folder import flatten
 
 MOST_COMPLAINTS = 10
 
@@ -69,14 +69,14 @@ def largest_return(run: Run) -> float | None:
     return max((e.largest_return for e in episodes if e.largest_return is not None), default=None)
 
 
-def at_most(runs: Sequence[Run]) -> str:
-    """Return the largest return in any of the runs, for captions, or "" if none is known."""
+def maximum_text(runs: Sequence[Run]) -> str:
+    """Return the largest possible return of these runs, for captions, or "" if unknown."""
     known = [most for run in runs if (most := largest_return(run)) is not None]
     return f" of at most {max(known):.2f}" if known else ""
 
 
 def value_at(data: Any, path: str) -> Any:
-    """Return the value at a dotted path, or None if there is none."""
+    """Return the value at a dotted path in nested mappings, or None if there is none."""
     for key in path.split("."):
         data = data.get(key) if isinstance(data, Mapping) else None
     return data
@@ -147,7 +147,7 @@ def _row(line: bytes) -> Row | Evaluation:
     if row["type"] == "evaluation.finished":
         return Evaluation.model_validate(row)
     numbers = {
-        names.current(key): float(value)
+        names.current_name(key): float(value)
         for key, value in row.items()
         if isinstance(value, int | float) and isfinite(value)
     }
@@ -182,6 +182,8 @@ def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str
 
 @dataclass
 class Reading:
+    """The runs that a report could read, and complaints about the others."""
+
     runs: list[Run] = field(default_factory=list)
     entrants: set[Path] = field(default_factory=set)
     """Folders of the teams whose numbers are in an evaluation."""
@@ -255,10 +257,10 @@ def reward_of(run: Run) -> RewardSpec | None:
 
 
 def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
-    """Return the titles of the metrics that the rewards declare."""
+    """Return the titles that rewards declare for their metrics, by metric name."""
     rewards = [reward for run in runs if (reward := reward_of(run))]
     return {
-        names.named(pattern, name): part.shown_as
+        names.fill(pattern, name): part.shown_as
         for reward in rewards
         for name, part in reward.parts.items()
         for pattern in (names.PART, names.VALUE)
@@ -289,6 +291,8 @@ LABEL_LETTERS = 40
 
 @dataclass(frozen=True)
 class Cohort:
+    """Runs of one recipe with different seeds."""
+
     label: str
     runs: list[Run]
 
@@ -351,7 +355,7 @@ def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
     """
     called = [{part: _name_at(run.recipe, part) for part in LABEL_KEYS} for run in runs]
     others = [part for part in LABEL_KEYS if len({names[part] for names in called}) > 1]
-    recipes = [{k: str(v) for k, v in flat(_compared(run)).items()} for run in runs]
+    recipes = [{k: str(v) for k, v in flatten(_compared(run)).items()} for run in runs]
     keys = [
         key
         for key in dict.fromkeys(key for recipe in recipes for key in recipe)

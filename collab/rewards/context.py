@@ -24,14 +24,18 @@ MakeTrial = Callable[[], "Trial"]
 
 
 class Verdicts:
+    """Sandbox verdicts for one score, each requested once."""
+
     def __init__(self, sandbox: Sandbox | None) -> None:
         self._sandbox = sandbox
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[Hashable, asyncio.Task[Verdict]] = {}
         self._waiting = _Stopwatch()
 
-    async def on(self, key: Hashable, trial: MakeTrial) -> Verdict:
-        """Return the verdict of a trial, requested once per `key`. Any event loop may await it."""
+    async def request(self, key: Hashable, trial: MakeTrial) -> Verdict:
+        """Return the verdict of a trial, which runs once per `key`. Call this from any event
+        loop.
+        """
         work = self._once(key, trial)
         if asyncio.get_running_loop() is self._loop:
             return await work
@@ -39,7 +43,7 @@ class Verdicts:
         return await asyncio.wrap_future(elsewhere)
 
     def known(self, key: Hashable) -> Verdict | None:
-        """Return the verdict of an earlier `on` call for `key`, or None before that."""
+        """Return the verdict of an earlier `request` for `key`, or None if there is none yet."""
         task = self._tasks.get(key)
         return task.result() if task is not None and task.done() else None
 
@@ -49,7 +53,7 @@ class Verdicts:
         return self._waiting.seconds
 
     def close(self) -> None:
-        """Cancel the runs that nobody waits for anymore."""
+        """Cancel all sandbox runs that are still pending."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -188,7 +192,7 @@ class RewardContext(FormerArtifacts):
         """
         text = self.joint.text if artifact is None else artifact
         trial = partial(self._trial_of, self, text, treatment, subject)
-        return await self.verdicts.on((text, treatment, run, subject), trial)
+        return await self.verdicts.request((text, treatment, run, subject), trial)
 
     def known_verdict(self) -> Verdict | None:
         """Return the verdict on the joint artifact if a part has requested it, or else None."""

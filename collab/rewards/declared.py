@@ -19,7 +19,7 @@ from collab.records import Score
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.family import level_shares
 from collab.rewards.library import FAMILIES, MEASURES, open_part
-from collab.runs.metric_names import PART, VALUE, named
+from collab.runs.metric_names import PART, VALUE, fill
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def watched(reward: RewardSpec | None) -> Iterator[Watched]:
     for name, part in reward.parts.items() if reward else ():
         if alarm := _alarm_of(part):
             pattern = PART if part.weight else VALUE
-            yield Watched(named(pattern, name), part.weight or 1.0, alarm)
+            yield Watched(fill(pattern, name), part.weight or 1.0, alarm)
 
 
 def best_of(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | None]]:
@@ -73,12 +73,14 @@ def shown(reward: RewardSpec | None) -> list[ScoreColumn]:
 
 
 def measures_of(score: Score) -> list[str]:
-    """Describe in words what a score shows besides its reward."""
+    """Return a score's measures in words, e.g. `3 of 5 tests`, without its reward."""
     return [text for measure in MEASURES if (text := measure.describe(score))]
 
 
 def language_of(score: Score) -> str | None:
-    """Return the language of the joint artifact, e.g. `python`, or None for plain text."""
+    """Return the language of the joint artifact for highlighting, e.g. `python`, or None for plain
+    text.
+    """
     languages = (family.language_of(score) for family in FAMILIES)
     return next((language for language in languages if language), None)
 
@@ -231,7 +233,7 @@ def _named(part: Adapted, function: Callable[..., Any]) -> Adapted:
 
 
 def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
-    """Describe who writes the answer, its highest reward, and which parts do not apply.
+    """Describe in lines who writes the answer, its highest reward, and which parts do not apply.
 
     `joined` are agents whose answers the team's protocol may choose, or None if it does not choose.
     """
@@ -246,8 +248,8 @@ def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
     if recipe.task is None or recipe.task.reward is None:
         return lines
     parts, without = recipe.task.reward.parts, _do_not_apply(recipe, roles)
-    most = math.fsum(p.weight for name, p in parts.items() if name not in without and p.weight > 0)
-    lines.append(f"reward: at most {most:g} per turn")
+    limit = math.fsum(p.weight for name, p in parts.items() if name not in without and p.weight > 0)
+    lines.append(f"reward: at most {limit:g} per turn")
     for why in dict.fromkeys(without.values()):
         names = [name for name, reason in without.items() if reason == why]
         lines.append(f"  {_and(names)} {'does' if len(names) == 1 else 'do'} not apply: {why}")

@@ -33,7 +33,11 @@ def length(
 
 
 def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tuple[float, str]:
-    """The fraction of `phrases` found in the artifact, as whole words, in any case."""
+    """The fraction of `phrases` found in the artifact, as whole words, in any case.
+
+    Raises:
+        RewardError: `phrases` is empty.
+    """
     if not phrases:
         raise RewardError("the part 'contains' needs at least one phrase")
     text = _artifact(context, agent)
@@ -79,6 +83,9 @@ def utility(
         table: moves of the first agent, each with the moves of the second, and so on, down to
             payoffs.
         maximum: the payoff that counts as 1.
+
+    Raises:
+        RewardError: the table has no move of an agent, or no number for the moves.
     """
     entry: Any = table
     moves = [normal(context.artifacts[agent]) for agent in context.agents]

@@ -31,12 +31,15 @@ class Budget:
         self._started = time.perf_counter()
 
     def left(self) -> float:
+        """Return the seconds that are left, below 0 if the limit is exceeded."""
         elapsed = time.perf_counter() - self._started - self._context.verdicts.seconds
         return self.seconds - elapsed
 
 
 @dataclass(frozen=True)
 class PartFunction:
+    """A reward part's function, with its options."""
+
     name: str
     function: Callable[..., Any]
     options: Mapping[str, Any]

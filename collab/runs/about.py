@@ -25,7 +25,7 @@ RUNNING, KILLED = "running", "killed"
 
 
 def this_process() -> dict[str, Any]:
-    """Identify this process: machine, process id and start time."""
+    """Return data that identifies this process: machine, process id and start time."""
     return {"host": socket.gethostname(), "pid": os.getpid(), "began": _began(os.getpid())}
 
 
@@ -128,7 +128,7 @@ def is_at_work(folder: Path) -> bool:
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """Read `run.json`.
+    """Return the content of `run.json` in a run's folder.
 
     Raises:
         RecordError: the folder is not a run's, or the file's content is invalid.
@@ -173,5 +173,5 @@ def now() -> str:
 
 
 def new_run_id(name: str) -> str:
-    """Return a name for a run, built from the current time and `name`."""
+    """Return a new name for a run: the current time and `name`."""
     return f"{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3] + f"-{as_name(name) or 'run'}"

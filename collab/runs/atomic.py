@@ -30,8 +30,11 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def writing(path: Path, remedy: str = "") -> Iterator[None]:
-    """Context manager that turns errors of the disk into one RecordError for `path`, with the
-    remedy."""
+    """Context manager that adds `path` and a remedy to errors of the disk.
+
+    Raises:
+        RecordError: the block raised OSError.
+    """
     try:
         yield
     except OSError as error:
@@ -40,14 +43,14 @@ def writing(path: Path, remedy: str = "") -> Iterator[None]:
 
 
 def open_as_usual(path: Path) -> None:
-    """Give a temporary file, which only its owner may read, the mode of an ordinary file."""
+    """Set a temporary file's mode to that of an ordinary new file, by the umask."""
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)
 
 
 def sync_files(folder: Path) -> None:
-    """Flush every file of a folder to the disk."""
+    """Flush the content of every file in a folder to the disk."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as stream:

@@ -70,7 +70,7 @@ def check_fits(state: State, path: Path, run: Path, steps: int) -> None:
 
 
 def name_of(step: int) -> str:
-    """Return the name of the folder of a step's checkpoint."""
+    """Return the folder name of a step's checkpoint."""
     return f"{CHECKPOINT}{step:06d}"
 
 

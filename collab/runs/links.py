@@ -9,7 +9,11 @@ from collab.errors import RecordError
 
 
 def check_within(folder: Path, paths: Iterable[Path]) -> None:
-    """Raise RecordError for a path that is a link out of the folder, or below one."""
+    """Check that no path leads out of `folder` by a symbolic link.
+
+    Raises:
+        RecordError: a path does.
+    """
     root = folder.resolve()
     for path in paths:
         real = path.resolve()

@@ -63,7 +63,7 @@ def _mean(tasks: Iterable[Mapping[str, Any]], key: str) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a value from a file if it is a finite number, or else None."""
+    """Return a value if it is a finite number, else None."""
     with suppress(OverflowError):
         if isinstance(value, int | float) and isfinite(value):
             return float(value)
@@ -98,7 +98,7 @@ class Listed:
     """Share of solved episodes, among those whose reward defines `solved`."""
 
     def data(self) -> dict[str, Any]:
-        """Return the row as JSON."""
+        """Return the row as JSON data."""
         return {**asdict(self), "began": self.began.isoformat(timespec="seconds")}
 
 
@@ -110,7 +110,7 @@ def listed(folders: Iterable[Path]) -> list[Listed]:
 
 
 def holds_runs(folder: Path) -> bool:
-    """Return True if a folder is not a run itself, and contains some."""
+    """Return True if a folder contains runs and is not a run itself."""
     return not (folder / RUN).exists() and any(True for _ in runs_in(folder))
 
 
@@ -122,12 +122,12 @@ def runs_in(folder: Path) -> Iterator[Path]:
 
 
 def newest_first(row: Listed) -> tuple[float, str]:
-    """Return the key by which rows are sorted."""
+    """Return the sort key of a row."""
     return -row.began.timestamp(), row.folder
 
 
 def row_of(folder: Path) -> Listed:
-    """Make the row of a run from its small files."""
+    """Read the row of a run from its small files, without its episodes."""
     try:
         about = read_about(folder)
     except CollabError as error:

@@ -72,7 +72,7 @@ class Log:
         self._stream.truncate(size)
 
     def sync(self) -> None:
-        """Flush all lines to the disk."""
+        """Flush all appended lines to the disk."""
         os.fsync(self._stream.fileno())
 
     def close(self) -> None:
@@ -171,7 +171,7 @@ class Lines(Generic[T]):
 
     @property
     def complaints(self) -> list[str]:
-        """All complaints."""
+        """All complaints, one per invalid line, in words."""
         return [*self.broken, self.torn] if self.torn else self.broken
 
 
@@ -182,7 +182,7 @@ def read_whole_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
 
 
 def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
-    """Yield the first item per key, because two writers of a folder may have left duplicates."""
+    """Yield the first item per key, and skip duplicates."""
     known: set[Hashable] = set()
     for item in items:
         if (item_key := key(item)) not in known:

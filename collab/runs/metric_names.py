@@ -88,14 +88,14 @@ LAST_REWARD_SHARE = "final.share"
 _FORMER_ENDINGS = {"/strays": "/outside_support"}
 
 
-def named(pattern: str, name: object) -> str:
-    """Return the name of a pattern for one agent, part, turn and so on."""
+def fill(pattern: str, name: object) -> str:
+    """Replace the first `*` of a pattern by `name`, e.g. an agent, part or turn."""
     return pattern.replace("*", str(name), 1)
 
 
 def reward_of_turn(number: int) -> str:
-    """Return the name of the mean reward of a turn, counted from 1."""
-    return named(REWARD, f"turn_{number}")
+    """Return the name of the metric for the mean reward of turn `number`, counted from 1."""
+    return fill(REWARD, f"turn_{number}")
 
 
 def matched(pattern: str, key: str) -> str | None:
@@ -109,19 +109,17 @@ def matched(pattern: str, key: str) -> str | None:
 
 
 def best_of(name: str, k: int) -> str:
-    """Return the name of an evaluation's metric for the best of k tries."""
-    return named(named(BEST_OF, name), k)
+    """Return the name of the metric for the best value of `name` among k tries."""
+    return fill(fill(BEST_OF, name), k)
 
 
-def what_is_best_in(name: str) -> str:
-    """Return the name of the value in a best-of-k metric, or "" for other metrics, including
-    `pass@k`.
-    """
+def metric_of_best(name: str) -> str:
+    """Return `name` without `@k` if it is a best-of-k metric, else "". `pass@k` is none."""
     return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
 
 
-def current(key: str) -> str:
-    """Return the current name of a metric that has another name in older records."""
+def current_name(key: str) -> str:
+    """Return the current name of a metric, which older records may call otherwise."""
     for ending, now in _FORMER_ENDINGS.items():
         if key.endswith(ending):
             return key.removesuffix(ending) + now

@@ -57,7 +57,7 @@ class Acting:
     """Each agent's observation of the environment in this turn."""
 
     def restore(self, turns: Sequence[Turn]) -> None:
-        """Restore the agents' histories from turns that were already played."""
+        """Replay turns that were already played into the agents' histories."""
         self.histories = {name: [] for name in self.context.agents}
         for turn in turns:
             for decision in turn.decisions:
@@ -141,7 +141,7 @@ class Acting:
                 agent=move.agent,
                 round=round_.number,
                 step=number,
-                saw=round_.saw(move.agent),
+                saw=round_.seen_by(move.agent),
                 observation=step.observation,
                 action=step.action,
             )

@@ -126,7 +126,7 @@ def _make_agent(
 
 
 def prefix_of(name: str, spec: AgentSpec) -> Template:
-    """Return the template of an agent's prefix, with all white space kept."""
+    """Return the template of an agent's forced beginning, with all white space kept."""
     return Template(spec.prefix, f"team.agents.{name}.prefix", as_written=True)
 
 
@@ -150,6 +150,7 @@ def make_request(
     prefix: str = "",
     may_call: bool = True,
 ) -> Request:
+    """Return an agent's request for its next response, with its sampling settings and tools."""
     return Request(
         call=call,
         messages=tuple(history),

@@ -24,7 +24,11 @@ MOST_COMBINATIONS = 4096
 
 
 def check_best_of(recipe: Recipe, samples: int) -> None:
-    """Raise RecipeError, with the remedy, if answers cannot be recombined."""
+    """Check that the answers of `samples` episodes can be recombined.
+
+    Raises:
+        RecipeError: they cannot. The message has the remedy.
+    """
     turn = rehearsed(recipe)
     remedy = "; leave --best-of out, or give the samples with --samples"
     if recipe.task is None:
@@ -52,10 +56,10 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
 async def best_of(
     recipe: Recipe, problems: Sequence[Problem], episodes: Sequence[Episode]
 ) -> list[BestOf]:
-    """Return the best combination for each problem with at least one episode without a failure. No
-    model is asked.
+    """Return the best combination of each problem's answers, without calling a model.
 
-    Among equal combinations, one that was played wins, or else the first.
+    Problems without a complete episode are omitted. Among equal combinations, one that was played
+    wins, or else the first.
     """
     silent = dict.fromkeys(recipe.team.agents, EchoModel())
     by_task: dict[str, list[Episode]] = {problem.address: [] for problem in problems}

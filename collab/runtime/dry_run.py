@@ -39,11 +39,17 @@ from collab.runtime.events import Event
 from collab.runtime.game import games_of
 from collab.runtime.harness.respond import respond
 from collab.runtime.protocols import protocol_for
-from collab.runtime.rehearsal import REPORTS_ERROR, Rehearsed, RehearsedGame, cut_off, rehearsed
+from collab.runtime.rehearsal import (
+    REPORTS_ERROR,
+    Rehearsed,
+    RehearsedGame,
+    games_cut_short,
+    rehearsed,
+)
 from collab.runtime.scheduler import Scheduler
 from collab.runtime.waiting import wait_for
 from collab.sandbox import Sandbox
-from collab.tools import open_tools, uncalled
+from collab.tools import disabled_tools, open_tools
 from collab.wording import counted
 
 CHARACTERS_A_TOKEN = 3.5
@@ -129,7 +135,7 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
         check_sources(recipe.team.feedback, problem)
     chosen = [problems[number] for number in _longest(problems)]
     requests, unread = wait_for(_play(recipe, chosen))
-    short = cut_off(games_of(recipe), chosen, recipe.team.turns)
+    short = games_cut_short(games_of(recipe), chosen, recipe.team.turns)
     warnings = [*unread, *short, *_unused_feedback(recipe.team, turn), *_uncounted(recipe)]
     warnings += _overlong(recipe, requests, len(problems))
     return DryRun(tuple(requests), turn, tuple(warnings))
@@ -155,7 +161,7 @@ def most_calls(requests: Sequence[Request]) -> int:
 
 
 def characters(request: Request) -> int:
-    """Count the characters of all messages and tool descriptions."""
+    """Return the number of characters in a request's messages and tool descriptions."""
     return sum(len(message.content) for message in fenced(request))
 
 
@@ -163,7 +169,7 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
     """Return all requests, and a warning for each template that was not used."""
     recipe = recipe.model_copy(update={"budget": BudgetSpec()})
     model, seen = FullEcho(), _Seen()
-    tools = uncalled(await open_tools(recipe.team, Sandbox(recipe.sandbox)))
+    tools = disabled_tools(await open_tools(recipe.team, Sandbox(recipe.sandbox)))
     agents = make_agents(recipe, dict.fromkeys(recipe.team.agents, model), tools)
     context = RolloutContext(
         recipe=recipe,

@@ -83,6 +83,7 @@ class EpisodeRun:
         self._started_at = ""
 
     async def play(self) -> Episode:
+        """Play the episode to its end. A failure ends it and is recorded in it."""
         self.context.emit(
             EpisodeStarted(
                 episode=self.id, task=self.problem.address, group=self.group, sample=self.sample

@@ -13,6 +13,8 @@ from collab.records import Decision, Episode, Failure, Feedback, Record, Score
 
 
 class RunStarted(Record):
+    """A run has started: the first event."""
+
     type: Literal["run.started"] = "run.started"
     run: str
     folder: str | None
@@ -29,6 +31,8 @@ class RunStarted(Record):
 
 
 class EpisodeStarted(Record):
+    """An episode has started."""
+
     type: Literal["episode.started"] = "episode.started"
     episode: str
     task: str
@@ -58,6 +62,8 @@ class AgentProgress(Record):
 
 
 class AgentActed(Record):
+    """An agent has given a response."""
+
     type: Literal["agent.acted"] = "agent.acted"
     episode: str
     turn: int
@@ -65,6 +71,8 @@ class AgentActed(Record):
 
 
 class TurnScored(Record):
+    """A turn has ended, with its joint artifact and its score, None without a reward."""
+
     type: Literal["turn.scored"] = "turn.scored"
     episode: str
     turn: int
@@ -74,6 +82,8 @@ class TurnScored(Record):
 
 
 class FeedbackGiven(Record):
+    """The feedback sources have answered after a turn, by agent."""
+
     type: Literal["feedback.given"] = "feedback.given"
     episode: str
     turn: int
@@ -82,11 +92,15 @@ class FeedbackGiven(Record):
 
 
 class EpisodeFinished(Record):
+    """An episode has ended, with or without a failure."""
+
     type: Literal["episode.finished"] = "episode.finished"
     episode: Episode
 
 
 class RunFinished(Record):
+    """A run has ended: the last event, with the summary of `run.json`."""
+
     type: Literal["run.finished"] = "run.finished"
     run: str
     status: Literal["done", "interrupted", "failed"]
@@ -116,7 +130,7 @@ class BestOf(Record):
     """Reasons why combinations have no score."""
 
     def text(self) -> str:
-        """Describe the result in a line for people."""
+        """Format the result in a line."""
         made_of = ", ".join(f"{agent} of sample {n}" for agent, n in self.made_of.items())
         how = "as it was played" if self.played else "in a combination that was never played"
         return (

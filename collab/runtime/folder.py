@@ -64,12 +64,12 @@ class RunFolder:
         self._episodes.append(episode.model_dump_json())
 
     def close(self) -> None:
-        """Release the folder to other writers."""
+        """Close the files and release the folder to other writers."""
         self._episodes.close()
         if self._lock is not None:
             self._lock.release()
 
     def finish(self, about: Mapping[str, Any]) -> None:
-        """Write how the run ended, and close the folder."""
+        """Write the end of the run into `run.json`, and close the folder."""
         with closing(self):
             write_about(self.path, about)

@@ -47,7 +47,7 @@ class Game:
 
     @property
     def acting(self) -> tuple[str, ...]:
-        """Agents that must act now, in the team's order."""
+        """Agents that must act next, in the team's order."""
         acting = [self._seats[seat] for seat in self._now.observations]
         return tuple(agent for agent in self._team if agent in acting)
 
@@ -66,7 +66,11 @@ class Game:
         return self._now.ended
 
     async def begin(self, played: Sequence[Turn] = ()) -> None:
-        """Begin the game, and replay the turns that were already played."""
+        """Begin the game, and replay the turns in `played`.
+
+        Raises:
+            EnvironmentFailed: the environment fails, or no seat can act.
+        """
         self._now = await self._call_checked(self.environment.reset, Random(self._random))
         if self.ended:
             raise EnvironmentFailed(
@@ -143,8 +147,7 @@ class Game:
 
 
 def options_of(spec: TaskSpec, problem: Problem) -> dict[str, Any]:
-    """Return the fields of a problem that are options of the environment: all but its name and
-    seed."""
+    """Return a problem's fields that are options of the environment, without its name and seed."""
     fields = {**problem.public, **problem.hidden}
     return {key: value for key, value in fields.items() if key not in (spec.id_field, SEED)}
 
@@ -172,8 +175,8 @@ def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
     return lambda problem: kind(spec, make, problem, tuple(team.agents), team.turns)
 
 
-async def score_anew(game: Game, artifacts: Mapping[str, str], turns: int) -> Score:
-    """Score a joint action that was not played, in a game of one turn.
+async def score_unplayed(game: Game, artifacts: Mapping[str, str], turns: int) -> Score:
+    """Return the score of a joint action that was not played, in a game of one turn.
 
     Raises:
         RecipeError: the team plays several turns, so the score depends on earlier turns.

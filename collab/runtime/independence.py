@@ -38,15 +38,15 @@ class Dependence:
 
 
 def dependence_of(turn: Turn) -> Dependence:
-    """Derive the dependence from the record, which lists the answers shown for each decision."""
+    """Return the dependence between the answers in a recorded turn."""
     return dependence([(d.agent, d.round, d.saw) for d in turn.decisions])
 
 
 def dependence_planned(turn: Rehearsed) -> Dependence:
-    """Derive the dependence from a rehearsed turn, before anything is played."""
+    """Return the dependence between the answers in a rehearsed turn."""
     return dependence(
         [
-            (agent, round_.number, round_.saw(agent))
+            (agent, round_.number, round_.seen_by(agent))
             for round_ in turn.rounds
             for agent in round_.agents
         ]
@@ -60,7 +60,7 @@ def are_independent(turn: Rehearsed) -> bool:
 
 
 def dependence(acts: Iterable[Act]) -> Dependence:
-    """Compute the dependence of acts, given in the order in which they happened."""
+    """Return the dependence between acts, given in the order in which they happened."""
     sources: list[frozenset[tuple[str, int]]] = []  # by act: itself, and all that it depends on
     done: list[tuple[str, int]] = []
     for agent, round_, saw in acts:

@@ -14,8 +14,7 @@ from collab.runs.about import now
 
 
 def unused(recipe: Recipe, model: str | None) -> list[str]:
-    """Name the settings without effect, with one sentence each. `model` is the value of
-    `--model`."""
+    """Return a sentence for each setting without effect. `model` is the value of `--model`."""
     notes = []
     agents = recipe.team.agents
     bare = [n for n, a in agents.items() if a.adapter and local_weights(recipe.model_of(n)) is None]
@@ -34,8 +33,10 @@ def unused(recipe: Recipe, model: str | None) -> list[str]:
     return notes
 
 
-def begun_by(recipe: Recipe) -> dict[str, Any]:
-    """Return the start of a run for `run.json`: time, command, functions passed from Python."""
+def start_record(recipe: Recipe) -> dict[str, Any]:
+    """Return the entries of `run.json` about the start: time, command, functions passed from
+    Python.
+    """
     functions = of_python_in(recipe)
     given = {"given_in_python": [*functions]} if functions else {}
     return {"started": now(), "command": sys.argv[:], **given}

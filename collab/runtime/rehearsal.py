@@ -94,7 +94,7 @@ def gives_feedback(recipe: Recipe) -> bool:
 
 
 def rehearsed(recipe: Recipe) -> Rehearsed:
-    """Rehearse a turn of a recipe's team.
+    """Rehearse a turn of a recipe's team, in which every answer is empty.
 
     Raises:
         RecipeError: the protocol cannot be rehearsed.
@@ -131,8 +131,8 @@ class RehearsedGame(Game):
         return {seat: next(iter(legal.get(seat, ())), text) for seat, text in made.items()}
 
 
-def cut_off(games: Games | None, problems: Iterable[Problem], turns: int) -> list[str]:
-    """Warn if games last longer than the team plays.
+def games_cut_short(games: Games | None, problems: Iterable[Problem], turns: int) -> list[str]:
+    """Return a warning if games last longer than the team's turns, else an empty list.
 
     Raises:
         RecipeError: the environment does not accept a problem's fields, or its seats do not match

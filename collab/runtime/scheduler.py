@@ -49,11 +49,11 @@ class Scheduler:
         self._flights: dict[asyncio.Task[None], list[_Entry]] = {}
 
     def enter(self) -> None:
-        """Add a lane, whose episode may send requests before the next batch is dispatched."""
+        """Add a lane. The next batch waits until its episode has sent its requests."""
         self._busy += 1
 
     def leave(self) -> None:
-        """Remove a lane that has played its last episode."""
+        """Remove a lane, so that batches no longer wait for it."""
         self._busy -= 1
         self._dispatch_static()
 

@@ -25,7 +25,7 @@ from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
-from collab.runtime.game import Games, games_of, score_anew
+from collab.runtime.game import Games, games_of, score_unplayed
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
@@ -146,6 +146,7 @@ class Session:
             self._pool.verify()
 
     async def aclose(self) -> None:
+        """Close everything that is open."""
         for source in self._sources:
             await source.aclose()
         if self._servers:
@@ -220,7 +221,7 @@ class Session:
             RewardError, SandboxError: see `Scorer.score`.
         """
         if self._games is not None:
-            return await score_anew(self._games(problem), artifacts, self.recipe.team.turns)
+            return await score_unplayed(self._games(problem), artifacts, self.recipe.team.turns)
         if self._scorer is None:
             raise RecipeError(
                 "the recipe names no task suite, so there is no reward; set its key task"
@@ -266,7 +267,7 @@ class Session:
             await scheduler.aclose()
 
     def model_names(self) -> Mapping[str, str]:
-        """Map each agent to the name of its model and adapter."""
+        """Return the name of each agent's model and adapter, by agent."""
         return {name: self._model_name(name, model) for name, model in self.models.items()}
 
     def _model_name(self, agent: str, model: Model) -> str:

@@ -58,7 +58,7 @@ def _truncated(episodes: Sequence[Episode]) -> Iterator[str]:
 
 
 def truncated(agent: str, share: float) -> str:
-    """Return the warning for an agent with this share of truncated responses."""
+    """Return the warning about an agent's share of truncated responses."""
     return (
         f"{share:.0%} of the responses of {agent} are truncated at their limit; raise its"
         " max_new_tokens"
@@ -75,7 +75,7 @@ def lost_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
 
 
 def by_agent(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
-    """Return tokens and money per agent, and per feedback source that asks a model."""
+    """Return tokens and cost by agent, and by feedback source that asks a model."""
     used: dict[str, list[Usage]] = {}
     for episode in episodes:
         for turn in episode.turns:
@@ -135,9 +135,9 @@ class Rollout:
         if failures:
             failed += f" (first: {failures[0].type}: {clean(failures[0].message):.300})"
         parts = [counted(len(self.episodes), "episode"), f"{solved} solved", failed]
-        mean, most = self.summary.get("mean_return"), self.summary.get("largest_return")
-        if mean is not None and most is not None:
-            parts.append(f"mean return {mean:.2f} of {most:.2f}")
+        mean, largest = self.summary.get("mean_return"), self.summary.get("largest_return")
+        if mean is not None and largest is not None:
+            parts.append(f"mean return {mean:.2f} of {largest:.2f}")
         return f"<Rollout: {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:

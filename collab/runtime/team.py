@@ -20,16 +20,16 @@ from collab.recipe.in_python import (
     Problems,
     Rewards,
     Task,
-    keys_of_the_top,
     recipe_of_parts,
     rows_in,
     settings_of,
+    top_level_keys,
 )
 from collab.records import Episode, Problem
 from collab.runs.about import new_run_id
 from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
 from collab.runtime.folder import RunFolder
-from collab.runtime.notes import begun_by, tool_forms
+from collab.runtime.notes import start_record, tool_forms
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
 from collab.runtime.summary import Rollout, summarize
@@ -198,7 +198,7 @@ def load(
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
         Untrusted: it comes from elsewhere, would run code, and is not approved.
     """
-    keys, within = settings_of(top, PLAYED, top=keys_of_the_top("team", "task"))
+    keys, within = settings_of(top, PLAYED, top=top_level_keys("team", "task"))
     recipe, question = read_recipe(name, task=task, settings=[*settings, *within], **keys)
     if recipe.task is not None and not (rewards is None and hidden is None):
         recipe, _ = read_recipe(recipe, rewards=rewards, hidden=hidden)
@@ -234,7 +234,7 @@ async def play(
             opening = _opening(recipe, session, problems, Path(out) if out else None)
             about = {
                 **opening.model_dump(mode="json", exclude={"type"}),
-                **begun_by(recipe),
+                **start_record(recipe),
             }
             folder = RunFolder.create(Path(out), recipe, about) if out else None
             yield opening

@@ -34,8 +34,8 @@ class Round:
     examined: tuple[str, ...] = ()
     """Agents whose answers were already examined by feedback in this turn."""
 
-    def saw(self, agent: str) -> tuple[str, ...]:
-        """Return the agents whose answers in this turn the agent's answer depends on."""
+    def seen_by(self, agent: str) -> tuple[str, ...]:
+        """Return the agents whose answers in this turn `agent` depends on, in this round."""
         examined = (name for name in self.examined if name != agent)
         return tuple(dict.fromkeys((*self.others.get(agent, ()), *examined)))
 
@@ -155,12 +155,14 @@ class Turn(FormerArtifacts):
         return agent in self._acted
 
     def choose(self, *agents: str) -> None:
-        """Make the joint artifact only from the answers of these agents."""
+        """Make the joint artifact from the answers of these agents only."""
         self._check(agents)
         self.chosen = agents
 
     def previous_of_others(self, agent: str) -> dict[str, str]:
-        """Return the answers of the other agents in the previous turn."""
+        """Return the other agents' answers in the previous turn, by agent; empty in the first
+        turn.
+        """
         return {other: answer for other, answer in self.previous.items() if other != agent}
 
     def joined(self, contributors: Iterable[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` and return its value, also while an event loop is running, as in a notebook.
+    """Run `work` and return its result, also while an event loop is running, as in a notebook.
 
     In that case, the work runs in a separate loop and thread, while the caller's thread waits.
     """
@@ -47,11 +47,13 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start `work` in this loop."""
+        """Start `work` in this event loop, and return its future at once."""
         return asyncio.run_coroutine_threadsafe(work, self._loop.result())
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in this loop. An interrupted wait cancels it and waits for its end."""
+        """Run `work` in this event loop and return its result. An interrupt cancels it and waits
+        for its end.
+        """
         over: Future[None] = Future()
         begun = self.submit(_begun(work, over))
         try:
@@ -70,7 +72,7 @@ class LoopThread:
         return False
 
     def close(self) -> None:
-        """End the loop and cancel work in progress."""
+        """Cancel work in progress and end the event loop and its thread."""
         self._loop.result().call_soon_threadsafe(self._end.set)
         self._thread.join()
 
@@ -101,15 +103,17 @@ class Kept:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def open(self) -> None:
+        """Start keeping models, in an event loop on a separate thread."""
         self._take_pool()
         self._thread = LoopThread()
 
     def open_here(self) -> None:
+        """Start keeping models, in the running event loop."""
         self._take_pool()
         self._loop = asyncio.get_running_loop()
 
     def close(self, *, clean: bool) -> None:
-        """Close the models.
+        """Close the models that `open` keeps. Set `clean` after a run without errors.
 
         Raises:
             ModelError: a script has unused answers after a `clean` end.
@@ -122,12 +126,20 @@ class Kept:
             self._thread = None
 
     async def close_here(self, *, clean: bool) -> None:
-        """Close a resource of `open_here`, like `close`."""
+        """Close the models that `open_here` keeps. Set `clean` after a run without errors.
+
+        Raises:
+            ModelError: a script has unused answers after a `clean` end.
+        """
         self._loop = None
         await self._close_pool(clean=clean)
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in the loop of the open models."""
+        """Run `work` in the event loop of the open models, and return its result.
+
+        Raises:
+            CollabError: the team was opened by `async with`, and needs `await team.arun`.
+        """
         if self._thread is not None:
             return self._thread.wait_for(work)
         if self._loop is not None:
@@ -136,13 +148,13 @@ class Kept:
         return wait_for(work)
 
     async def follow(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait like `wait_for`, but within a running event loop."""
+        """Await `work` in the event loop of the open models, and return its result."""
         if self._thread is None:
             return await work
         return await asyncio.wrap_future(self._thread.submit(work))
 
     def pool_here(self) -> ModelPool | None:
-        """Return the open models of the running loop, if there are any."""
+        """Return the open models if they belong to the running event loop, else None."""
         is_thread = self._thread is not None and self._thread.is_running_here()
         return self._pool if is_thread or self._loop is asyncio.get_running_loop() else None
 

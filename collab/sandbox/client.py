@@ -67,7 +67,7 @@ class JailClient:
         return self._process.poll() is None
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run one trial.
+        """Run one trial, and return the supervisor's answer.
 
         Raises:
             SandboxError: the supervisor has ended.

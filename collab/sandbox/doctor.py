@@ -28,7 +28,7 @@ _TRIAL = Trial(
 
 
 class LayerReport(Record):
-    """The result of one layer: whether it held."""
+    """Whether one layer held against attacks."""
 
     name: str
     holds: bool

@@ -186,7 +186,7 @@ class Sandbox:
         self._owner = os.getpid()
 
     async def check(self, trial: Trial) -> Verdict:
-        """Run one trial.
+        """Run one trial, and return its verdict.
 
         A program's own behavior is never an error but a verdict.
 

@@ -53,11 +53,19 @@ def app(
 
 
 def check_installed() -> None:
-    """Raise RecipeError if the packages of the extra `serve` are missing."""
+    """Check that the packages of the extra `serve` are installed.
+
+    Raises:
+        RecipeError: one is missing.
+    """
     for package in ("prometheus_client", "starlette", "uvicorn"):
         optional(package, "serving", "serve", RecipeError)
 
 
 def check_mcp() -> None:
-    """Raise RecipeError if the package of the extra `mcp` is missing."""
+    """Check that the package of the extra `mcp` is installed.
+
+    Raises:
+        RecipeError: it is missing.
+    """
     optional("mcp", "serving", "mcp", RecipeError)

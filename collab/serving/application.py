@@ -76,7 +76,7 @@ class Application:
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """Context manager that keeps the teams' models open.
+        """Context manager that opens the teams' models, and closes them at exit.
 
         Raises:
             CollabError: something is missing.
@@ -233,7 +233,7 @@ class AnswerApp:
                 episode = await self._play()
             await self._hand_over(episode)
         except Refused as refused:
-            self.service.metrics.refused(self.team.name, refused.reason or refused.kind)
+            self.service.metrics.count_refusal(self.team.name, refused.reason or refused.kind)
             await self._refuse(refused)
 
     async def _play(self) -> Episode:
@@ -257,9 +257,9 @@ class AnswerApp:
                 else:
                     await self._give(JSONResponse(self.reply.whole(episode)))
         except TimeoutError:
-            self.service.metrics.refused(self.team.name, "client left")
+            self.service.metrics.count_refusal(self.team.name, "client left")
         else:
-            self.service.metrics.answered(self.team.name, episode)
+            self.service.metrics.count_answer(self.team.name, episode)
 
     async def _tell(self, events: Iterable[str]) -> None:
         """Send a part of a stream. The time to the first part includes the wait in the queue."""

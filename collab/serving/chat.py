@@ -38,6 +38,8 @@ class ResponseFormat(Body):
 
 
 class ChatBody(Common):
+    """The body of a request for a chat completion."""
+
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None

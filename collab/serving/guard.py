@@ -25,11 +25,11 @@ get a connection reset instead of the answer.
 """
 
 
-async def read_body(request: Request, most: int, seconds: float) -> bytes:
-    """Read the whole body.
+async def read_body(request: Request, limit: int, seconds: float) -> bytes:
+    """Return the whole JSON body of a request.
 
     Raises:
-        Refused: its type is not JSON, it is larger than `most` bytes, or it takes longer than
+        Refused: its type is not JSON, it is larger than `limit` bytes, or it takes longer than
             `seconds`.
         starlette.requests.ClientDisconnect: the client has disconnected.
     """
@@ -38,13 +38,13 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
         raise Refused(415, None, "send the header 'content-type: application/json'")
     length = request.headers.get("content-length", "")
     declared = int(length) if length.isdecimal() and len(length) < 20 else 0
-    if declared > most + LET_PASS:
-        raise _too_large(most)
+    if declared > limit + LET_PASS:
+        raise _too_large(limit)
     body, passed = bytearray(), 0
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
-                if declared <= most and len(body) + len(chunk) <= most and not passed:
+                if declared <= limit and len(body) + len(chunk) <= limit and not passed:
                     body += chunk
                 elif (passed := passed + len(chunk)) > LET_PASS:
                     break
@@ -53,12 +53,12 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
             message = f"the body did not arrive within {seconds:g} s"
             raise Refused(408, "timeout", message) from None
     if passed:
-        raise _too_large(most)
+        raise _too_large(limit)
     return bytes(body)
 
 
-def _too_large(most: int) -> Refused:
-    return Refused(413, "request_too_large", f"the body has more than {most} bytes, the limit")
+def _too_large(limit: int) -> Refused:
+    return Refused(413, "request_too_large", f"the body has more than {limit} bytes, the limit")
 
 
 LOG = logging.getLogger("collab.serving")

@@ -91,7 +91,7 @@ def make_server(service: Service) -> Server[Any]:
 
 
 async def serve_stdio(service: Service) -> None:
-    """Answer on stdin and stdout until they close."""
+    """Serve the teams as MCP tools on stdin and stdout until they close."""
     from mcp.server.stdio import stdio_server
 
     server = make_server(service)
@@ -101,7 +101,7 @@ async def serve_stdio(service: Service) -> None:
 
 @asynccontextmanager
 async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
-    """Context manager that yields an ASGI application for MCP. Access is checked before it."""
+    """Context manager that yields an ASGI application for MCP. Check access before it."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     manager = StreamableHTTPSessionManager(
@@ -122,9 +122,9 @@ async def _play(service: Service, team: ServedTeam, given: dict[str, Any], hear:
         async with service.lanes.place():
             episode = await play(service, team, question, problem, uuid.uuid4().hex, hear=hear)
     except Refused as refused:
-        service.metrics.refused(team.name, refused.reason or refused.kind)
+        service.metrics.count_refusal(team.name, refused.reason or refused.kind)
         raise
-    service.metrics.answered(team.name, episode)
+    service.metrics.count_answer(team.name, episode)
     return episode
 
 

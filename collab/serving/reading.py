@@ -27,7 +27,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class TeamQuestion:
-    """One problem for one team."""
+    """One request to a team, as a problem and settings."""
 
     model: str
     text: str
@@ -47,7 +47,7 @@ class TeamQuestion:
     """Id of the answer and its episode. Never the client's `x-request-id`, which may repeat."""
 
     def sampling(self, settings: Sampling) -> Sampling:
-        """Return the agent's settings with this request's changes."""
+        """Return an agent's sampling settings, changed by this request."""
         changes: dict[str, float] = {}
         if self.most_tokens is not None:
             changes["max_new_tokens"] = min(self.most_tokens, settings.max_new_tokens)
@@ -115,7 +115,7 @@ class Common(Body):
     collab: OwnFields = OwnFields()
 
     def question(self, message: Sequence[Spoken], place: str, settings: Settings) -> TeamQuestion:
-        """Return the question. `place` names the request's field with the messages.
+        """Return the request as a question. `place` is the path of the field with the messages.
 
         Raises:
             Refused: the messages are not a conversation that a team can answer.
@@ -134,7 +134,9 @@ class Common(Body):
         )
 
     def impossible(self) -> list[tuple[str, Any, str]]:
-        """List each field, whether its value is impossible for a team, and the remedy."""
+        """Return, for each field that teams may not support: its path, whether its value is
+        refused, and the remedy.
+        """
         calls = self.tools and self.tool_choice not in (None, "none", "auto")
         return [
             ("store", self.store, "the server stores nothing; leave it out"),
@@ -148,7 +150,7 @@ class Common(Body):
         ]
 
     def notes(self, *, allow_sampling: bool) -> tuple[str, ...]:
-        """Return a warning per field that is ignored."""
+        """Return a warning for each field of the request that is ignored."""
         extra = self.model_extra or {}
         ignored = [name for name, value in extra.items() if value is not None]
         if self.tools:
@@ -219,7 +221,7 @@ def _shown(name: str) -> str:
 
 
 def text_of(content: str | list[ContentPart] | None, path: str, kinds: tuple[str, ...]) -> str:
-    """Return the text of a message.
+    """Return the text of a message's content, joined from its parts.
 
     Raises:
         Refused: it has parts that are not text.

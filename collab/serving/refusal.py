@@ -33,7 +33,7 @@ class Refused(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The JSON of the answer."""
+        """The JSON body of the HTTP response."""
         return {
             "error": {
                 "message": self.message,
@@ -44,7 +44,7 @@ class Refused(Exception):
         }
 
     def response(self) -> JSONResponse:
-        """Return the HTTP response, with its status and headers."""
+        """Return the refusal as an HTTP response, with its status and headers."""
         headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
         if self.retry_after is not None:
             headers["retry-after"] = str(self.retry_after)
@@ -54,19 +54,17 @@ class Refused(Exception):
 
 
 def invalid(message: str, param: str | None = None, reason: str | None = None) -> Refused:
-    """Refuse a body that asks for something impossible."""
+    """Return a refusal, status 400, of a request that cannot be answered."""
     return Refused(400, reason, message, param=param)
 
 
 def unavailable(message: str) -> Refused:
-    """Refuse because no request can be answered at present."""
+    """Return a refusal, status 503, because no request can be answered at present."""
     return Refused(503, "engine_unavailable", message, kind=SERVER, retry_after=5)
 
 
-def of_failure(failure: Failure) -> Refused:
-    """Return the refusal for a failed episode. It gives only the type, because messages may name
-    files.
-    """
+def refusal_for(failure: Failure) -> Refused:
+    """Return the refusal for a failed episode. It omits the message, which may name files."""
     match failure.type:
         case "ContextOverflow":
             message = "the text is too long for an agent of the team; shorten it"

@@ -36,13 +36,13 @@ def hidden_tokens(episode: Episode) -> int:
 
 
 def is_cut(episode: Episode) -> bool:
-    """Return True if a response in the answer was truncated."""
+    """Return True if a response that is part of the answer was truncated."""
     return any(decision.action.finish_reason == "length" for decision in answering(episode))
 
 
 @dataclass(frozen=True)
 class Words:
-    """Text added to one agent's response."""
+    """Text to add to one agent's streamed response."""
 
     agent: str
     turn: int
@@ -74,7 +74,7 @@ class Narrator:
         self._sent: dict[_Place, str] = {}
 
     def see(self, event: Event) -> Iterator[Words]:
-        """Yield the new words in an event."""
+        """Yield the text that an event adds to the stream."""
         match event:
             case AgentActing(turn=turn, round=round_, agent=agent):
                 if self._now is None:
@@ -110,7 +110,7 @@ DONE = "data: [DONE]\n\n"
 
 
 def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
-    """Format one event, with line breaks in it escaped, including Unicode's."""
+    """Format one server-sent event. Line breaks in the data are escaped."""
     name = f"event: {kind}\n" if kind else ""
     return f"{name}data: {json.dumps(data, separators=(',', ':'))}\n\n"
 
@@ -118,7 +118,7 @@ def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
 def details(
     team: ServedTeam, question: TeamQuestion, episode: Episode, warnings: Sequence[str]
 ) -> dict[str, Any]:
-    """Return everything that an episode holds besides its answer, for clients that ask for it.
+    """Return the data of an episode besides its answer, for clients that ask for it.
 
     `warnings` are those that occurred during play, in addition to those of the request.
     """
@@ -154,7 +154,7 @@ def _agent_details(turn: Turn, decision: Decision) -> dict[str, Any]:
 
 
 class Trimmed:
-    """Strips streamed text in the same way as the whole text will be stripped."""
+    """Strips a streamed text like `str.strip` will strip the whole text."""
 
     def __init__(self) -> None:
         self._kept = ""
@@ -171,12 +171,11 @@ class Trimmed:
         return sent
 
     def rest(self, whole: str) -> str:
-        """Return the part of the whole text that was not sent."""
+        """Return the part of the whole text that was not sent, or "" if the sent text differs."""
         return "" if self.differs(whole) else whole[len(self.sent) :]
 
     def differs(self, whole: str) -> bool:
-        """Return True if the sent text is not the beginning of the whole, so that nothing can
-        follow."""
+        """Return True if the whole text does not begin with the sent text."""
         return not whole.startswith(self.sent)
 
 

@@ -109,7 +109,7 @@ def message(answer: str, status: Status, text: str | None) -> dict[str, Any]:
 
 
 def part(text: str) -> dict[str, Any]:
-    """Return a text as a message's content."""
+    """Return a text as the content part of a message."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 

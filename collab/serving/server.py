@@ -25,7 +25,7 @@ _CONNECTIONS = 256
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Open a listening socket at that address. Port 0 takes any free port.
+    """Return a socket that listens at an address. Port 0 takes any free port.
 
     Raises:
         RecipeError: the address is taken, or does not belong to this machine.

@@ -25,7 +25,7 @@ from collab.serving.refusal import (
     LIMITED,
     SERVER,
     Refused,
-    of_failure,
+    refusal_for,
     unavailable,
 )
 from collab.serving.reply import is_cut
@@ -57,7 +57,7 @@ class Lanes:
         return self._most + self._most_waiting
 
     def widen(self, episodes: int) -> None:
-        """Set the number of concurrent episodes. Call this before the first request."""
+        """Set the maximum number of concurrent episodes. Call this before the first request."""
         self._most, self._free = episodes, asyncio.Semaphore(episodes)
 
     @asynccontextmanager
@@ -89,10 +89,8 @@ class Lanes:
             self.running -= 1
             self._free.release()
 
-    def took(self, seconds: float) -> None:
-        """Record the duration of an episode, from which the retry time of refused requests is
-        estimated.
-        """
+    def record_duration(self, seconds: float) -> None:
+        """Record an episode's duration. The retry time of refused requests is estimated from it."""
         self._seconds += (seconds - self._seconds) / 8
 
     def _when(self) -> int:
@@ -122,8 +120,8 @@ class Metrics:
         self._new = self._counter("new_tokens", "Written by agents.", "team", "agent")
         self._cached = self._counter("cached_tokens", "Read from a cache.", "team")
 
-    def answered(self, team: str, episode: Episode) -> None:
-        """Count an answer that its client has received."""
+    def count_answer(self, team: str, episode: Episode) -> None:
+        """Count an answer that the client has received, with its tokens and times."""
         self._answered.labels(team, "length" if is_cut(episode) else "stop").inc()
         self._episode.labels(team).observe(episode.seconds)
         for turn in episode.turns:
@@ -134,8 +132,8 @@ class Metrics:
                 self._new.labels(team, decision.agent).inc(action.usage.new_tokens)
                 self._cached.labels(team).inc(action.usage.cached_tokens)
 
-    def refused(self, team: str, reason: str) -> None:
-        """Count a request to a team that got no answer."""
+    def count_refusal(self, team: str, reason: str) -> None:
+        """Count a request that got no answer, by team and reason."""
         self._refused.labels(team, reason).inc()
 
     def began(self, team: str, seconds: float) -> None:
@@ -143,7 +141,7 @@ class Metrics:
         self._first.labels(team).observe(seconds)
 
     def text(self) -> bytes:
-        """Format the counters in Prometheus's text format."""
+        """Return the counters in Prometheus's text format."""
         text: bytes = generate_latest(self._registry)
         return text
 
@@ -209,7 +207,7 @@ class Service:
         return self._is_ready and not self.shut.is_set()
 
     def drain(self) -> None:
-        """Accept no more requests, but continue those in progress."""
+        """Refuse new requests. Those in progress continue."""
         self._is_ready = False
 
     def team(self, name: str) -> ServedTeam:
@@ -226,7 +224,11 @@ class Service:
         return self.teams[name]
 
     def check_ready(self) -> None:
-        """Raise Refused unless requests are accepted."""
+        """Check that the server accepts requests.
+
+        Raises:
+            Refused: it starts or shuts down.
+        """
         if not self.is_ready:
             raise unavailable("the server is starting or shutting down")
 
@@ -249,7 +251,7 @@ class Service:
                 task.cancel()
             await asyncio.gather(working, *ends, return_exceptions=True)
             if working.cancelled():
-                self.metrics.refused(team, reason)
+                self.metrics.count_refusal(team, reason)
         if working.cancelled() and reason == "shut down":
             raise unavailable("the server is shutting down")
         return None if working.cancelled() else working.result()
@@ -315,17 +317,17 @@ async def play(
             with client_of(carrier, {"collab.request": request}):
                 episode = await _watch(team, question, problem, hear)
     except CollabError as error:
-        raise of_failure(failure_of(error)) from error
+        raise refusal_for(failure_of(error)) from error
     except TimeoutError:
         if not timeout.expired():
             raise
         message = f"no answer within {limit:g} s"
         raise Refused(504, "timeout", message, kind=SERVER) from None
     finally:
-        service.lanes.took(time.monotonic() - began)
+        service.lanes.record_duration(time.monotonic() - began)
     service.keep(team, episode, question.id)
     if episode.failure is not None:
-        raise of_failure(episode.failure)
+        raise refusal_for(episode.failure)
     return episode
 
 

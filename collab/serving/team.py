@@ -41,7 +41,7 @@ class Fields:
 
 
 def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
-    """Return the problem's fields that the templates of a recipe's team read."""
+    """Return the fields of a problem that the team's templates read."""
     known: dict[str, bool] = {}
     revised = recipe.team.turns > 1 or gives_feedback(recipe)
     for agent in recipe.team.agents.values():

@@ -53,7 +53,11 @@ class Batched:
         return model.capabilities if isinstance(model, HasCapabilities) else Capabilities()
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Raise RecipeError for settings that the model cannot follow."""
+        """Check that the model supports the settings.
+
+        Raises:
+            RecipeError: it does not.
+        """
         if isinstance(self._model, ChecksSettings):
             self._model.check(sampling, adapter)
 
@@ -65,7 +69,7 @@ class Batched:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` in the next batch."""
+        """Answer the requests in the next batch of the model."""
         asking = [(self._model, request) for request in requests]
         if progress:
             self._hearers |= {id(request): progress for request in requests}
@@ -91,7 +95,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
 def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
-    """Map each served name to the team or run that the user named.
+    """Return the team or run that the user named, by the name under which it is served.
 
     Raises:
         RecipeError: two names are equal, a name is not plain, or the numbers of names differ.
@@ -159,9 +163,8 @@ def _plain(name: str) -> str:
     return path.stem if path.suffix in (".yaml", ".yml") else path.resolve().name
 
 
-def as_served(recipe: Recipe, settings: Settings) -> Recipe:
-    """Return a recipe without a task, and without feedback that needs hidden fields or may not run
-    code.
+def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
+    """Return a recipe without its task, and without feedback that served teams may not use.
 
     Raises:
         RecipeError: strangers' programs would run without a sandbox.
@@ -196,7 +199,7 @@ class Teams(Mapping[str, ServedTeam]):
         loading: StoreProgress | None = None,
     ) -> None:
         """Set up the teams. `models` replace the recipes', by the team's name and the agent's."""
-        self._recipes = {name: as_served(recipe, settings) for name, recipe in recipes.items()}
+        self._recipes = {name: served_recipe(recipe, settings) for name, recipe in recipes.items()}
         self._settings, self._loading = settings, loading
         self._given = models or {}
         self._batched: dict[int, Batched] = {}

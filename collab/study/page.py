@@ -64,7 +64,7 @@ def curve_panels(results: StudyResults) -> Iterator[Panel]:
 
 
 def study_tables(results: StudyResults) -> Iterator[ResultTable]:
-    """Yield the results of each trainer, and their differences."""
+    """Yield a table of the trainers' results, and one of their differences."""
     several = len({trainer.task for trainer in results.trainers}) > 1
     rows = [_result_row(trainer, several) for trainer in results.trainers]
     if rows:
@@ -151,7 +151,7 @@ def _difference_row(change: TrainerDifference, several: bool) -> list[TableCell]
 
 def _cell(value: OverSeeds, form: Form = "points", *, change: bool = False) -> TableCell:
     cell = estimate(value.mean, value.interval, form, change=change)
-    return cell if value.interval else replace(cell, interval=value.without_interval)
+    return cell if value.interval else replace(cell, interval=value.interval_note)
 
 
 def _notes(results: StudyResults) -> Iterator[str]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import isclose
 from typing import Literal
 
-from collab.evaluation.intervals import estimated, estimated_change
+from collab.evaluation.intervals import estimate_change, estimate_mean
 from collab.evaluation.results import Estimate
 from collab.naming import FolderName
 from collab.records import Record
@@ -34,8 +34,8 @@ class OverSeeds(Record):
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
-    def without_interval(self) -> str:
-        """The text in place of an interval."""
+    def interval_note(self) -> str:
+        """Note in place of an interval that cannot be computed, else ""."""
         return f"all {self.tasks} equal" if self.tasks > 1 else "only 1"
 
 
@@ -49,6 +49,8 @@ class Point(Record):
 
 
 class CellResult(Record):
+    """The result of one training run of a study."""
+
     name: FolderName
     """The name of its folder, in the study's folder."""
     task: str
@@ -122,6 +124,8 @@ class CellFinished(Record):
 
 
 class StudyResults(Record):
+    """The results of a study: its cells, trainers and differences."""
+
     type: Literal["study.finished"] = "study.finished"
     study: str
     description: str
@@ -148,7 +152,7 @@ _ROUNDING = 1e-9
 
 
 def trainer_results(cells: Sequence[CellResult], marks: Sequence[int]) -> list[TrainerResult]:
-    """Return the results of each trainer and suite with a finished cell."""
+    """Return a result for each trainer and suite with a finished cell."""
     done = [cell for cell in cells if cell.status == "done" and cell.points]
     results = []
     for task in dict.fromkeys(cell.task for cell in done):
@@ -175,7 +179,7 @@ def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[T
 
 
 def value_at(points: Sequence[Point], tokens: float) -> float:
-    """Return the return at this number of tokens, interpolated linearly between evaluations."""
+    """Return the return at `tokens`, interpolated linearly between evaluations."""
     if tokens <= points[0].tokens:
         return points[0].value
     for before, after in pairwise(points):
@@ -196,8 +200,8 @@ def tokens_to(points: Sequence[Point], level: float) -> float | None:
     return None
 
 
-def on_the_way(points: Sequence[Point], marks: Sequence[int]) -> float:
-    """Return the mean return over the budget, by trapezoids between the marks."""
+def mean_over_budget(points: Sequence[Point], marks: Sequence[int]) -> float:
+    """Return the mean return over the token budget, by trapezoids between the marks."""
     values = [value_at(points, mark) for mark in marks]
     areas = [
         (b - a) * (before + after) / 2
@@ -216,19 +220,21 @@ def _level(cells: Sequence[CellResult], marks: Sequence[int]) -> float:
 
 
 def _result(cells: Sequence[CellResult], marks: Sequence[int], level: float) -> TrainerResult:
-    most = _maximum(cells)
+    largest = _maximum(cells)
     reached = [tokens_to(cell.points, level) for cell in cells]
     known = [tokens for tokens in reached if tokens is not None]
     return TrainerResult(
         task=cells[0].task,
         trainer=cells[0].trainer,
         seeds=tuple(cell.seed for cell in cells),
-        curve=tuple(_estimate([value_at(c.points, mark) for c in cells], most) for mark in marks),
-        on_the_way=_estimate([on_the_way(c.points, marks) for c in cells], most),
+        curve=tuple(
+            _estimate([value_at(c.points, mark) for c in cells], largest) for mark in marks
+        ),
+        on_the_way=_estimate([mean_over_budget(c.points, marks) for c in cells], largest),
         level=level,
         tokens_to_level=tuple(reached),
         tokens=_estimate(known, marks[-1]) if len(known) == len(cells) else None,
-        maximum=most,
+        maximum=largest,
     )
 
 
@@ -245,7 +251,7 @@ def _difference(
     scales = [_maximum(pair) if task is None else 1.0 for pair in pairs]
     span = 1.0 if task is None else max(_maximum(pair) for pair in pairs)
     ends = [value_at(b.points, marks[-1]) - value_at(a.points, marks[-1]) for a, b in pairs]
-    ways = [on_the_way(b.points, marks) - on_the_way(a.points, marks) for a, b in pairs]
+    ways = [mean_over_budget(b.points, marks) - mean_over_budget(a.points, marks) for a, b in pairs]
     yield TrainerDifference(
         task=task,
         trainer=trainer,
@@ -262,12 +268,12 @@ def _maximum(cells: Sequence[CellResult]) -> float:
     return max(known or [abs(p.value) for c in cells for p in c.points]) or 1.0
 
 
-def _estimate(values: Sequence[float], most: float) -> OverSeeds:
-    return _over_seeds(values, estimated(values, most))
+def _estimate(values: Sequence[float], largest: float) -> OverSeeds:
+    return _over_seeds(values, estimate_mean(values, largest))
 
 
 def _change(values: Sequence[float], span: float) -> OverSeeds:
-    return _over_seeds(values, estimated_change(values, span))
+    return _over_seeds(values, estimate_change(values, span))
 
 
 def _over_seeds(values: Sequence[float], estimate: Estimate) -> OverSeeds:

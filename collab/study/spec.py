@@ -40,6 +40,8 @@ class TrainerEntry(Spec):
 
 
 class StudySpec(Spec):
+    """A study: trainers, suites and seeds to combine."""
+
     description: str = ""
     """The question that the study answers."""
     recipe: str
@@ -148,7 +150,7 @@ def _entry(name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Cell:
-    """One training run."""
+    """One training run: a trainer, a suite and a seed."""
 
     task: str
     """Suite of the cell, or its recipe if the recipe includes the suite."""
@@ -247,7 +249,7 @@ def _suites(spec: StudySpec) -> list[tuple[str, str | None]]:
 
 
 def marks_of(spec: StudySpec) -> list[int]:
-    """Return the tokens at which cells are compared: 0, and equal steps up to the budget."""
+    """Return the token counts at which cells are compared: equal steps from 0 to the budget."""
     return [round(n * spec.tokens / spec.evaluations) for n in range(spec.evaluations + 1)]
 
 

@@ -45,10 +45,10 @@ from collab.study.results import (
     trainer_results,
 )
 from collab.study.spec import Cell, StudySpec, cells_of, marks_of
-from collab.tasks import pinned
+from collab.tasks import pin_revision
 from collab.trainers import Plan
 from collab.trainers.training.events import TaskResult, largest_return, read_evaluations
-from collab.trainers.training.folder import flat
+from collab.trainers.training.folder import flatten
 
 Emit = Callable[[StudyEvent], None]
 StudyStatus = Literal["running", "done", "interrupted", "failed"]
@@ -259,13 +259,13 @@ def jobs_for(plans: Sequence[Plan], cores: int, memory: int | None) -> int:
 
     `memory` is the free memory in bytes, or None if it is unknown.
     """
-    most = max(plan.total for plan in plans)
-    by_memory = len(plans) if memory is None or not most else int(SPARE * memory / most)
+    largest = max(plan.total for plan in plans)
+    by_memory = len(plans) if memory is None or not largest else int(SPARE * memory / largest)
     return max(1, min(len(plans), cores, by_memory))
 
 
 def cores() -> int:
-    """Return the cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -315,11 +315,13 @@ class StudyFolder:
         self.failures = self._read_failures()
 
     def cell(self, cell: Cell) -> Path:
-        """Return the folder of a cell's training run."""
+        """Return the folder of a cell's run. It may not exist yet."""
         return self.path / cell.name
 
     def status(self, cell: Cell) -> Status:
-        """Return the status of a cell."""
+        """Return a cell's status: `waiting` before its start, then `done`, `failed` or
+        `interrupted`.
+        """
         if cell.name in self.failures:
             return "failed"
         if not self.is_begun(cell):
@@ -331,7 +333,7 @@ class StudyFolder:
         return status if status in ("done", "failed") else "interrupted"
 
     def is_begun(self, cell: Cell) -> bool:
-        """Return True if there is a run to continue."""
+        """Return True if the cell has a run that can be resumed."""
         return all((self.cell(cell) / name).is_file() for name in (TRAINING, RUN))
 
     def prepare(self, cell: Cell) -> bool:
@@ -352,7 +354,7 @@ class StudyFolder:
         return False
 
     def result(self, cell: Cell, seconds: float) -> CellResult:
-        """Return the result of a cell so far."""
+        """Return a cell's result so far. `seconds` is the time spent on it."""
         points, maximum = self._points(cell)
         status = self.status(cell)
         return CellResult(
@@ -368,7 +370,7 @@ class StudyFolder:
         )
 
     def save(self, results: StudyResults) -> None:
-        """Write all results.
+        """Write the results of the study into its folder.
 
         Raises:
             RecordError: the disk is full.
@@ -384,8 +386,8 @@ class StudyFolder:
         ]
         if self._measure == "solved":
             return points, 1.0 if evaluations else None
-        most = [m for e in evaluations if (m := largest_return(e.sampled)) is not None]
-        return points, max(most, default=None)
+        largest = [m for e in evaluations if (m := largest_return(e.sampled)) is not None]
+        return points, max(largest, default=None)
 
     def _value(self, result: TaskResult) -> float:
         if self._measure == "return":
@@ -430,10 +432,10 @@ def check_same_cell(cell: Cell, run: Path) -> None:
         RecipeError: one of the recipes cannot be read.
         RecordError: a setting or the content of a file differs.
     """
-    was = flat(Packing(run).pack(read_recipe(str(run / TRAINING), is_run=True)[0]))
+    was = flatten(Packing(run).pack(read_recipe(str(run / TRAINING), is_run=True)[0]))
     with TemporaryDirectory() as name:
         fresh = Path(name)
-        now = flat(Packing(fresh).pack(_pinned(cell.read()[0])))
+        now = flatten(Packing(fresh).pack(_pinned(cell.read()[0])))
         files = [path.relative_to(fresh) for path in fresh.rglob("*") if path.is_file()]
         others = [file for file in files if not _equal(run / file, fresh / file)]
     settings = [
@@ -452,7 +454,7 @@ def _pinned(recipe: Recipe) -> Recipe:
     """Return the recipe with the commit of its hub dataset, as in a run's recipe."""
     if recipe.task is None:
         return recipe
-    task = recipe.task.model_copy(update={"source": pinned(recipe.task.source)})
+    task = recipe.task.model_copy(update={"source": pin_revision(recipe.task.source)})
     return recipe.model_copy(update={"task": task})
 
 

@@ -23,7 +23,8 @@ def id_of(spec: TaskSpec, row: Row) -> str:
 
 
 def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
-    """Check that rows are complete, and that the fields named by the suite exist.
+    """Check that all rows have their fields, that ids are unique, and that the suite names existing
+    fields.
 
     Raises:
         TaskError: a row lacks a field, the suite names a field that no row has, or two rows share

@@ -22,8 +22,8 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REMEDY = "or give the path of a local .jsonl file as suite"
 
 
-def pinned(source: SourceSpec) -> SourceSpec:
-    """Return the source with the current commit id of its branch or tag.
+def pin_revision(source: SourceSpec) -> SourceSpec:
+    """Return the source with its branch or tag replaced by the current commit id.
 
     If the hub cannot be reached, that is the commit in the cache. A source that is not on the hub
     stays the same.
@@ -51,13 +51,13 @@ def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
         return list(map(dict, load(str(folder), **config, split=source.split)))
     except Exception as error:
         raise TaskError(
-            f"{shown(source)} cannot be read ({type(error).__name__}: {error}); set"
+            f"{dataset_name(source)} cannot be read ({type(error).__name__}: {error}); set"
             f" task.source.split, and task.source.config, to existing ones, {_REMEDY}"
         ) from error
 
 
-def shown(source: SourceSpec) -> str:
-    """Return a dataset's name, for messages."""
+def dataset_name(source: SourceSpec) -> str:
+    """Return a dataset's name and revision in words, for messages."""
     return _shown(str(source.hub), source.revision)
 
 

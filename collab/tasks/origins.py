@@ -13,7 +13,7 @@ from collab.errors import TaskError
 from collab.recipe import SourceSpec, documents
 from collab.recipe.task import TABLES
 from collab.tasks.generated import generated_rows
-from collab.tasks.hub import hub_rows, shown
+from collab.tasks.hub import dataset_name, hub_rows
 from collab.wording import cannot_read
 
 Row = dict[str, Any]
@@ -46,8 +46,8 @@ def published_rows(source: SourceSpec) -> list[PlacedRow]:
     if source.package:
         return read_file(_package_file(source.package, str(source.file)))
     if source.generate:
-        return placed(source.generate.use, numbered(generated_rows(source)))
-    return placed(shown(source), numbered(hub_rows(source)))
+        return add_positions(source.generate.use, numbered(generated_rows(source)))
+    return add_positions(dataset_name(source), numbered(hub_rows(source)))
 
 
 def read_file(path: Path) -> list[PlacedRow]:
@@ -75,11 +75,11 @@ def read_file(path: Path) -> list[PlacedRow]:
         reason = getattr(error, "strerror", None) or error
         raise TaskError(f"{path}: cannot be read: {reason}") from error
     whole = path.name.removesuffix(".gz").endswith(".json")
-    return placed(str(path), _whole(path, text) if whole else _lines(path, text))
+    return add_positions(str(path), _whole(path, text) if whole else _lines(path, text))
 
 
-def placed(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
-    """Return rows with their positions.
+def add_positions(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
+    """Return rows, each with its position in the source.
 
     Raises:
         TaskError: a row is not a mapping.
@@ -94,20 +94,18 @@ def placed(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
 
 
 def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
-    """Return rows from a source without lines, each with its number, counted from 0, as its
-    position.
-    """
+    """Pair each row with its number, counted from 0, for sources without lines."""
     return [(f"row {number}", row) for number, row in enumerate(rows)]
 
 
 def _unpacked(path: Path) -> bytes:
     """Unpack a gzipped file, up to the limit for its size."""
-    most = max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size)
+    limit = max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size)
     with gzip.open(path) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
+        data = file.read(limit + 1)
+    if len(data) > limit:
         raise TaskError(
-            f"{path}: its {path.stat().st_size / 1e6:.1f} MB unpack to more than {most / 1e6:.0f}"
+            f"{path}: its {path.stat().st_size / 1e6:.1f} MB unpack to more than {limit / 1e6:.0f}"
             " MB, too much for a file of problems; if you trust it, unpack it yourself"
         )
     return data

@@ -25,8 +25,8 @@ from collab.recipe.library import split_member
 from collab.recipe.task import TABLES
 from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of
-from collab.tasks.formats import adapted
-from collab.tasks.hub import pinned
+from collab.tasks.formats import converter_for
+from collab.tasks.hub import pin_revision
 from collab.tasks.origins import PlacedRow, Row, published_rows
 from collab.wording import counted
 
@@ -47,7 +47,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def open_suite(spec: TaskSpec) -> Suite:
-    """Read a suite's problems.
+    """Read the problems of a suite, from its source.
 
     For a dataset on the hub, the result's `spec` names the commit that was read.
 
@@ -55,7 +55,7 @@ def open_suite(spec: TaskSpec) -> Suite:
         TaskError: the data cannot be read or is empty; a row lacks a required field; two rows share
             an id; the suite names a missing field or range of rows.
     """
-    spec = spec.model_copy(update={"source": pinned(spec.source)})
+    spec = spec.model_copy(update={"source": pin_revision(spec.source)})
     with _without_collecting():
         rows, unfit = read_rows(spec.source)
         if not rows:
@@ -110,7 +110,11 @@ class Suite:
         return [s if s and counts[s] == 1 else f for s, f in zip(short, full, strict=True)]
 
     def check_splits(self) -> None:
-        """Raise TaskError if a split names missing rows."""
+        """Check that the rows of every split exist.
+
+        Raises:
+            TaskError: a split names a missing row.
+        """
         for name in self.spec.splits:
             try:
                 self._split(name)
@@ -198,7 +202,7 @@ def read_rows(source: SourceSpec) -> tuple[list[PlacedRow], dict[str, str]]:
     rows = [row for row in published_rows(source) if _id(row) not in source.leave_out]
     if source.adapt is None:
         return rows, {}
-    adapt, unfit, fit = adapted(source.adapt), dict[str, str](), []
+    adapt, unfit, fit = converter_for(source.adapt), dict[str, str](), []
     for row in rows:
         try:
             fit.append(row._replace(fields=adapt(f"{row.source}, {row.place}", row.fields)))

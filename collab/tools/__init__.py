@@ -31,8 +31,8 @@ async def open_tools(
     }
 
 
-def uncalled(tools: Toolboxes) -> Toolboxes:
-    """Return the same tools for inspection: a call runs nothing, and its answer is empty."""
+def disabled_tools(tools: Toolboxes) -> Toolboxes:
+    """Return the same tools for inspection. A call runs nothing and returns an empty answer."""
 
     async def nothing(arguments: Mapping[str, Any]) -> str:  # noqa: ARG001
         return ""
@@ -73,4 +73,4 @@ def _tool(name: str, sandbox: Sandbox) -> Tool:
     return function_tool(name)
 
 
-__all__ = ["Tool", "ToolServers", "Toolboxes", "open_tools", "uncalled"]
+__all__ = ["Tool", "ToolServers", "Toolboxes", "disabled_tools", "open_tools"]

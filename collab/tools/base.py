@@ -144,7 +144,7 @@ NOTHING = "(nothing was printed)"
 
 
 def python_tool(sandbox: Sandbox) -> Tool:
-    """Return the tool `python`. Its limits are those of the recipe's `sandbox`."""
+    """Return the tool `python`, which runs code in the sandbox under its limits."""
 
     async def run(arguments: Mapping[str, Any]) -> str:
         code = arguments.get("code")

@@ -29,7 +29,7 @@ class StepTimer:
         self._since: dict[str, float] = {}
 
     def see(self, event: Event) -> None:
-        """Record an event with the time at which it happened."""
+        """Record an event at the present time."""
         match event:
             case AgentActing():
                 self._end("judging", event.episode)
@@ -89,12 +89,12 @@ class JudgeClock:
             self._running -= 1
 
     def sampled(self) -> None:
-        """Note the end of sampling. From now on the step waits for the scoring."""
+        """Mark the end of sampling. From now on, the step waits for the scoring."""
         self._settle()
         self._hidden = self.seconds
 
     def measures(self) -> Iterator[tuple[str, float]]:
-        """Yield the metrics, or none if no additional joint action was scored."""
+        """Yield the metrics by name, or nothing if no additional joint action was scored."""
         if self.calls:
             self._settle()
             yield metric_names.FURTHER_SCORED, self.calls

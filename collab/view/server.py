@@ -66,11 +66,11 @@ class Pages:
         self._one = Lock()
 
     def runs(self) -> str:
-        """Return the page with the list, which asks for its rows."""
+        """Return the page with the list of runs. Its script requests the rows."""
         return fill("collab.view:runs", STYLES, SCRIPTS, connects=True)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row per run, newest first. Control characters in its texts are escaped."""
+        """Return a row per run, newest first, with control characters escaped."""
         listed = {name: row_of(folder) for name, folder in self._runs().items()}
         rows = []
         for name in sorted(listed, key=lambda name: newest_first(listed[name])):
@@ -81,7 +81,7 @@ class Pages:
         return rows
 
     def find(self, names: Sequence[str]) -> list[Path]:
-        """Return the folders of runs, and of evaluations, by their names.
+        """Return the folders of runs and evaluations with these names.
 
         Raises:
             NoRun: a run is missing, or a link in it leads out of the folders.
@@ -110,7 +110,7 @@ class Pages:
         return {"stamp": "-".join(stamps), "working": any(r.status == RUNNING for r in rows)}
 
     def report(self, names: Sequence[str]) -> str:
-        """Return the report of some runs, on one page that follows them.
+        """Return the report of the runs with these names, on a page that follows them.
 
         Raises:
             NoRun: a run is missing.
@@ -134,7 +134,7 @@ class Pages:
         return make_page(make_report(reading), reading.runs, follows)
 
     def message(self, title: str, text: str, follows: Follows | None = None) -> str:
-        """Return a page with a message in place of another page."""
+        """Return a page that shows a message."""
         scripts = ("dom", "collab.view:message", *(["follow"] if follows else []))
         return fill(
             "collab.view:message",
@@ -206,7 +206,11 @@ HEADERS = {
 
 
 def check_installed() -> None:
-    """Raise RecipeError if the packages of the extra `serve` are missing."""
+    """Check that the packages of the extra `serve` are installed.
+
+    Raises:
+        RecipeError: one is missing.
+    """
     for package in ("starlette", "uvicorn"):
         optional(package, "collab view", "serve", RecipeError)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collab.agents import join_for
-from collab.agents.joins import Joint, without
+from collab.agents.joins import Joint, rename_definitions
 from collab.recipe.team import Roles
 from collab.records import Problem
 
@@ -121,9 +121,9 @@ def test_a_team_without_helpers_keeps_everything() -> None:
 
 
 def test_what_does_not_parse_stays_as_it_is() -> None:
-    assert without("def is_odd(:\n", ["is_odd"]) == "def is_odd(:\n"
+    assert rename_definitions("def is_odd(:\n", ["is_odd"]) == "def is_odd(:\n"
 
 
 def test_the_new_name_is_a_new_one() -> None:
     source = "is_odd_dropped = 1\nis_odd = 2"
-    assert without(source, ["is_odd"]) == "is_odd_dropped = 1\nis_odd_dropped_ = 2"
+    assert rename_definitions(source, ["is_odd"]) == "is_odd_dropped = 1\nis_odd_dropped_ = 2"

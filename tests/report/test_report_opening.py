@@ -75,8 +75,12 @@ def test_runs_are_columns_of_one_table(played: Path, tmp_path: Path) -> None:
 
 
 def test_whiskers_are_drawn_up_to_the_maximum_and_changes_around_zero() -> None:
-    assert estimate(3.0, (2.0, 5.0), "points", most=5.0).whisker == (40.0, 60.0, 100.0)
-    assert estimate(0.0, (-0.5, 2.0), "share", change=True, most=1.0).whisker == (25.0, 50.0, 100.0)
+    assert estimate(3.0, (2.0, 5.0), "points", largest=5.0).whisker == (40.0, 60.0, 100.0)
+    assert estimate(0.0, (-0.5, 2.0), "share", change=True, largest=1.0).whisker == (
+        25.0,
+        50.0,
+        100.0,
+    )
     assert estimate(3.0, (2.0, 5.0), "points").whisker == ()
 
 

@@ -39,7 +39,7 @@ def digest(*values: object, depth: int = DEEPEST) -> str | None:
     answers = Answers()
     for value in values:
         answers.note({"value": codec.encode(value, depth)})
-    return answers.taken()
+    return answers.next_digest()
 
 
 @pytest.mark.parametrize("depth", [60, DEEPEST])

@@ -16,7 +16,7 @@ from collab.recipe import load_recipe
 from collab.records import read_episodes
 from collab.serving.settings import Settings
 from collab.serving.team import fields_of
-from collab.serving.teams import as_served, named, read_teams
+from collab.serving.teams import named, read_teams, served_recipe
 
 
 @pytest.mark.parametrize(
@@ -82,15 +82,15 @@ def test_feedback_that_needs_hidden_fields_or_leave_is_left_out() -> None:
         (Settings(), ["self"]),
         (Settings(run_code=True), ["self", "execution"]),
     ]:
-        assert [spec.source for spec in as_served(taught, settings).team.feedback] == kept
+        assert [spec.source for spec in served_recipe(taught, settings).team.feedback] == kept
 
 
 def test_what_strangers_make_agents_write_is_run_in_the_sandbox_only() -> None:
     team = {**DUO, "turns": 2, "feedback": ["execution"]}
     unsafe = recipe(team, sandbox={"isolation": "unsafe"})
-    as_served(unsafe, Settings())
+    served_recipe(unsafe, Settings())
     with pytest.raises(RecipeError, match="'unsafe'"):
-        as_served(unsafe, Settings(run_code=True))
+        served_recipe(unsafe, Settings(run_code=True))
 
 
 def test_a_shipped_team_of_two_turns_is_played(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collab.study.results import (
     CellResult,
     Point,
     differences,
-    on_the_way,
+    mean_over_budget,
     tokens_to,
     trainer_results,
     value_at,
@@ -47,7 +47,7 @@ def test_a_level_is_reached_on_the_line_or_never() -> None:
 def test_what_is_learned_sooner_is_more_on_the_way() -> None:
     early = [Point(tokens=0, value=0), Point(tokens=50, value=8), Point(tokens=100, value=8)]
     late = [Point(tokens=0, value=0), Point(tokens=50, value=0), Point(tokens=100, value=8)]
-    assert (on_the_way(early, MARKS), on_the_way(late, MARKS)) == (6.0, 2.0)
+    assert (mean_over_budget(early, MARKS), mean_over_budget(late, MARKS)) == (6.0, 2.0)
 
 
 def test_the_level_is_half_way_to_the_best_end() -> None:
@@ -110,6 +110,6 @@ def test_what_does_not_vary_has_no_interval(seeds: int, told: str, gain: float) 
     [found] = differences(cells, MARKS)
     for change in (found.end, found.on_the_way):
         assert (change.low, change.high, change.tasks) == (None, None, seeds)
-        assert change.without_interval == told
+        assert change.interval_note == told
     before = trainer_results(cells, MARKS)[0].curve[0]
     assert (before.mean, before.interval) == (0.3, None)

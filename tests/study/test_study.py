@@ -7,6 +7,7 @@ import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.studies import STUDY, collab, results, train_here

@@ -197,6 +197,6 @@ def exit_status(played: Played, *, require_solved: bool) -> int:
 
 
 def status_of_failures(types: Iterable[str]) -> int:
-    """Exit status when everything failed: 2 if each error says that something is missing."""
+    """Return the exit status for these error types: 2 if each means a missing part, else 1."""
     kinds = [getattr(errors, name, CollabError) for name in types]
     return 2 if all(kind.exit_status == 2 for kind in kinds) else 1

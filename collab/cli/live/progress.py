@@ -65,7 +65,7 @@ class Tally:
         return self.generated + sum(tokens for tokens, _ in self.acting.values())
 
     def see(self, event: Record) -> None:
-        """Count a response or an episode."""
+        """Update the counts with an event."""
         match event:
             case AgentActing():
                 self.since = self.since or time.monotonic()
@@ -97,7 +97,7 @@ class Tally:
             self.largest = max(self.largest, episode.largest_return or 0.0)
 
     def text(self) -> str:
-        """Describe episodes, returns, speed and cost."""
+        """Format episodes, mean return, speed and cost in one line."""
         parts = [f"{self.finished} of {counted(self.planned, 'episode')}"]
         if self.solved:
             parts.append(f"{sum(self.solved)} of {len(self.solved)} solved")
@@ -110,7 +110,7 @@ class Tally:
 
 
 class Bars(Progress):
-    """A bar per piece of work, by name, with the ends of streamed responses above them."""
+    """Progress bars by name, below the ends of streamed responses."""
 
     def __init__(self, page: TerminalPage) -> None:
         self.streams: Iterable[str] = ()
@@ -131,7 +131,7 @@ class Bars(Progress):
     def show(
         self, name: str, text: str, done: float = 0, total: float | None = None, note: str = ""
     ) -> None:
-        """Set the bar of a piece of work. Another `text` makes a new bar."""
+        """Set the progress of the bar `name`, made on first use. Another `text` makes a new bar."""
         row, before = self._rows.get(name, (None, ""))
         if row is None or text != before:
             self.drop(name)
@@ -140,7 +140,7 @@ class Bars(Progress):
         self.update(row, completed=done, total=total, note=note)
 
     def drop(self, name: str) -> None:
-        """Remove the bar of a piece of work, if there is one."""
+        """Remove the bar `name`, if there is one."""
         if row := self._rows.pop(name, None):
             self.remove_task(row[0])
 
@@ -148,10 +148,10 @@ class Bars(Progress):
         return Cleaned(super().get_renderable())
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        most = max(3, self._shown_on.height // 3)
+        limit = max(3, self._shown_on.height // 3)
         for text in self.streams:
             lines = Text(text, DIM).wrap(self._shown_on, self._shown_on.width)
-            yield Text("\n").join(lines[-most:])
+            yield Text("\n").join(lines[-limit:])
         yield self.make_tasks_table(self.tasks)
 
 

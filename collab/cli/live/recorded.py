@@ -30,7 +30,7 @@ Pause = Callable[[], object]
 
 
 def wait() -> None:
-    """Wait before the next look at the files."""
+    """Sleep until the files are read again."""
     time.sleep(POLL_SECONDS)
 
 
@@ -47,7 +47,9 @@ def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
 
 
 def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
-    """Yield the events of a run, or of a training: steps, evaluations, and work in progress."""
+    """Yield the events of a run or a training, from its start to its end, including work in
+    progress.
+    """
     opening = _opening(folder, read_about(folder))
     yield opening
     is_training = (folder / TRAINING).is_file()
@@ -102,7 +104,9 @@ def _is_gone(folder: Path) -> bool:
 
 
 def how_it_ended(folder: Path) -> str:
-    """Return the status of a run or an evaluation, or `killed` if its process is gone."""
+    """Return the status in the record of a run or an evaluation, or `killed` if its process is
+    gone.
+    """
     if not is_evaluation(folder):
         return status_of(read_about(folder))
     return KILLED if _is_gone(folder) else read_results(folder).status

@@ -43,7 +43,7 @@ class View:
         self._stage = ""
 
     def see(self, event: Record) -> None:
-        """Show an event."""
+        """Show an event of a run, a training, an evaluation or a study."""
         raise NotImplementedError
 
     def loading(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002
@@ -53,7 +53,7 @@ class View:
             print(f"model: {stage_text(stage, 0, total)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """End the view. Nothing is drawn after it."""
+        """Finish the output. Later events are not shown."""
 
 
 class JsonView(View):
@@ -188,7 +188,7 @@ def show_training(page: Page, event: RunFinished, folder: str) -> None:
 
 
 def stage_text(stage: str, done: int, total: int) -> str:
-    """Return a model's stage with its size in MB, if known."""
+    """Return the stage of a model's download with its size in MB, if `total` is known."""
     size = f" {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total and done else ""
     size = size or (f" {total / 1e6:.0f} MB" if total else "")
     return stage + size

@@ -80,7 +80,7 @@ def _decision_of(decision: Decision) -> Iterator[Block]:
 
 
 def call_block(agent: str, call: ToolCall) -> Block:
-    """Return a tool call. Code as its only argument is highlighted."""
+    """Format a tool call as a block. If its only argument is code, it is highlighted."""
     title, code = f"{agent} calls {call.name}", call.arguments.get("code")
     if isinstance(code, str) and len(call.arguments) == 1:
         return Block(title, code, "python")
@@ -88,7 +88,7 @@ def call_block(agent: str, call: ToolCall) -> Block:
 
 
 def show_work(page: Page, turn: Turn) -> None:
-    """Show each agent's artifact, and the joint artifact."""
+    """Print each agent's artifact, and the joint artifact."""
     agents = list(dict.fromkeys(decision.agent for decision in turn.decisions))
     page.blocks([_work_of(turn, agent) for agent in agents])
     if turn.joint.strip():
@@ -130,7 +130,7 @@ def show_score(
     if score.summary:
         page.line((f"  {score.summary}", DIM))
     if score.by_agent:
-        page.line((f"  {each_earned(score.by_agent)}", DIM))
+        page.line((f"  {agent_rewards(score.by_agent)}", DIM))
     for failure in score.failures:
         page.line((f"  {failure}", DIM))
     if score.flags:
@@ -143,6 +143,7 @@ def show_score(
 
 
 def verdict(score: Score) -> list[Piece]:
+    """Return whether the task is solved, and what else the score measured, as styled text."""
     measured = "".join(f", {text}" for text in measures_of(score))
     if score.solved is None:
         return ["scored" + measured]
@@ -212,17 +213,17 @@ def solved_early(episode: Episode) -> str:
 
 
 def out_of(value: float, largest: float | None) -> str:
-    """Return a reward or return, with its maximum unless that is unknown or 0, as in zero-sum
-    games."""
+    """Format a reward with its maximum, e.g. `0.50 of 2.00`, or alone if `largest` is None or 0."""
     return f"{value:.2f} of {largest:.2f}" if largest else f"{value:.2f}"
 
 
-def each_earned(by_agent: Mapping[str, float]) -> str:
-    """Return each agent's reward, if agents earn different ones."""
+def agent_rewards(by_agent: Mapping[str, float]) -> str:
+    """Format each agent's own reward, e.g. `a earns +1.00`. Return "" for an empty mapping."""
     return ", ".join(f"{agent} earns {reward:+.2f}" for agent, reward in by_agent.items())
 
 
 def show_failure(page: Page, failure: Failure) -> None:
+    """Print the type and the message of a failure."""
     page.line(
         ("failed", f"bold {BAD}"), f": {failure.type} ({failure.boundary}): {failure.message}"
     )

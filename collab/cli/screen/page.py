@@ -53,13 +53,17 @@ class Block:
 class Page(Protocol):
     """Shows lines, headings, blocks and tables."""
 
-    def line(self, *pieces: Piece) -> None: ...
+    def line(self, *pieces: Piece) -> None:
+        """Print a line of text."""
 
-    def heading(self, title: str) -> None: ...
+    def heading(self, title: str) -> None:
+        """Print a heading."""
 
-    def blocks(self, blocks: Sequence[Block]) -> None: ...
+    def blocks(self, blocks: Sequence[Block]) -> None:
+        """Print blocks of text, each under its title."""
 
-    def table(self, columns: Columns, rows: Sequence[Sequence[Piece]]) -> None: ...
+    def table(self, columns: Columns, rows: Sequence[Sequence[Piece]]) -> None:
+        """Print a table with a header."""
 
 
 def open_page() -> PlainPage | TerminalPage:
@@ -76,7 +80,9 @@ def open_page() -> PlainPage | TerminalPage:
 def show_components(
     kind: Kind, columns: Sequence[str], row: Callable[[Path], Sequence[Piece]], *remarks: str
 ) -> None:
-    """Show a row for each component of a kind. `row` makes the row from the component's file."""
+    """Print a table of all components of a kind. `row` maps a component's file to the cells after
+    its name.
+    """
     from collab.recipe.library import components
 
     page = open_page()
@@ -93,7 +99,7 @@ def show_components(
 
 
 def plain(pieces: Sequence[Piece]) -> str:
-    """Return the text of the pieces, without styles."""
+    """Return the pieces as one unstyled text."""
     return clean("".join(piece if isinstance(piece, str) else piece[0] for piece in pieces))
 
 

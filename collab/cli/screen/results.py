@@ -10,7 +10,7 @@ from collab.cli.screen.episode import out_of
 from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Page, Piece
 from collab.evaluation.results import Estimate, Results, sections
 from collab.evaluation.table import ResultTable, TableCell
-from collab.evaluation.values import how_to_read
+from collab.evaluation.values import explain_results
 from collab.probe.results import TeamProbe
 from collab.runs import metric_names as names
 from collab.runtime.events import RunStarted
@@ -142,7 +142,7 @@ def held_out_text(event: Evaluation) -> str:
 
 
 def show_gains(page: Page, gains: Mapping[str, Mapping[str, Any]]) -> None:
-    """Show results on held-out tasks before and after training, with a row per mode."""
+    """Print held-out results before and after training, with a row per sampling mode."""
     titles = (
         *("held out", "tasks", "return before", "after"),
         *("gain ± s.e.", "solved before", "after"),
@@ -163,7 +163,7 @@ def show_evaluation(page: Page, results: Results) -> None:
     for table in sections(results):
         show_table(page, table)
     if results.teams:
-        page.line((how_to_read(results), DIM))
+        page.line((explain_results(results), DIM))
     for note in results.notes:
         page.line(("note: ", WARN), note)
 
@@ -196,7 +196,7 @@ def show_study_plan(
 
 
 def show_probe(page: Page, probe: TeamProbe) -> None:
-    """Show the numbers of the team and of its agents, and advice."""
+    """Print a probe's numbers for the team and each agent, and its advice."""
     page.line()
     page.table(["before training", ">", "95 % interval"], list(_probe_rows(probe)))
     page.line()
@@ -222,11 +222,11 @@ def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
     if best:
         where = " in turn 1" if probe.turns > 1 and not best.whole_games else ""
         of = f"best of {best.samples}{' games' if best.whole_games else where}"
-        most = probe.maximum if best.whole_games else probe.reward_maximum
-        yield from _row(f"{of}, {'return' if best.whole_games else 'reward'}", best.reward, most)
+        largest = probe.maximum if best.whole_games else probe.reward_maximum
+        yield from _row(f"{of}, {'return' if best.whole_games else 'reward'}", best.reward, largest)
         yield from _row(f"{of}, solved", best.solved)
         of = f"best of {best.combinations or 0:,} combinations{where}"
-        yield from _row(f"{of}, reward", best.reward_combined, most)
+        yield from _row(f"{of}, reward", best.reward_combined, largest)
         yield from _row(f"{of}, solved", best.solved_combined)
     if crossed and crossed.interaction is not None:
         yield ["decided only together", f"{crossed.interaction:.0%}", "of the variance"]
@@ -236,15 +236,15 @@ def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
     yield ["generated tokens", f"{probe.tokens:,}", f"{probe.seconds:.0f} s{judged}"]
 
 
-def _row(name: str, value: Estimate | None, most: float | None = None) -> Iterator[list[Piece]]:
+def _row(name: str, value: Estimate | None, largest: float | None = None) -> Iterator[list[Piece]]:
     """Yield a share, or points with their maximum, and the interval, or nothing without a value."""
     if value is None:
         return
-    if most is None:
+    if largest is None:
         yield [name, f"{value.mean:.0%}", (f"{value.low:.0%} to {value.high:.0%}", DIM)]
     else:
         text = f"{value.low:.2f} to {value.high:.2f}"
-        yield [name, out_of(value.mean, most), (text, DIM)]
+        yield [name, out_of(value.mean, largest), (text, DIM)]
 
 
 def _probe_agents(probe: TeamProbe) -> list[list[Piece]]:

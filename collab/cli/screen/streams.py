@@ -68,14 +68,15 @@ class Safe:
 
 
 def guarded(beneath: TextIO) -> TextIO:
-    """Return a stream that ends the command when its reader has left."""
+    """Wrap a stream so that the command ends when the reader closes the pipe."""
     return cast(TextIO, Guarded(beneath, output=True))
 
 
 @contextmanager
 def guarded_streams() -> Iterator[None]:
-    """Context manager in which pipes may break and stderr is cleaned. It flushes stdout at the
-    end."""
+    """Context manager that guards stdout and stderr against closed pipes, and flushes stdout at
+    exit.
+    """
     kept = sys.stdout, sys.stderr
     sys.stdout = guarded(sys.stdout)
     sys.stderr = cast(TextIO, Safe(cast(TextIO, Guarded(sys.stderr, output=False))))
@@ -90,7 +91,7 @@ def guarded_streams() -> Iterator[None]:
 
 @contextmanager
 def safe_output() -> Iterator[None]:
-    """Context manager that cleans stdout."""
+    """Context manager that escapes terminal control characters on stdout."""
     kept = sys.stdout
     sys.stdout = cast(TextIO, Safe(kept))
     try:

@@ -13,7 +13,7 @@ NOISE = 1e-2
 
 
 async def mixed(bench: Bench) -> str:
-    """Two adapters and the base model give the same answers in one batch as alone."""
+    """Check that two adapters and the base model answer the same in one batch as alone."""
     if not bench.capabilities.adapters:
         raise NotApplicable("it does not serve adapters")
     if len(bench.adapters) < 2:
@@ -42,8 +42,8 @@ def _differ(left: str, one: Action, right: str, other: Action) -> None:
 
 
 async def missing(bench: Bench) -> str:
-    """A request for a missing adapter fails, and the base model never answers it."""
-    bench.needs_generation()
+    """Check that a request for a missing adapter fails, and the base model does not answer it."""
+    bench.require_generation()
     request = request_of(adapter=MISSING)
     try:
         if isinstance(bench.model, ChecksSettings):

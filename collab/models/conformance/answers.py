@@ -11,13 +11,15 @@ WIDTH = 8
 
 
 async def answering(bench: Bench) -> str:
-    """One request gets one answer. No other check runs on an engine that fails here."""
+    """Check that one request gets one answer. If this fails, no other check runs."""
     [action] = await bench.ask(request_of())
     return f"{action.text[:40]!r}"
 
 
 async def batching(bench: Bench) -> str:
-    """A batch of different prompts and settings gives one action per request, in order."""
+    """Check that a batch of different prompts and settings gives one action per request, in
+    order.
+    """
     requests = [
         request_of(
             " ".join(["Count"] * (1 + 2 * n)),
@@ -32,16 +34,16 @@ async def batching(bench: Bench) -> str:
     actions = await bench.ask(*requests)
     if bench.capabilities.generates:
         for request, action in zip(requests, actions, strict=True):
-            most = request.sampling.max_new_tokens
+            limit = request.sampling.max_new_tokens
             counted = action.usage.new_tokens
-            demand(counted <= most, f"{counted} new tokens although max_new_tokens is {most}")
+            demand(counted <= limit, f"{counted} new tokens although max_new_tokens is {limit}")
         prompts = [action.usage.prompt_tokens for action in actions]
         demand(prompts == sorted(prompts), f"out of order: growing prompts counted as {prompts}")
     return f"{WIDTH} requests with their own settings, {WIDTH} actions in order"
 
 
 async def streaming(bench: Bench) -> str:
-    """The pieces passed to `progress` add up to the answer."""
+    """Check that the pieces passed to `progress` add up to the answer."""
     reports: list[tuple[int, str]] = []
 
     def progress(_request: Request, count: int, text: str) -> None:
@@ -57,21 +59,21 @@ async def streaming(bench: Bench) -> str:
 
 
 async def lengths(bench: Bench) -> str:
-    """`max_new_tokens` ends an answer, and its finish reason says so."""
-    bench.needs_generation()
+    """Check that `max_new_tokens` ends an answer, with the right finish reason."""
+    bench.require_generation()
     short, longer = await bench.ask(request_of(max_new_tokens=4), request_of(max_new_tokens=12))
     ended = short.finish_reason
     demand(ended == "length", f"4 tokens ended by finish_reason {ended!r}, not length")
     demand(len(short.text) < len(longer.text), "12 tokens gave no more text than 4")
-    for action, most in ((short, 4), (longer, 12)):
+    for action, limit in ((short, 4), (longer, 12)):
         counted = action.usage.new_tokens
-        demand(counted <= most, f"{counted} new tokens although max_new_tokens is {most}")
+        demand(counted <= limit, f"{counted} new tokens although max_new_tokens is {limit}")
     return "truncated at 4 and 12 tokens, finish_reason length"
 
 
 async def stop(bench: Bench) -> str:
-    """An answer ends before a stop string."""
-    bench.needs_generation()
+    """Check that an answer ends before a stop string."""
+    bench.require_generation()
     [whole] = await bench.ask(request_of(max_new_tokens=32))
     text = whole.text.strip()
     demand(len(text) > 4, f"32 tokens gave {whole.text!r}, too short to test stop strings")
@@ -90,7 +92,7 @@ async def stop(bench: Bench) -> str:
 
 
 async def usage(bench: Bench) -> str:
-    """The usage of an answer counts its tokens."""
+    """Check that an answer's usage counts its tokens."""
     [action] = await bench.ask(request_of())
     counted = action.usage
     demand(counted.new_tokens > 0, "usage.new_tokens is 0, so budgets have no effect")

@@ -32,13 +32,13 @@ class Bench:
             self.model.capabilities if isinstance(self.model, HasCapabilities) else Capabilities()
         )
 
-    def needs_generation(self) -> None:
-        """Raise NotApplicable for an engine whose answers no setting changes, such as a replay."""
+    def require_generation(self) -> None:
+        """Raise NotApplicable if the engine's answers are fixed, as in a replay."""
         if not self.capabilities.generates:
             raise NotApplicable("its answers are fixed in advance")
 
     async def ask(self, *requests: Request, progress: Progress | None = None) -> list[Action]:
-        """Return the answers of one batch, and require that there is one per request."""
+        """Return the answers to one batch. Raise Broken if a request fails."""
         actions = await self.try_to_ask(requests, progress)
         for action in actions:
             if action.failure is not None:
@@ -48,7 +48,7 @@ class Bench:
     async def try_to_ask(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Return one action per request of a batch, failed or not."""
+        """Return one action per request of a batch, including failed ones."""
         actions = await self.model.generate(requests, progress)
         if len(actions) != len(requests):
             raise Broken(f"{len(requests)} requests returned {len(actions)} actions")
@@ -74,7 +74,7 @@ def request_of(
 
 
 def demand(holds: bool, why: str) -> None:
-    """Raise Broken unless the condition holds."""
+    """Raise Broken with the reason `why` unless `holds` is True."""
     if not holds:
         raise Broken(why)
 

@@ -14,8 +14,8 @@ PATIENCE = 2.0
 
 
 async def context(bench: Bench) -> str:
-    """A prompt beyond the context fails alone, and the rest of its batch is answered."""
-    bench.needs_generation()
+    """Check that a prompt beyond the context fails alone, and the rest of its batch is answered."""
+    bench.require_generation()
     words = bench.capabilities.context or ENDLESS
     good, bad = await bench.try_to_ask([request_of(), request_of("a " * words, number=1)])
     if bad.failure is None:
@@ -29,7 +29,7 @@ async def context(bench: Bench) -> str:
 
 
 async def cancellation(bench: Bench) -> str:
-    """A canceled call ends soon, and the engine keeps working."""
+    """Check that a canceled call ends soon, and the engine keeps working."""
     begun = asyncio.Event()
     batch = [request_of(number=n, seed=n, max_new_tokens=100) for n in range(4)]
     call = asyncio.ensure_future(bench.model.generate(batch, lambda *_: begun.set()))
@@ -47,7 +47,7 @@ async def cancellation(bench: Bench) -> str:
 
 
 async def closing(bench: Bench) -> str:
-    """An engine may be closed twice."""
+    """Check that an engine can be closed twice."""
     await bench.model.aclose()
     await bench.model.aclose()
     return "closed twice"

@@ -9,7 +9,9 @@ from collab.records import Action
 
 
 async def record(bench: Bench) -> str:
-    """An answer has one log-probability for each of its token ids, and they belong to its text."""
+    """Check that an answer has one log-probability per token id, and that the ids spell its
+    text.
+    """
     greedy = request_of(max_new_tokens=12)
     drawn = request_of(number=1, seed=1, temperature=1.0, max_new_tokens=12)
     actions = await bench.ask(greedy, drawn)
@@ -48,7 +50,7 @@ def _read_back(bench: Bench, actions: list[Action]) -> str:
 
 
 async def seeds(bench: Bench) -> str:
-    """The same batch gives the same tokens, and other seeds give others."""
+    """Check that the same batch gives the same tokens, and other seeds give others."""
     if not bench.capabilities.seeds:
         raise NotApplicable("it does not declare reproducible seeds")
     batch = [request_of(number=n, seed=n, temperature=1.0) for n in range(4)]

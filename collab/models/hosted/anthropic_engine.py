@@ -17,7 +17,7 @@ from collab.models.hosted.engine import (
     usual_url,
 )
 from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
-from collab.models.keys import read_key, without_key
+from collab.models.keys import read_key, redact_line
 from collab.models.tool_text import plain
 from collab.recipe.hosted import AnthropicModel
 from collab.records import FinishReason, Message, Sampling
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
-    """Convert the messages. If there are several, mark the last one for the cache.
+    """Convert messages to the form of the Messages API. If there are several, mark the last one for
+    the cache.
 
     Tool results and the user message after them become one message, as the API requires.
     """
@@ -46,7 +47,7 @@ def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def text_block(text: str, *, marked: bool) -> dict[str, Any]:
-    """Return a block of text, `marked` for the cache or not."""
+    """Return a block of text in the form of the API, `marked` for its prompt cache or not."""
     return _marked({"type": "text", "text": text}, marked=marked)
 
 
@@ -139,7 +140,9 @@ def _take(reply: Reply, event: Any) -> str:
 
 @contextmanager
 def errors_named(peer: str, key: str) -> Iterator[None]:
-    """Turn the SDK's errors into collab's errors, without the `key` in any message."""
+    """Context manager that turns the SDK's errors into collab's errors, without `key` in a
+    message.
+    """
     import anthropic
 
     try:
@@ -156,7 +159,7 @@ def _rejection(error: anthropic.APIStatusError, key: str) -> Rejection:
     """Describe a refusal of the API. Within a stream the status is 200, and `kind` names it."""
     return Rejection(
         status=error.status_code,
-        kind=without_key(str(_body(error).get("type", "")), key),
+        kind=redact_line(str(_body(error).get("type", "")), key),
         reason=_reason(error, key),
         retry_after=error.response.headers.get("retry-after", ""),
     )
@@ -177,7 +180,7 @@ def _reason(error: Exception, key: str) -> str:
         return page_at(str(request.url).removesuffix("/v1/messages"))
     if error.__cause__ and str(error.__cause__) not in words:
         words += f" ({error.__cause__})"
-    return without_key(words, key)
+    return redact_line(words, key)
 
 
 KEY = "ANTHROPIC_API_KEY"
@@ -227,7 +230,12 @@ class AnthropicEngine(HostedEngine):
         self.spec = spec
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Raise RecipeError also for a stop string of white space, which the API refuses."""
+        """Check that Claude supports the settings.
+
+        Raises:
+            RecipeError: it does not support the temperature, the adapter, or a stop string of white
+                space only.
+        """
         super().check(sampling, adapter)
         for string in sampling.stop:
             if not string.strip():

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from collab.errors import BudgetExceeded, CollabError, ModelError, ModelTimeout, RecipeError
 from collab.models.base import Batching, Progress, Request
 from collab.models.hosted.errors import Transient
-from collab.models.keys import Unkeyed, unkeyed
+from collab.models.keys import Redactor, redact
 from collab.models.tool_text import fenced
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import HostedModel, address
@@ -155,7 +155,9 @@ class Reply:
     """Tool calls by their position in the answer."""
 
     def call(self, place: int) -> StreamedCall:
-        """Return the call at that position, created if new."""
+        """Return the tool call at position `place` of the answer. The first request for it creates
+        it.
+        """
         return self.calls.setdefault(place, StreamedCall())
 
 
@@ -232,7 +234,11 @@ class HostedEngine(ABC):
         """
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Raise RecipeError for a temperature that the service refuses, or for an adapter."""
+        """Check that the service supports the settings.
+
+        Raises:
+            RecipeError: the temperature is too high, or an adapter is set.
+        """
         if sampling.temperature > self.hottest:
             raise RecipeError(
                 f"{self.name} supports temperatures from 0 to {self.hottest:g}, not "
@@ -255,7 +261,7 @@ class HostedEngine(ABC):
         return [task.result() for task in tasks]
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections. A second call does nothing."""
         if self._client is not None:
             await self._disconnect()
             self._client = None
@@ -271,7 +277,7 @@ class HostedEngine(ABC):
             return self._action(reply, time.monotonic() - started)
         except CollabError as error:
             failure = failure_of(error)
-            message = unkeyed(failure.message, self._key)
+            message = redact(failure.message, self._key)
             return Action(
                 text="",
                 finish_reason="failed",
@@ -284,10 +290,10 @@ class HostedEngine(ABC):
         """Send one request, with retries, within the budget."""
         text = "".join(m.content for m in fenced(request))
         guess = len(text.encode(errors="replace")) // BYTES_PER_TOKEN
-        most = request.sampling.max_new_tokens
+        max_new_tokens = request.sampling.max_new_tokens
 
         async def attempt() -> Reply:
-            reserved = self._spending.reserve(self.name, guess, most)
+            reserved = self._spending.reserve(self.name, guess, max_new_tokens)
             return await self._attempt(request, progress, reserved)
 
         retries, patience = self._hosted.retries, self._hosted.seconds
@@ -341,13 +347,13 @@ class HostedEngine(ABC):
             raise ModelError(f"{self.peer} stopped for an unknown reason: {reply.stop_reason}")
         calls, unread = self._calls(reply)
         return Action(
-            text=unkeyed(reply.text, self._key) + unread,
+            text=redact(reply.text, self._key) + unread,
             tool_calls=calls,
             token_ids=tuple(reply.token_ids),
             logprobs=tuple(reply.logprobs),
             prompt_ids=tuple(reply.prompt_ids),
             finish_reason=finish_reason,
-            model=f"{self._engine}:{unkeyed(str(reply.model), self._key)}",
+            model=f"{self._engine}:{redact(str(reply.model), self._key)}",
             usage=Usage(
                 prompt_tokens=reply.prompt_tokens + reply.cache_read + reply.cache_written,
                 new_tokens=reply.new_tokens,
@@ -359,7 +365,7 @@ class HostedEngine(ABC):
 
     def _calls(self, reply: Reply) -> tuple[tuple[ToolCall, ...], str]:
         """Return the tool calls, or their text if the model's arguments are not a JSON object."""
-        pieces = [(c.id, c.name, unkeyed(c.arguments, self._key)) for c in reply.calls.values()]
+        pieces = [(c.id, c.name, redact(c.arguments, self._key)) for c in reply.calls.values()]
         try:
             calls = [
                 ToolCall(id=id_, name=name, arguments=parse_json(arguments or "{}"))
@@ -372,7 +378,7 @@ class HostedEngine(ABC):
 
 
 def count(value: Any) -> int:
-    """Read a service's token count.
+    """Return a service's token count as a number, 0 if it is missing.
 
     Raises:
         ValueError: the count is impossible.
@@ -387,7 +393,7 @@ class _SafeProgress:
     """Reports progress without the key, even if a piece of text ends within it."""
 
     def __init__(self, progress: Progress, key: str) -> None:
-        self._progress, self._text, self._tokens = progress, Unkeyed(key), 0
+        self._progress, self._text, self._tokens = progress, Redactor(key), 0
 
     def __call__(self, request: Request, new_tokens: int, text: str) -> None:
         self._tokens = new_tokens

@@ -48,7 +48,7 @@ def is_page(text: str) -> bool:
 
 
 def page_at(url: str) -> str:
-    """Describe a web page that was sent instead of an answer."""
+    """Return an error text for a web page that came from `url` instead of an answer."""
     return f"it answered with HTML; is the URL right ({url})?"
 
 
@@ -64,7 +64,9 @@ class Rejection(Exception):
 
 
 def error_of(peer: str, rejection: Rejection, key_variable: str) -> ModelError | Transient:
-    """Return the exception to raise. `peer` rejected the request; `key_variable` holds its key."""
+    """Return the exception for a request that `peer` rejected. `key_variable` is the variable of
+    its key.
+    """
     status, kind = rejection.status, rejection.kind
     message = " ".join(filter(None, (f"{peer}: {status}", kind))) + f": {rejection.reason}"
     if kind == NO_CREDIT:

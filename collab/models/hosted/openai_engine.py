@@ -21,7 +21,7 @@ from collab.models.hosted.engine import (
     usual_url,
 )
 from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
-from collab.models.keys import read_key, unkeyed, without_key
+from collab.models.keys import read_key, redact, redact_line
 from collab.models.tool_text import fenced, plain
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import OpenAIModel
@@ -178,9 +178,9 @@ async def list_models(client: AsyncClient) -> list[str]:
 def _rejection(response: Response, status: int, text: str, key: str) -> Rejection:
     """Describe a refusal, an error status or an error event, without the key."""
     kind, reason = _explained(text, key)
-    reason = page_at(_address(response)) if is_page(reason) else without_key(reason, key)
+    reason = page_at(_address(response)) if is_page(reason) else redact_line(reason, key)
     wait = response.headers.get("retry-after", "")
-    return Rejection(status, without_key(kind, key), reason, wait)
+    return Rejection(status, redact_line(kind, key), reason, wait)
 
 
 def _address(response: Response) -> str:
@@ -206,7 +206,7 @@ async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]
 
 
 def _parsed(response: Response, data: bytes, key: str) -> dict[str, Any]:
-    event = unkeyed(parse_json(data), key)
+    event = redact(parse_json(data), key)
     if not isinstance(event, dict):
         raise ValueError(f"an event that is not an object: {event!r:.80}")
     if event.get("error"):
@@ -259,7 +259,7 @@ def _count(reply: Reply, usage: dict[str, Any]) -> None:
 def _explained(text: str, key: str) -> tuple[str, str]:
     """Return the kind and the reason of an error, in any of the servers' formats."""
     try:
-        body = unkeyed(parse_json(text), key)
+        body = redact(parse_json(text), key)
     except ValueError:
         return "", text
     error = body.get("error", body) if isinstance(body, dict) else body
@@ -370,7 +370,7 @@ class OpenAIEngine(HostedEngine):
         """
         try:
             async with asyncio.timeout(LISTING_SECONDS):
-                names = unkeyed(await list_models(self._client), self._key)
+                names = redact(await list_models(self._client), self._key)
         except Exception:
             return f"is {self._url} right, and the model {self.spec.name!r}?"
         more = ", ..." if len(names) > MOST_LISTED else ""
@@ -381,4 +381,4 @@ class OpenAIEngine(HostedEngine):
         return f"the server returns 404 although it lists {name}: {served}; check the URL ({url})"
 
     def _reason(self, error: Exception) -> str:
-        return without_key(str(error) or type(error).__name__, self._key)
+        return redact_line(str(error) or type(error).__name__, self._key)

@@ -53,7 +53,7 @@ DRAW_BYTES = 24
 
 
 def batch_tokens(module: Any, device: torch.device, width: int) -> int:
-    """Return the tokens of a batch on `device`, of rows that are at least `width` tokens wide."""
+    """Return the largest number of tokens per batch on `device`, for rows of at least `width`."""
     if device.type != "cuda":
         return CPU_TOKENS
     dimensions = dimensions_of(module.config.get_text_config(), module.dtype)
@@ -61,14 +61,16 @@ def batch_tokens(module: Any, device: torch.device, width: int) -> int:
 
 
 def fitting_tokens(dimensions: Dimensions, free: int, width: int) -> int:
-    """Return the tokens of the largest batch that fits into `free` bytes of a GPU."""
+    """Return the largest number of tokens per batch that fits into `free` bytes of a GPU."""
     reading = (8 * dimensions.hidden + 4 * dimensions.intermediate) * dimensions.bytes
     token = batch_bytes(dimensions, 1, width) / width + reading
     return min(max(int(USABLE * free / token), LEAST), MOST)
 
 
 def batch_bytes(dimensions: Dimensions, rows: int, width: int) -> int:
-    """Return bytes of the cache of rows of so many tokens, and of drawing from the vocabulary."""
+    """Return the bytes of a batch of `rows` rows with `width` tokens each: its key-value cache, and
+    sampling from the vocabulary.
+    """
     layers = dimensions.layers + 1  # one is copied when its buffer grows
     cache = rows * (width + ROOM) * layers * dimensions.key_values * HELD_BYTES
     return cache + rows * dimensions.vocabulary * DRAW_BYTES

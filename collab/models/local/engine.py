@@ -62,7 +62,7 @@ class TransformersEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Capabilities of the engine. Its context is known once the model is loaded."""
+        """Capabilities of the engine. `context` is None until the model is loaded."""
         context = self._loaded.context if self._loaded else None
         return Capabilities(tokens=True, seeds=True, adapters=True, continues=True, context=context)
 
@@ -91,7 +91,7 @@ class TransformersEngine:
         return self._load(self._progress)[0]
 
     def load_adapter(self, adapter: str) -> str:
-        """Load an adapter's folder, once, and return its name in `module`.
+        """Load an adapter from its folder, unless it is loaded, and return its name in `module`.
 
         Raises:
             ModelError: it is not an adapter's folder, or does not fit the model.
@@ -99,7 +99,9 @@ class TransformersEngine:
         return self._load(self._progress)[1].name_of(adapter)
 
     async def open_early(self, adapter: str | None = None) -> None:
-        """Load the model, and an adapter's folder, on the engine's thread."""
+        """Load the model, and the adapter in the folder `adapter` if there is one, on the engine's
+        thread.
+        """
         await asyncio.to_thread(self.load)
         if adapter is not None:
             await asyncio.to_thread(self.load_adapter, adapter)
@@ -187,7 +189,7 @@ class TransformersEngine:
             self._batch_tokens = generation.batch_tokens
 
     async def aclose(self) -> None:
-        """Release the memory. Calls that have not begun raise ModelUnavailable."""
+        """Release the model's memory. Calls that have not started raise ModelUnavailable."""
         self._is_closed = True
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
         self._loaded = self._adapters = None

@@ -65,7 +65,9 @@ class Row:
             self.stop_window = max(len(text.encode()) for text in stop) + 4
 
     def add(self, token: int, logprob: float, stop_ids: frozenset[int], tokenizer: Any) -> None:
-        """Add one token and check whether it is the last."""
+        """Append a sampled token with its log-probability, and end the row if it is a stop token,
+        completes a stop string or reaches the limit.
+        """
         self.tokens.append(token)
         self.logprobs.append(logprob)
         if token in stop_ids or self._meets_stop_string(tokenizer):
@@ -120,7 +122,7 @@ Ended = Callable[[Row], None]
 
 
 class Decoder:
-    """Draws the tokens of one batch, row by row, and detects the end of rows."""
+    """Samples the tokens of one batch, row by row, and detects the end of each row."""
 
     def __init__(
         self,
@@ -144,7 +146,7 @@ class Decoder:
         self._step = len(self.rows[0].tokens)
 
     def choose(self, logits: Tensor) -> Tensor:
-        """Choose the next token of each row, [rows], from [rows, vocabulary].
+        """Sample the next token of each row, [rows], from logits [rows, vocabulary].
 
         Raises:
             FloatingPointError: a row has logits that are not numbers.
@@ -169,25 +171,25 @@ class Decoder:
         return len(self.live()) * 8 <= len(self.rows) * 7
 
     def live(self) -> list[int]:
-        """Return the rows that have not ended."""
+        """Return the indices of the rows that have not ended."""
         return [i for i, row in enumerate(self.rows) if row.finish_reason is None]
 
     def select(self, keep: Sequence[int]) -> None:
-        """Keep only some of the rows."""
+        """Keep the rows with these indices, in this order."""
         self.rows = [self.rows[i] for i in keep]
         self._settings = self._settings.select(keep)
 
     def check(self, *_: Any) -> None:
-        """Stop the batch if its caller has left. This is also a hook before every layer.
+        """Stop the batch if the call was canceled. Registered as a hook before every layer.
 
         Raises:
-            Cancelled: the caller has left.
+            Cancelled: the call was canceled.
         """
         if self._cancelled.is_set():
             raise Cancelled
 
     def report(self) -> None:
-        """Report new tokens and text, at most a few times per second."""
+        """Pass new tokens and text to the caller's `progress`, at most a few times per second."""
         now = time.monotonic()
         if now - self._reported >= REPORT_SECONDS:
             self._reported = now

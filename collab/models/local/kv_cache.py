@@ -33,15 +33,17 @@ class KVCache:
         self._next: Tensor | None = None  # [rows, 1], the position of the next token
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Begin with left-padded prompts, both [rows, time], and return logits [rows,
-        vocabulary]."""
+        """Read left-padded prompts. `ids` and `mask`, 0 for padding, are [rows, time].
+
+        Return the logits of each row's last token: [rows, vocabulary].
+        """
         positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
         self._mask = None if bool(mask.all()) else mask
         self._next = positions[:, -1:] + 1
         return self._forward(ids, positions)
 
     def extend(self, tokens: Tensor) -> Tensor:
-        """Read one more token of every row, [rows], and return logits [rows, vocabulary]."""
+        """Read one more token per row, [rows], and return the logits: [rows, vocabulary]."""
         assert self._next is not None, "read comes first"
         if self._mask is not None:
             self._mask = functional.pad(self._mask, (0, 1), value=1)
@@ -50,7 +52,7 @@ class KVCache:
         return logits
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep these rows, in this order. Rows may be repeated."""
+        """Keep the rows with these indices, in this order. An index may be repeated."""
         assert self._next is not None, "read comes first"
         keep = torch.tensor(rows, device=self._next.device)
         self._select_cached(rows, keep)
@@ -84,7 +86,7 @@ class KVCache:
 
 @contextmanager
 def plain(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
-    """Yield a cache for the rows of one batch, each read under its adapter."""
+    """Yield an empty cache for one batch, each row of which is read under its adapter."""
     cache = KVCache(module, adapters)
     with cache.row_adapters.applied(module) if cache.row_adapters else nullcontext():
         yield cache

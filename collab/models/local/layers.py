@@ -19,14 +19,15 @@ def decoder_layers(base: Any) -> Iterable[Any]:
 
 
 def computes_twice(base: Any) -> bool:
-    """Return True if layers keep nothing for the backward pass, which recomputes their
-    activations."""
+    """Return True if gradient checkpointing is on, so the backward pass recomputes activations."""
     return any(getattr(layer, "gradient_checkpointing", False) for layer in decoder_layers(base))
 
 
 @contextmanager
 def replaced(layers: Sequence[Any], forward: Callable[[Any], Forward]) -> Iterator[None]:
-    """Context manager that calls each of `layers` as `forward(layer)`."""
+    """Context manager in which each of `layers` runs `forward(layer)` instead of its own forward
+    pass.
+    """
     before = [vars(layer).get("forward") for layer in layers]
     try:
         for layer in layers:

@@ -25,7 +25,7 @@ Ranks = tuple[tuple[str, int], ...]
 
 
 class SideBySide(NamedTuple):
-    """The adapters of one layer, or of several that read the same input."""
+    """Adapters of one layer, or of layers with the same input, stacked along their ranks."""
 
     ranks: Ranks
     down: Tensor  # A, [ranks, in]
@@ -41,12 +41,14 @@ class RowAdapters:
         self._masks: dict[tuple[Ranks, torch.dtype], Tensor | None] = {}
 
     def select(self, keep: Sequence[int]) -> None:
-        """Keep only some of the rows."""
+        """Keep the rows with these indices, in this order."""
         self.rows = [self.rows[row] for row in keep]
         self._masks.clear()
 
     def mask(self, ranks: Ranks, like: Tensor) -> Tensor | None:
-        """Return the ranks that each row uses, [rows, 1, ranks], or None if every row uses all."""
+        """Return the mask of ranks that each row uses, [rows, 1, ranks], or None if every row uses
+        all.
+        """
         key = ranks, like.dtype
         if key not in self._masks:
             owners = [name for name, rank in ranks for _ in range(rank)]
@@ -57,13 +59,14 @@ class RowAdapters:
         return self._masks[key]
 
     def masked(self, inner: Tensor, ranks: Ranks) -> Tensor:
-        """Return the output of A per row, [rows, time, ranks], with 0 for other rows' adapters."""
+        """Return A's output `inner`, [rows, time, ranks], with 0 for the adapters of other rows."""
         mask = self.mask(ranks, inner)
         return inner if mask is None else inner * mask
 
     def side_by_side(self, layers: Sequence[Any], dtype: torch.dtype) -> SideBySide | None:
-        """Return the rows' adapters of `layers`, stacked, or None if they do not change these
-        layers."""
+        """Return the rows' adapters of `layers`, stacked, or None if no adapter changes these
+        layers.
+        """
         ranks: list[tuple[str, int]] = []
         downs, ups = [], []
         for layer in layers:
@@ -138,7 +141,7 @@ class _OfOne:
         self._scaling = layer.scaling[name]
 
     def __call__(self, x: Tensor) -> Tensor:
-        dtype = computed_in(self._base, x)
+        dtype = compute_dtype(self._base, x)
         flat = x.reshape(-1, x.shape[-1])
         inner = functional.linear(flat, self._down.to(dtype))
         up = (self._up * self._scaling).to(dtype)
@@ -165,18 +168,18 @@ def base_of(layer: Any) -> Any:
     return getattr(layer, "base_layer", layer)
 
 
-def computed_in(base: Any, x: Tensor) -> torch.dtype:
-    """Return the type that a linear layer computes in: its weights', or its input's if they are
-    quantized.
-
-    Adapters compute in it too.
+def compute_dtype(base: Any, x: Tensor) -> torch.dtype:
+    """Return the dtype in which a linear layer and its adapters compute: the dtype of its weights,
+    or the dtype of the input `x`, of any shape, if the weights are quantized.
     """
     dtype: torch.dtype = base.weight.dtype
     return dtype if dtype.is_floating_point else x.dtype
 
 
 def can_mix(module: nn.Module) -> bool:
-    """Return True if all adapters of `module` are plain LoRA on linear layers, as is usual."""
+    """Return True if rows with different adapters can share a batch: all adapters are plain LoRA on
+    linear layers.
+    """
     whole = any("original_module" in part._modules for part in module.modules())
     return not whole and all(map(_is_plain, adapted_layers(module)))
 

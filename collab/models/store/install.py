@@ -16,7 +16,7 @@ from pathlib import Path
 
 from collab.errors import ModelUnavailable
 from collab.models.store.aliases import AliasedModel
-from collab.models.store.cache import StoreProgress, bytes_in, quiet
+from collab.models.store.cache import StoreProgress, folder_bytes, quiet
 from collab.models.store.subprocesses import run_watched
 from collab.models.store.wheels import join_parts
 
@@ -79,7 +79,7 @@ def _locked(model: AliasedModel, progress: StoreProgress) -> Iterator[None]:
 
 def _check_room(model: AliasedModel) -> None:
     """Raise ModelUnavailable if the file and its converted form do not both fit."""
-    needed = model.size + model.converted - bytes_in(model.scratch)
+    needed = model.size + model.converted - folder_bytes(model.scratch)
     free = shutil.disk_usage(model.folder.parent).free
     if free < needed:
         raise ModelUnavailable(
@@ -131,7 +131,7 @@ def _convert(model: AliasedModel, gguf: Path, folder: Path, progress: StoreProgr
     from collab.models.store import convert
 
     def tick() -> int:
-        done = bytes_in(folder)
+        done = folder_bytes(folder)
         progress(f"converting {model.alias}, once", min(done, model.converted), model.converted)
         return done
 

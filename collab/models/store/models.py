@@ -36,8 +36,9 @@ def check_name(name: str, revision: str | None = None) -> None:
 
 
 def resolve(name: str, revision: str | None = None, progress: StoreProgress = quiet) -> Path:
-    """Return the folder with the model's weights, tokenizer and config, and download it if
-    necessary."""
+    """Return the folder with a model's weights, tokenizer and configuration, after a download if
+    necessary.
+    """
     check_name(name, revision)
     if name in ALIASES:
         return install(ALIASES[name], progress)
@@ -56,8 +57,10 @@ def public_name(name: str) -> str:
     return str(path.resolve()) if (path / "config.json").is_file() else name
 
 
-def at_hand(name: str, revision: str | None = None) -> Path | None:
-    """Return the model's folder if it is already on this machine, without downloading anything."""
+def local_folder(name: str, revision: str | None = None) -> Path | None:
+    """Return the folder of a model that is already on this machine, else None. Nothing is
+    downloaded.
+    """
     check_name(name, revision)
     if name in ALIASES:
         return ALIASES[name].folder if ALIASES[name].cached else None

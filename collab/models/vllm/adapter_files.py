@@ -36,6 +36,7 @@ SAME_BASE = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
 
 
 def is_adapter(folder: Path) -> bool:
+    """Return True if a folder holds an adapter in PEFT's format."""
     return (folder / ADAPTER_CONFIG).is_file()
 
 
@@ -101,7 +102,9 @@ def _tensor_names(path: Path) -> list[str]:
 
 
 def write_zero_adapter(source: Path, target: Path) -> None:
-    """Write an adapter in the shape of `source` that changes nothing."""
+    """Write an adapter to `target` that has the shape of the one in `source`, and changes
+    nothing.
+    """
     import torch
     from safetensors.torch import load_file, save_file
 

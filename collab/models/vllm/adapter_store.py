@@ -31,7 +31,7 @@ LOCKED = ".lock"
 
 @dataclass(frozen=True)
 class Version:
-    """One state of an adapter."""
+    """One version of an adapter, in its own folder."""
 
     name: str
     """Unique name of the version among all processes, e.g. `aux@12-3f9a2c`."""
@@ -94,7 +94,7 @@ class AdapterStore:
         shutil.rmtree(version.folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Delete every version."""
+        """Delete every version. The store cannot be used afterwards."""
         if self._root is not None:
             _delete(self._root)
             self._root = None

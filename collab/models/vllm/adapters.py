@@ -53,7 +53,7 @@ class ServedAdapters:
         self._writing = asyncio.Lock()
 
     def expect(self, adapter: str) -> None:
-        """Reserve capacity for an adapter.
+        """Reserve capacity for the adapter in a folder, which a later request will name.
 
         Raises:
             RecipeError: the adapter cannot be served.
@@ -63,7 +63,7 @@ class ServedAdapters:
             self._expected[folder] = check_servable(folder)
 
     def capacity(self) -> Capacity:
-        """Return the capacity needed to serve all adapters in use or expected."""
+        """Return the capacity that an engine needs for all adapters in use or expected."""
         in_use = [*self._published.values(), *self._adopted.values()]
         expected = list(self._expected.items())
         awaited = [rank for folder, rank in expected if folder not in self._adopted]
@@ -106,8 +106,9 @@ class ServedAdapters:
     async def publish(
         self, name: str, write: Write, number: int
     ) -> tuple[VersionInUse, VersionInUse | None]:
-        """Write a new version of `name`, the trainer's `number`, and return it and the one
-        before."""
+        """Write version `number` of adapter `name`. Return the new version, and the previous one or
+        None.
+        """
         before = self._published.get(name)
         async with self._writing:
             version = await asyncio.to_thread(self._store.add, name, write)

@@ -82,22 +82,22 @@ class Backend(Protocol):
         """
 
     async def open(self, folder: Path, capacity: Capacity) -> None:
-        """Start or find the model in `folder`, and wake it, with `capacity`."""
+        """Start, or connect to, the model in `folder` with room for the adapters of `capacity`."""
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        """Return the response to `request`, and load its adapter if necessary."""
+        """Generate the response to `request`. Its adapter is loaded first if necessary."""
 
     async def load(self, version: Version) -> None:
-        """Load an adapter on every replica."""
+        """Load a version of an adapter on every replica."""
 
     async def unload(self, version: Version) -> None:
-        """Unload an adapter that no request uses anymore."""
+        """Unload a version of an adapter that no request uses anymore."""
 
     async def report(self) -> SamplerReport:
-        """Return the load since the last report."""
+        """Return the load of the servers since the last report."""
 
     async def sleep(self) -> None:
         """Release memory until `open`, if possible."""
 
     async def aclose(self) -> None:
-        """Stop everything that was started."""
+        """End every process that was started, and close connections."""

@@ -42,9 +42,9 @@ def cache_bytes(spec: VLLMModel, folder: Path, width: int) -> int:
     row = (-(-context // BLOCK) + 1) * BLOCK * token_bytes(config, width)
     free = int(psutil.virtual_memory().available)
     wanted = spec.kv_cache_gb
-    most = int(wanted * GB) if wanted else int(free * spec.memory_share)
-    if row <= most <= free:
-        return most if wanted else min(ROWS * row, most)
+    limit = int(wanted * GB) if wanted else int(free * spec.memory_share)
+    if row <= limit <= free:
+        return limit if wanted else min(ROWS * row, limit)
     given = f"kv_cache_gb is {wanted:g}" if wanted else f"memory_share is {spec.memory_share:g}"
     raise ModelUnavailable(
         f"vLLM's cache for {spec.name!r} takes {row / GB:.3g} GB for one response of the context,"
@@ -112,6 +112,7 @@ def engine_options(
 
 
 def sampling_params(request: GenerationRequest) -> Any:
+    """Return vLLM's sampling parameters for a request."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -130,8 +131,8 @@ def sampling_params(request: GenerationRequest) -> Any:
     )
 
 
-def take(completion: Completion, output: Any, request: GenerationRequest) -> None:
-    """Add the output that is new since the last call."""
+def append_delta(completion: Completion, output: Any, request: GenerationRequest) -> None:
+    """Append the new tokens and text of one vLLM output to a response."""
     (part,) = output.outputs
     completion.token_ids += part.token_ids
     pairs = zip(part.token_ids, part.logprobs, strict=True)
@@ -144,9 +145,10 @@ def take(completion: Completion, output: Any, request: GenerationRequest) -> Non
 
 
 @contextmanager
-def without_warnings() -> Iterator[None]:
+def hide_warnings() -> Iterator[None]:
     """Context manager that hides warnings of vLLM's dependencies and of Python's resource
-    tracker."""
+    tracker.
+    """
     variable = "PYTHONWARNINGS"
     kept = os.environ.get(variable)
     os.environ[variable] = "ignore::UserWarning:multiprocessing.resource_tracker"
@@ -161,8 +163,8 @@ def without_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def settings_kept() -> Iterator[None]:
-    """Keep torch's compiler settings, and ours for NCCL, while vLLM is imported here.
+def keep_settings() -> Iterator[None]:
+    """Context manager that restores torch's compiler settings and NCCL's after vLLM is imported.
 
     Processes that vLLM starts import it themselves, and get its settings.
     """

@@ -45,7 +45,7 @@ class EngineThread:
         self._thread.start()
 
     async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Return the result of `work`. Canceling this call cancels the work.
+        """Run `work` on the thread and return its result. Canceling this call cancels the work.
 
         Raises:
             ModelUnavailable: the thread is closed, or was closed before the work was done.
@@ -194,7 +194,11 @@ class VLLMEngine:
         return self._language.tokenizer if self._language else None
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Raise RecipeError for a temperature or an adapter that vLLM cannot follow."""
+        """Check that vLLM supports the settings, and reserve capacity for the adapter.
+
+        Raises:
+            RecipeError: it does not support the temperature, or cannot serve the adapter.
+        """
         if sampling.temperature and not COLDEST <= sampling.temperature <= HOTTEST:
             raise RecipeError(
                 f"vLLM samples at temperature 0 or from {COLDEST:g} to {HOTTEST:g}, not at"

@@ -20,7 +20,7 @@ GRACE_SECONDS = 10.0
 
 
 def main(process: int, command: list[str]) -> int:
-    """Run `command` until it ends or `process`, the parent of this one, does."""
+    """Run `command`, and end it when `process`, the parent of this process, ends."""
     signal.signal(signal.SIGTERM, _leave)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the parent decides when to end

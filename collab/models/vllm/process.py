@@ -19,11 +19,11 @@ from collab.models.base import SamplerReport
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
 from collab.models.vllm.calls import (
+    append_delta,
     engine_options,
+    hide_warnings,
+    keep_settings,
     sampling_params,
-    settings_kept,
-    take,
-    without_warnings,
 )
 from collab.recipe.model import VLLMModel
 
@@ -43,7 +43,7 @@ DETERMINISTIC = {"VLLM_BATCH_INVARIANT": "1"}
 
 
 def environment_of(spec: VLLMModel) -> dict[str, str]:
-    """Return the default environment variables of vLLM's processes."""
+    """Return the environment variables that vLLM's processes get, unless the user has set them."""
     ready = {"VLLM_ENGINE_READY_TIMEOUT_S": str(max(int(spec.ready_seconds), 1))}
     return {**ENVIRONMENT, **ready, **(DETERMINISTIC if spec.deterministic else {})}
 
@@ -128,7 +128,7 @@ class Process:
                 lora_request=adapter,
             )
             async for output in outputs:
-                take(completion, output, request)
+                append_delta(completion, output, request)
         if completion.finish_reason == "failed":
             raise ModelError(f"{self._peer} dropped a response")
         return completion
@@ -191,11 +191,11 @@ class Process:
         spec = self._spec.among(len(_HERE))
         options = engine_options(spec, folder, capacity, sleep=self._sleeps(capacity))
         try:
-            with without_warnings(), settings_kept():
+            with hide_warnings(), keep_settings():
                 from vllm.engine.arg_utils import AsyncEngineArgs
                 from vllm.usage.usage_lib import UsageContext
                 from vllm.v1.engine.async_llm import AsyncLLM
-            with without_warnings():
+            with hide_warnings():
                 # The batch sizes of `vllm.LLM`, which are chosen for throughput.
                 sizes = UsageContext.LLM_CLASS
                 args = AsyncEngineArgs(**options)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import ModelError, ModelRefused, ModelTimeout, ModelUnavailable
 from collab.models.event_stream import event_data
 from collab.models.hosted.errors import is_page, page_at
-from collab.models.keys import unkeyed, without_key
+from collab.models.keys import redact, redact_line
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import FINISHED, Completion, GenerationRequest
 from collab.recipe.documents import parse_json
@@ -51,7 +51,9 @@ class ServerConnection:
         *,
         accept: tuple[int, ...] = (),
     ) -> Response:
-        """Get `path`, or post `body` to it. The statuses in `accept` are answers too."""
+        """Send GET to `path`, or POST with the JSON `body`, and return the response. Error statuses
+        in `accept` do not raise.
+        """
         method = "GET" if body is None else "POST"
         async with self._reached():
             response = await self._client.request(method, self.url + path, json=body)
@@ -61,7 +63,9 @@ class ServerConnection:
 
     @asynccontextmanager
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Response]:
-        """Post `body`. The answer arrives piece by piece, and its status is not checked."""
+        """Context manager that posts `body` and yields the response as it arrives. Its status is
+        not checked.
+        """
         async with (
             self._reached(),
             self._client.stream("POST", self.url + path, json=body) as response,
@@ -69,7 +73,7 @@ class ServerConnection:
             yield response
 
     async def answers(self, response: Response) -> AsyncIterator[dict[str, Any]]:
-        """Yield the one answer, or the events of a stream."""
+        """Yield the JSON of a response: one object, or one per event of a stream."""
         if "json" in response.headers.get("content-type", ""):
             await response.aread()
             yield self.read(response)
@@ -78,10 +82,17 @@ class ServerConnection:
             yield self._parsed(data.decode(errors="replace"))
 
     def read(self, response: Response) -> dict[str, Any]:
+        """Return the JSON object in the body of a response."""
         return self._parsed(response.text)
 
     async def check(self, response: Response) -> None:
-        """Raise the exception for an error status."""
+        """Check the status of a response.
+
+        Raises:
+            ModelUnavailable: the server requires a key, or lacks the path.
+            ServerLost: the server failed, and may work later.
+            ModelRefused: the server refused the request.
+        """
         if response.is_success:
             return
         reason = self._reason((await response.aread()).decode(errors="replace"))
@@ -96,6 +107,11 @@ class ServerConnection:
 
     @asynccontextmanager
     async def bounded(self, seconds: float) -> AsyncIterator[None]:
+        """Context manager with a time limit.
+
+        Raises:
+            ModelTimeout: the block takes longer than `seconds`.
+        """
         try:
             async with asyncio.timeout(seconds):
                 yield
@@ -113,15 +129,15 @@ class ServerConnection:
             yield
         except RequestError as error:
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
-            raise ServerLost(without_key(reason, self._key)) from None
+            raise ServerLost(redact_line(reason, self._key)) from None
 
     def _parsed(self, text: str) -> dict[str, Any]:
         try:
-            answer = unkeyed(parse_json(text), self._key)
+            answer = redact(parse_json(text), self._key)
         except ValueError:
             why = f"; {page_at(self.url)}" if is_page(text) else ""
             raise ModelError(
-                f"{self.url} did not send JSON: {without_key(text, self._key)[:80]!r}{why}"
+                f"{self.url} did not send JSON: {redact_line(text, self._key)[:80]!r}{why}"
             ) from None
         if not isinstance(answer, dict) or "error" in answer:
             raise ServerLost(f"it failed: {self._reason(text)}")
@@ -136,7 +152,7 @@ class ServerConnection:
             reason = str(error["message"] if isinstance(error, dict) else error)
         except (ValueError, LookupError, TypeError):  # a body in another format, shown unchanged
             reason = body
-        return without_key(reason, self._key)
+        return redact_line(reason, self._key)
 
 
 PROBE_SECONDS = 30.0
@@ -170,7 +186,8 @@ class Server:
         self._loading = asyncio.Lock()
 
     async def meet(self) -> None:
-        """Find out which model the server has, and check that it can be used.
+        """Check which model the server has, and that it can be used. Call this before the first
+        request.
 
         Raises:
             ServerLost: the server is not there.
@@ -187,7 +204,7 @@ class Server:
             await self._check_logprobs()
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        """Return the response.
+        """Generate the response to a request.
 
         Raises:
             ServerLost: the server must be met again before another try.
@@ -208,10 +225,12 @@ class Server:
         return response.text if response.is_success else ""
 
     async def load(self, version: Version) -> None:
+        """Load a version of an adapter on the server."""
         async with self._http.bounded(self._seconds):
             await self._load(version)
 
     async def unload(self, version: Version) -> None:
+        """Unload a version of an adapter."""
         if version.name in self._loaded:
             async with self._http.bounded(self._seconds):
                 await self._unload(version.name)

@@ -51,8 +51,8 @@ class Loads:
     _seen: dict[str, Seen] = field(default_factory=dict)
     _watcher: asyncio.Task[None] | None = None
 
-    def sent(self, server: Server) -> None:
-        """Note a request to `server`, and observe its load from now on."""
+    def note_request(self, server: Server) -> None:
+        """Note a request to `server`, and start observing its load."""
         seen = self._seen.setdefault(server.url, Seen())
         seen.in_flight = max(seen.in_flight, server.in_flight + 1)
         if self._watcher is None or self._watcher.done():
@@ -133,8 +133,8 @@ def route(servers: Sequence[S], key: str) -> S:
     If a server is added or removed, only its own requests move. A server with a quarter more
     requests in progress than the mean is skipped.
     """
-    most = ROOM * sum(server.in_flight for server in servers) / len(servers)
-    free = [server for server in servers if server.in_flight <= most]
+    limit = ROOM * sum(server.in_flight for server in servers) / len(servers)
+    free = [server for server in servers if server.in_flight <= limit]
     return min(free, key=lambda server: _score(server.url, key))
 
 
@@ -192,7 +192,7 @@ class Servers:
     async def complete(self, request: GenerationRequest) -> Completion:
         for _ in range(ATTEMPTS):
             server = route(await self._live(), request.key)
-            self._loads.sent(server)
+            self._loads.note_request(server)
             try:
                 return await server.complete(request)
             except ServerLost as lost:

@@ -14,6 +14,7 @@ class Follower:
     """
 
     def follow(self, process: int) -> None:
+        """End this worker when `process` ends."""
         handle = os.pidfd_open(process)
         Thread(target=_end_with, args=(handle,), daemon=True).start()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from collab.agents.classes import CLASS, written
+from collab.agents.classes import CLASS, collect_methods
 from collab.analysis import returns_value
 from collab.errors import RewardError
 from collab.rewards.context import RewardContext
@@ -53,7 +53,7 @@ def function_name(context: RewardContext, agent: str, function: str) -> str:
 
 
 def explain(error: SyntaxError) -> str:
-    """Format a syntax error on one line, with its position."""
+    """Format a syntax error on one line, with its line number."""
     place = f"line {error.lineno}: " if error.lineno else ""
     return f"{place}{error.msg}"
 
@@ -96,7 +96,7 @@ def _written(context: RewardContext, wanted: frozenset[str]) -> Counter[str]:
     name, counts = context.field("entry_point").removeprefix(CLASS), Counter[str]()
     for source in context.contributions.values():
         try:
-            counts.update(wanted & written(source, name, wanted).methods.keys())
+            counts.update(wanted & collect_methods(source, name, wanted).methods.keys())
         except SyntaxError:
             continue
     return counts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collab.agents.examples import asserted
+from collab.agents.examples import asserted_examples
 from collab.rewards.code.trial import Subject
 from collab.rewards.context import Part, RewardContext
 from collab.syntax import functions, parse
@@ -60,7 +60,7 @@ async def written_tests(
     if not context.problem.hidden.get(solution):
         return Part(0.0, f"the problem has no '{solution}'", applies=False)
     entry_point = context.field("entry_point")
-    examples = tuple(asserted(context.artifacts[agent], entry_point))
+    examples = tuple(asserted_examples(context.artifacts[agent], entry_point))
     if not examples:
         return Part(0.0, f"no test of the form 'assert {entry_point}(1) == 2'")
     subject = Subject(examples=examples)

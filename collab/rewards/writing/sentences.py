@@ -25,7 +25,7 @@ def names(context: RewardContext, field: str, head: str) -> Part:
     `head`, with any ending. For `the prices of the old books`, `prices`, `book_prices` and
     `priceOfBooks` count; `x`, `books` and `data_prices` do not.
     """
-    described = {without_ending(word) for word in words(context.field(field))}
+    described = {stem_of(word) for word in words(context.field(field))}
     wanted = context.field(head)
     faults = {
         agent: _name_fault(text.strip(), described, wanted)
@@ -42,12 +42,12 @@ def _name_fault(name: str, described: set[str], head: str) -> str:
     parts = _PIECE.findall(name)
     if not _NAME.fullmatch(name) or "".join(parts) != name.replace("_", "") or iskeyword(name):
         return f"{shown} is no identifier of words"
-    pieces = {without_ending(piece.lower()): piece for piece in parts}
+    pieces = {stem_of(piece.lower()): piece for piece in parts}
     if strange := [piece for stem, piece in pieces.items() if stem not in described]:
         return f"{shown} has '{strange[0]}', which is not in the description"
     if len(pieces) < len(parts):
         return f"{shown} has a word twice"
-    if without_ending(head.lower()) not in pieces:
+    if stem_of(head.lower()) not in pieces:
         return f"{shown} does not say '{head}'"
     return ""
 
@@ -133,7 +133,7 @@ def _copies(text: str, other: str) -> bool:
 
 
 def _stems(text: str) -> set[str]:
-    return {without_ending(word) for word in content_words(text)}
+    return {stem_of(word) for word in content_words(text)}
 
 
 def _fault(text: str) -> str:
@@ -146,7 +146,7 @@ def _fault(text: str) -> str:
         return f"{share:.0%} of the words are stopwords"
     if any(one == other for one, other in pairwise(listed)):
         return "a word follows itself"
-    [(word, times)] = Counter(map(without_ending, content_words(text))).most_common(1)
+    [(word, times)] = Counter(map(stem_of, content_words(text))).most_common(1)
     return f"'{word}' stands there {times} times" if times > 2 else ""
 
 
@@ -174,7 +174,7 @@ STOPWORDS = frozenset(_STOPWORDS.split())
 
 
 def content_words(text: str) -> list[str]:
-    """Return the words that are not in `STOPWORDS`."""
+    """Return the words of a text, in order, that are not in `STOPWORDS`."""
     return [word for word in words(text) if word not in STOPWORDS]
 
 
@@ -191,11 +191,11 @@ def clipped_precision(text: str, source: str) -> float:
     Each word counts at most as often as the source has it (as in BLEU, Papineni et al. 2002), so
     repeating a word gains nothing. Endings do not matter: `moved` matches `moving`.
     """
-    ours = Counter(map(without_ending, content_words(text)))
-    theirs = Counter(map(without_ending, content_words(source)))
+    ours = Counter(map(stem_of, content_words(text)))
+    theirs = Counter(map(stem_of, content_words(source)))
     return (ours & theirs).total() / ours.total() if ours else 0.0
 
 
-def without_ending(word: str) -> str:
+def stem_of(word: str) -> str:
     """Return the stem of a word by spelling rules: `moved` and `moving` have the same one."""
     return _DOUBLED.sub(r"\1", _ENDING.sub("", word))

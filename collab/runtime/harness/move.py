@@ -64,10 +64,10 @@ class Move:
     def answer(self) -> str:
         """Text of the last response, without tool calls that remain unanswered."""
         action = self.steps[-1].action
-        is_call = bool(action.tool_calls) or bool(self.unreadable(action))
+        is_call = bool(action.tool_calls) or bool(self.call_fault(action))
         return before_calls(action.text) if is_call else action.text
 
-    def unreadable(self, action: Action) -> str:
+    def call_fault(self, action: Action) -> str:
         """Describe the fault in a tool call of the response, or return "" if there is none."""
         if self.tools and not action.tool_calls:
             try:

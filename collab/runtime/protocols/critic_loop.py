@@ -35,6 +35,9 @@ async def critic_loop(
         critic: default: the team's last agent.
         revisions: maximum number of revisions by the proposer.
         accept: the loop ends when the critic's answer begins with this word.
+
+    Raises:
+        RecipeError: the proposer is the critic.
     """
     proposer, critic = proposer or turn.agents[0], critic or turn.agents[-1]
     if proposer == critic:

@@ -34,6 +34,9 @@ async def debate(
         moderator: an agent that sees all last answers and gives the final one.
         decide: without a moderator, `vote` takes the answer that most debaters gave (the first of
             them in a tie), `join` joins all last answers.
+
+    Raises:
+        RecipeError: there are fewer than 2 debaters, or `rebuttals` is negative.
     """
     debaters = [agent for agent in turn.agents if agent != moderator]
     if len(debaters) < 2:

@@ -10,6 +10,9 @@ async def discussion(turn: Turn) -> None:
     """All agents answer in two rounds, and the answers of the second round count.
 
     Templates also see `previous`: the others' answers in the previous turn.
+
+    Raises:
+        RecipeError: the team has only one agent.
     """
     if len(turn.agents) < 2:
         raise RecipeError("protocol 'discussion' needs at least 2 agents, the team has 1")

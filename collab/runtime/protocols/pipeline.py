@@ -21,6 +21,9 @@ async def pipeline(
     Args:
         reads: by agent: the kinds of documents that it needs; an agent without an entry needs none.
         writes: by agent: the kind of document that its answer is; default: the agent's name.
+
+    Raises:
+        RecipeError: no agent writes a document that is needed, or agents wait for each other.
     """
     kinds = {agent: (writes or {}).get(agent, agent) for agent in turn.agents}
     authors = {kind: agent for agent, kind in kinds.items()}

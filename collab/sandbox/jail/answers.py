@@ -10,21 +10,22 @@ _UNORDERED = frozenset({"set", "frozenset", "dict"})
 
 
 class Answers:
-    """The answers that one check depends on."""
+    """Records the answers on which one check depends."""
 
     def __init__(self) -> None:
         self._seen: list[str] = []
         self._all = True
 
     def note(self, answer: dict[str, Any]) -> None:
-        """Record one frame of the worker."""
+        """Add the answer in a frame from the worker."""
         self._all = self._all and "value" in answer
         if "value" in answer:
             self._seen.append(_canonical(answer["value"]))
 
-    def taken(self) -> str | None:
-        """Return a digest of the values since the last call, or None if there was no value or an
-        error."""
+    def next_digest(self) -> str | None:
+        """Return a digest of the values since the last call, or None if there was no value, or an
+        error.
+        """
         seen, complete = self._seen, self._all
         self._seen, self._all = [], True
         if not seen or not complete:

@@ -75,7 +75,7 @@ class CountedTest:
 
 
 def instrument(test: str, entry_point: str, prelude: str = "") -> CountedTest:
-    """Return `test` with counted asserts.
+    """Return `test` with a counter in each assert, and the asserts.
 
     Raises:
         BadTest: `test` cannot be run as a test.

@@ -25,6 +25,7 @@ class Caller:
         self._poll = _poll(*self.signs)
 
     def gone(self) -> bool:
+        """Return True if the process that started the supervisor has ended."""
         return os.getppid() != self._pid
 
     def wait_for_request(self) -> bool:

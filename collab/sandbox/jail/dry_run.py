@@ -22,6 +22,7 @@ class Counting:
         self.counts: Counter[int] = Counter()
 
     def equal(self, number: int, *_: object) -> None:
+        """Count an evaluation of assert `number`."""
         self.counts[number] += 1
 
     true = raised = equal

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
+    """Limits of one trial."""
+
     seconds: float
     """Wall time for loading the program and running all of its tests."""
     cpu_seconds: float

@@ -29,7 +29,7 @@ encodings.utf_7 encodings.utf_8 encodings.utf_8_sig
 
 
 def preload() -> None:
-    """Import the modules."""
+    """Import the modules that programs often use, so that forked processes have them."""
     importlib.import_module("random")  # its hook makes every process draw different numbers
     with _no_hooks_at_fork():
         for name in MODULES.split():
@@ -52,6 +52,6 @@ def _no_hooks_at_fork() -> Iterator[None]:
 
 
 def settle() -> None:
-    """Arrange memory for many forks."""
+    """Collect garbage and freeze objects, so that forked processes share their memory."""
     gc.collect()
     gc.freeze()

@@ -37,6 +37,7 @@ class Line:
         self.ended: str | None = None
 
     def send(self, message: object) -> None:
+        """Send a message to the worker, if it has not ended."""
         if self.ended is None:
             try:
                 wire.send(self._out, message)
@@ -63,6 +64,7 @@ class Line:
         return self._in.empty and not select.select([self._in.fd], [], [], 0)[0]
 
     def end(self, reason: str, flag: str) -> dict[str, Any]:
+        """End the connection, report `flag` with the reason, and return an empty frame."""
         self.ended = reason
         self._tell({"flag": flag, "reason": reason})
         return {}
@@ -77,7 +79,7 @@ class RemoteFunction:
         self.answers = Answers()
 
     def ask(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> Any:
-        """Make one call.
+        """Call the program's function in the worker, and return its value.
 
         Raises:
             CandidateError: the program gives no valid answer.

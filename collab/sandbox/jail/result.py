@@ -44,7 +44,7 @@ class TrialResult:
         self.refused: dict[str, str] | None = None
 
     def note(self, frame: dict[str, Any]) -> None:
-        """Record one frame of the test runner."""
+        """Add one frame of the test runner to the result."""
         frame = {k: _printable(v) if isinstance(v, str) else v for k, v in frame.items()}
         if "check" in frame:
             self._check(frame)
@@ -119,10 +119,12 @@ class TrialResult:
         self.error = self.error or reason
 
     def flag(self, name: str) -> None:
+        """Add a flag of the verdict, once."""
         if name not in self._flags:
             self._flags.append(name)
 
     def out_of_time(self, seconds: float) -> None:
+        """Record that the trial reached its time limit."""
         self.flag("time_limit")
         self.error = f"time limit of {seconds:g} s reached"
 

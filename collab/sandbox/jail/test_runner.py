@@ -61,7 +61,7 @@ class Case:
 
 
 class TestRunner:
-    """The object that an instrumented test calls at each assert."""
+    """Receives each assert of an instrumented test, and reports its outcome."""
 
     def __init__(
         self, assertions: Sequence[Assertion], tell: Callable[[dict[str, Any]], None]
@@ -69,15 +69,18 @@ class TestRunner:
         self._assertions, self._tell = assertions, tell
 
     def equal(self, number: int, left: Any, right: Any, swapped: bool, strict: bool) -> None:
+        """Compare two values for the assert `number`, and report the outcome."""
         held = bool(left == right)
         got, expected = (right, left) if swapped else (left, right)
-        self._count(number, held, strict, got=shown(got), expected=shown(expected))
+        self._count(number, held, strict, got=shorten(got), expected=shorten(expected))
 
     def true(self, number: int, value: Any, strict: bool) -> None:
+        """Report whether the value of the assert `number` is true."""
         self._count(number, bool(value), strict)
 
     def raised(self, number: int, error: Exception) -> None:
-        self._tell({"check": number, "held": False, "error": described(error)})
+        """Report an exception in the assert `number`."""
+        self._tell({"check": number, "held": False, "error": describe_error(error)})
 
     def _count(self, number: int, held: bool, strict: bool, **sides: str) -> None:
         if strict and not held:
@@ -190,24 +193,24 @@ def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | N
     remote = RemoteFunction(line, case.limits, tell)
 
     def tell_of(check: dict[str, Any]) -> None:
-        tell({**check, "answer": remote.answers.taken()})
+        tell({**check, "answer": remote.answers.next_digest()})
 
     try:
         runner = TestRunner(test.assertions, tell_of)
         check = _loaded(case, test, runner, partial(_candidate, case, remote))
     except Exception as error:
         if remote.called:
-            return described(error), None
+            return describe_error(error), None
         remedy = f" ({IMPORTABLE})" if isinstance(error, ImportError) else ""
-        raise Trouble(f"the test could not be loaded: {described(error)}{remedy}") from error
+        raise Trouble(f"the test could not be loaded: {describe_error(error)}{remedy}") from error
     try:
         result = check()
     except Trouble:
         raise
     except BaseException as error:
         if isinstance(error, ImportError) and not remote.called:
-            raise Trouble(f"the test cannot run: {described(error)} ({IMPORTABLE})") from error
-        return described(error), None
+            raise Trouble(f"the test cannot run: {describe_error(error)} ({IMPORTABLE})") from error
+        return describe_error(error), None
     if inspect.iscoroutine(result):
         result.close()
         raise Trouble("the test's check must be a plain function, not a coroutine")
@@ -229,7 +232,8 @@ def _candidate(case: Case, remote: RemoteFunction, space: dict[str, Any]) -> obj
     return function
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
+    """Return the type and the message of an exception."""
     message = str(error)[:SHOWN_CHARACTERS]
     if isinstance(error, CandidateError):
         return message
@@ -251,7 +255,7 @@ class _Short(reprlib.Repr):
 _SHORT = _Short()
 
 
-def shown(value: object) -> str:
-    """Return a short text of a value, for people."""
+def shorten(value: object) -> str:
+    """Return a short text of a value for messages."""
     text = _SHORT.repr(value)
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."

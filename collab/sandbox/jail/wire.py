@@ -23,12 +23,13 @@ class Malformed(Exception):
 
 
 def pack(message: object) -> bytes:
+    """Return a message as a frame: its length, then its JSON."""
     body = _encode(message).encode("ascii")
     return HEADER.pack(len(body)) + body
 
 
 def send(fd: int, message: object) -> None:
-    """Write one frame.
+    """Write one frame to the descriptor `fd`.
 
     Raises:
         Closed: the reader is gone.

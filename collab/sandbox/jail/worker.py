@@ -63,7 +63,7 @@ class _NoFunction(Exception):
 
 
 class Untreated:
-    """A program without a treatment."""
+    """Stands for a treatment in a trial without one."""
 
     spoilt = False
 
@@ -198,7 +198,9 @@ def _message(error: BaseException) -> str:
 def reply(
     function: Callable[..., Any], call: Any, limits: Limits, treatment: Treated
 ) -> dict[str, Any]:
-    """Return the frame that answers the frame `call`."""
+    """Call the function as the frame `call` says, and return the frame with its value or
+    exception.
+    """
     treatment.begin()
     answer = _answered(function, call, limits)
     return {"id": call["id"], **(_NO_ANSWER if treatment.spoilt else answer)}

@@ -60,7 +60,7 @@ class Zygote:
         return self._answer().get("refused")
 
     def admit(self, fds: Sequence[int], limits: Limits) -> None:
-        """Fork a process with these descriptors."""
+        """Fork a process that gets the descriptors `fds` and runs under `limits`."""
         message = json.dumps(asdict(limits)).encode()
         try:
             socket.send_fds(self._socket, [message], list(fds))

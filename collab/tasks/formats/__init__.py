@@ -32,7 +32,7 @@ BUILT_IN = BuiltIn(
 )
 
 
-def adapted(form: Component) -> Callable[[str, Row], Row]:
+def converter_for(form: Component) -> Callable[[str, Row], Row]:
     """Return a function that converts a published row, given its position for messages.
 
     Raises:

@@ -92,7 +92,7 @@ _TEXTS = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"})
 _EMPTY = frozenset({"PROTO", "FRAME", "MEMOIZE", "BINPUT", "STOP"})
 
 
-def unpacked(text: str) -> str:
+def unpack(text: str) -> str:
     """Return the JSON in a text. It may be plain, or compressed with zlib and encoded in base64,
     pickled or not.
 
@@ -240,7 +240,7 @@ def livecodebench(row: Mapping[str, Any], *, form: Form = "published") -> dict[s
     texts = {"public_test_cases": field(row, str, "public_test_cases")}
     name = "private_test_cases"
     try:
-        texts[name] = unpacked(str(row.get(name) or "[]"))
+        texts[name] = unpack(str(row.get(name) or "[]"))
     except TaskError as error:
         raise TaskError(f"the field '{name}': {error}") from error
     cases = [case for key, text in texts.items() for case in _json(text, key, list)]

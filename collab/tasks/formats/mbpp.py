@@ -73,7 +73,7 @@ def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
 
 
 def check_of(setup: str, tests: Sequence[str]) -> str:
-    """Return the asserts as the function `check` of a hidden test, below `setup`."""
+    """Return the source of a test function `check` with the asserts, below `setup`."""
     # A test of several lines may contain a multi-line string, which must not be indented.
     lines = [ast.unparse(parse(test)) if "\n" in test else test for test in tests]
     check = "\n    ".join(["def check(candidate):", *"\n".join(lines).split("\n")])

@@ -9,6 +9,6 @@ from typing import Any
 
 
 def seeds(random: Random) -> Iterator[dict[str, Any]]:
-    """Yield one seed per row, forever."""
+    """Yield an endless sequence of rows with one seed each."""
     for number in count():
         yield {"task_id": str(number), "seed": random.getrandbits(32)}

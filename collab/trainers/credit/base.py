@@ -64,7 +64,7 @@ class Algorithm:
     """True if the algorithm compares an episode with others of its group."""
 
     async def open(self, models: TeamModels) -> None:
-        """Receive the team's models once, before the first step and before `restore`."""
+        """Store the team's models. Called once, before the first step and before `restore`."""
 
     async def prepare(self, group: Group) -> None:
         """Start work on a finished group while other groups of the step are still being sampled.
@@ -93,21 +93,22 @@ class Algorithm:
         return ()
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError, with the remedy, if the algorithm does not fit a recipe.
+        """Check that the algorithm fits a recipe, before any model is loaded.
 
-        Called before any model is loaded.
+        Raises:
+            RecipeError: it does not fit. The message has the remedy.
         """
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> Sequence[str]:  # noqa: ARG002
-        """Return lines for `collab train --dry-run`."""
+        """Return lines about the rule for `collab train --dry-run`."""
         return ()
 
     def state(self) -> Mapping[str, Any]:
-        """Return the state that the next step needs: numbers, strings, lists, mappings, tensors."""
+        """Return the state for a checkpoint: numbers, strings, lists, mappings and tensors."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from an earlier `state`."""
+        """Restore a `state` from a checkpoint."""
 
     @property
     def scores_more(self) -> bool:

@@ -14,7 +14,11 @@ REMEDY = "set trainer.algorithm to 'iac', 'rae' or 'marloo'"
 
 
 def check_one_reward(name: str, recipe: Recipe, spec: TrainerSpec) -> None:
-    """Raise RecipeError if agents have rewards of their own."""
+    """Check that all agents earn the same reward, as algorithm `name` requires.
+
+    Raises:
+        RecipeError: they earn different rewards.
+    """
     if spec.local_parts:
         raise RecipeError(
             f"algorithm '{name}' learns one reward for the whole team, but local_parts gives each"
@@ -24,7 +28,11 @@ def check_one_reward(name: str, recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def check_no_opponents(name: str, recipe: Recipe) -> None:
-    """Raise RecipeError if one agent's gain is another agent's loss."""
+    """Check that the task is not a zero-sum game, which algorithm `name` cannot learn.
+
+    Raises:
+        RecipeError: it is one.
+    """
     environment = recipe.task.environment if recipe.task else None
     if environment is not None and class_of(environment).zero_sum:
         raise RecipeError(
@@ -34,10 +42,13 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
 
 
 def check_normalize(spec: TrainerSpec) -> None:
-    """Raise RecipeError for `normalize: group` with a rule whose baseline is not the group's.
+    """Check the normalization of a rule whose baseline does not come from the group.
 
     Its weights are not centered within a group, so division would make them larger the more similar
     the group's rewards are.
+
+    Raises:
+        RecipeError: it is `group`.
     """
     if spec.normalize == "group":
         raise RecipeError(
@@ -67,7 +78,11 @@ def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
 
 
 def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:
-    """Refuse invalid weights from a user's algorithm."""
+    """Check the weights that a user's algorithm returned: one mapping per group, finite numbers.
+
+    Raises:
+        TrainingError: a mapping is missing, or a weight is not finite or belongs to no response.
+    """
     if len(weights) != len(groups):
         raise TrainingError(
             f"algorithm '{algorithm}' returned weights for {len(weights)} groups, not {len(groups)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import TrainingError
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Decision, Episode
-from collab.runs.metric_names import CRITIC, named
+from collab.runs.metric_names import CRITIC, fill
 from collab.stats import deviation, mean
 from collab.trainers.credit.base import Algorithm, FrozenModel, TeamModels
 from collab.trainers.credit.checks import check_normalize, check_one_reward, one_reward
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Critic:
-    """A head on a frozen model, with statistics of its last step."""
+    """A linear value head on a frozen model, with statistics of its last step."""
 
     def __init__(self, model: FrozenModel, rate: float) -> None:
         from collab.trainers.credit.head import Head
@@ -34,12 +34,14 @@ class Critic:
         of the targets' variance that the values explain."""
 
     async def values(self, histories: Sequence[Sequence[int]]) -> list[float]:
-        """Return the values of histories, which the next `learn` refers to."""
+        """Return the value of each history, a sequence of tokens. The next `learn` refers to
+        them.
+        """
         self._features = await self.model.features(histories) if histories else None
         return [] if self._features is None else self.head.predict(self._features)
 
     def learn(self, targets: Sequence[float]) -> None:
-        """Move the values of the histories read last towards `targets`."""
+        """Move the values from the last `values` call towards `targets`, one per history."""
         if self._features is None:
             return
         loss = self.head.fit(self._features, targets)
@@ -94,7 +96,7 @@ Place = tuple[int, Node]
 def advantages_of_groups(
     groups: Sequence[Group], agent: str, values: Mapping[Place, float], *, trace: float
 ) -> dict[Place, float]:
-    """Compute `advantages` for all groups of a step."""
+    """Return `advantages` for all groups of a step."""
     by_place: dict[Place, float] = {}
     for number, group in enumerate(groups):
         group_values = {node: value for (n, node), value in values.items() if n == number}
@@ -148,7 +150,11 @@ class ActorCritic(Algorithm):
         self._models = models
 
     def critic(self, name: str, agent: str) -> Critic:
-        """Return the critic with this name, which reads the base model of `agent`."""
+        """Return the critic called `name`, made on first use on the base model of `agent`.
+
+        Raises:
+            TrainingError: the algorithm was not opened.
+        """
         if name not in self._critics:
             if self._models is None:
                 raise TrainingError("a critic was used before its algorithm was opened")
@@ -158,7 +164,11 @@ class ActorCritic(Algorithm):
         return self._critics[name]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError for a normalization that needs centered weights."""
+        """Check that weights need not be centered, because those of a critic are not.
+
+        Raises:
+            RecipeError: the normalization requires it.
+        """
         check_normalize(spec)
 
     def measures(self) -> dict[str, float]:
@@ -168,7 +178,7 @@ class ActorCritic(Algorithm):
         variance that the values explain.
         """
         return {
-            named(named(CRITIC, name), what): value
+            fill(fill(CRITIC, name), what): value
             for name, critic in self._critics.items()
             for what, value in critic.measured.items()
         }
@@ -178,7 +188,7 @@ class ActorCritic(Algorithm):
         return {**self._saved, **{name: c.head.state() for name, c in self._critics.items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from an earlier `state`."""
+        """Restore a `state` from a checkpoint."""
         self._critics, self._saved = {}, dict(state)
 
 
@@ -258,7 +268,11 @@ class MAAC(ActorCritic):
         return list(weights)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError if one value cannot serve all agents."""
+        """Check that all agents have the same reward, so that one value serves them.
+
+        Raises:
+            RecipeError: they have different rewards.
+        """
         super().check(recipe, spec)
         check_one_reward("maac", recipe, spec)
 

@@ -113,7 +113,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Tree:
-    """The joint actions of a group, and how they follow each other."""
+    """Branching structure of a group: its joint actions as (episode, turn) nodes, their children,
+    and the sets that share a baseline.
+    """
 
     nodes: tuple[Node, ...]
     children: Mapping[Node, tuple[Node, ...]]
@@ -127,7 +129,9 @@ class Tree:
 
 
 def tree_of(episodes: Sequence[Episode], shape: Shape) -> Tree:
-    """Find a group's joint actions, their successors, and the sets to compare."""
+    """Return the tree of a group's joint actions. Episodes with a common beginning share its
+    nodes.
+    """
     node_of: dict[tuple[int, int], Node] = {}
     children: dict[Node | None, list[Node]] = {None: []}
     for number, episode in enumerate(episodes):
@@ -181,7 +185,7 @@ def make_group(
     *,
     ask: Ask | None = None,
 ) -> Group:
-    """Compute the returns, from the last turn to the first."""
+    """Return the group of these episodes, with returns computed from the last turn to the first."""
     returns: dict[Node, dict[str, float]] = {}
     for node in sorted(tree.nodes, key=lambda node: -node[1]):
         following = [returns[child] for child in tree.children[node]]
@@ -211,7 +215,7 @@ def make_group(
 
 
 def compare(group: Group, advantages: Advantages) -> Weights:
-    """Compute the weights of a group by comparing returns within each baseline set.
+    """Return the weights of a group, from advantages within each baseline set.
 
     `advantages` is called once for every agent and every set of `group.baselines_over`. If only one
     episode is still playing, it is compared with episodes that were solved earlier.

@@ -40,12 +40,14 @@ class Head:
 
     @torch.no_grad()
     def predict(self, features: Tensor) -> list[float]:
-        """Return the predictions without gradient."""
+        """Return the predicted value of each row of `features` [n, hidden], without gradient."""
         values: list[float] = self(features).tolist()
         return values
 
     def fit(self, features: Tensor, targets: Sequence[float]) -> float:
-        """Take a step towards the targets by squared error, and return the error before it."""
+        """Take one optimizer step on the mean squared error, and return that error before the step.
+        `features` is [n, hidden], `targets` [n].
+        """
         self.optimizer.zero_grad()
         loss = functional.mse_loss(self(features), torch.tensor(targets, dtype=torch.float32))
         torch.autograd.backward(loss)
@@ -53,12 +55,12 @@ class Head:
         return float(loss.detach())
 
     def state(self) -> dict[str, Any]:
-        """Return the parameters and the optimizer's moments."""
+        """Return the parameters and the optimizer's state, for a checkpoint."""
         parts = {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
         return copy.deepcopy(parts)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from an earlier `state`.
+        """Restore a `state` from a checkpoint.
 
         Raises:
             RuntimeError: the shapes differ.

@@ -44,7 +44,7 @@ class JointActions:
                 self._scores.setdefault(tuple(joined(turn).items()), turn.score)
 
     def team(self, nodes: Sequence[Node]) -> list[str]:
-        """Return the agents whose responses make the joint artifact.
+        """Return the agents whose responses make the joint artifact at `nodes`.
 
         Raises:
             TrainingError: they are not the same at all of `nodes`.
@@ -101,7 +101,7 @@ def _pick(made: Sequence[Mapping[str, str]], position: int | None, agent: str) -
 
 
 def joined(turn: Turn) -> dict[str, str]:
-    """Return the artifacts that make the joint one."""
+    """Return the artifacts, by agent, that make a turn's joint artifact."""
     names = turn.artifacts if turn.joined is None else turn.joined
     return {name: turn.artifacts[name] for name in names}
 

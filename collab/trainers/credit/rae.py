@@ -45,7 +45,11 @@ class Rae(Algorithm):
         return [self._credit(group) for group in groups]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Raise RecipeError for a normalization that needs centered weights."""
+        """Check that weights need not be centered, because those of this rule are not.
+
+        Raises:
+            RecipeError: the normalization requires it.
+        """
         check_normalize(spec)
 
     def measures(self) -> dict[str, float]:
@@ -56,16 +60,16 @@ class Rae(Algorithm):
             if turn == 0:
                 by_agent.setdefault(agent, []).append(average)
         return {
-            metric_names.named(metric_names.CREDIT_AVERAGE, agent): mean(averages)
+            metric_names.fill(metric_names.CREDIT_AVERAGE, agent): mean(averages)
             for agent, averages in by_agent.items()
         }
 
     def state(self) -> dict[str, Any]:
-        """Return the averages."""
+        """Return the moving averages, for a checkpoint."""
         return {"averages": [[*seat, average] for seat, average in self._averages.items()]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from an earlier `state`."""
+        """Restore a `state` from a checkpoint."""
         self._averages = {(g, agent, turn): value for g, agent, turn, value in state["averages"]}
 
     def _credit(self, group: Group) -> Weights:

@@ -68,7 +68,11 @@ class Sft(Algorithm):
         return {metric_names.KEPT: self._kept}
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError if the objective would not be the likelihood of the kept episodes."""
+        """Check that the objective is the likelihood of the kept episodes.
+
+        Raises:
+            RecipeError: a setting of the trainer, or a zero-sum game, changes the objective.
+        """
         check_no_opponents("sft", recipe)
         plain = {
             "turn_structure": ("chains", "it keeps or drops whole episodes"),

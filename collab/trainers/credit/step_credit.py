@@ -80,14 +80,14 @@ class StepCredit:
         self._groups: dict[Key, asyncio.Task[Group]] = {}
 
     def see(self, problem: Problem, episodes: Sequence[Episode]) -> None:
-        """Start work on a task's episodes, without the failed ones."""
+        """Start to prepare a task's episodes for credit. Failed ones are left out."""
         key = tuple(episode.id for episode in episodes)
         enough = len(episodes) >= min(2, self._spec.group_size)
         if enough and key not in self._groups:
             self._groups[key] = asyncio.create_task(self._prepare(problem, tuple(episodes)))
 
     async def credit(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> Credit:
-        """Return the groups that can be compared, with their weights."""
+        """Return the groups that have enough episodes to compare, with their weights."""
         self._clock.sampled()
         for problem, episodes in played:
             self.see(problem, episodes)
@@ -101,7 +101,7 @@ class StepCredit:
         return Credit(groups, weights, failures, measures)
 
     async def aclose(self) -> None:
-        """Stop all preparations."""
+        """Cancel all preparations in progress."""
         for task in self._groups.values():
             task.cancel()
         await asyncio.gather(*self._groups.values(), return_exceptions=True)

@@ -47,8 +47,7 @@ def explain_memory(sizes_of: Callable[[], DeviceSizes], policy: str) -> Iterator
 
 
 def smaller_batches(policy: str, before: int, now: int) -> str:
-    """Warn that micro-batches were made smaller, and name the setting that starts with this
-    size."""
+    """Return the warning that micro-batches were halved, with the setting that avoids this."""
     return (
         f"out of memory while learning with policy '{policy}' in micro-batches of {before:,}"
         f" tokens; collab continues with {now:,}. To start with this size, set"
@@ -109,10 +108,10 @@ class Learner(Protocol):
         """Send the current parameters to samplers, or return False if there was nothing to do."""
 
     async def sleep(self) -> None:
-        """Let separate samplers release memory until `publish`."""
+        """Let separate samplers release their memory until `publish`."""
 
     def about(self) -> Mapping[str, Any]:
-        """Return entries for `run.json`."""
+        """Return entries of `run.json` about the learner."""
 
     def state(self) -> Mapping[str, Any]:
         """Return the state that the next step needs besides parameters: numbers, mappings and
@@ -120,7 +119,7 @@ class Learner(Protocol):
         """
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from an earlier `state`."""
+        """Restore a `state` from a checkpoint."""
 
     def save(self, folder: Path) -> None:
         """Write the parameters, one folder per policy."""

@@ -22,7 +22,11 @@ Fingerprint = list[tuple[float, float]]
 def check_mismatch(
     policy: Policy, update: Update, passes: Sequence[PassResult], spec: TrainerSpec, world: int
 ) -> None:
-    """Raise TrainingError if the trainer's log-probabilities differ from the sampler's."""
+    """Check that the trainer's log-probabilities agree with the sampler's.
+
+    Raises:
+        TrainingError: their mean difference for an agent exceeds `mismatch_tolerance`.
+    """
     for agent in policy.agents:
         sums = update.sums.get(agent)
         mismatch = sums[names.AGENT_MISMATCH] / sums[TOKENS] if sums else 0.0
@@ -30,7 +34,7 @@ def check_mismatch(
             raise TrainingError(
                 f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
                 f" {mismatch:.3g} nats per token, more than trainer.mismatch_tolerance"
-                f" {spec.tolerance_used:g}{most_on(passes, agent) if world > 1 else ''}. Sampler"
+                f" {spec.tolerance_used:g}{worst_rank(passes, agent) if world > 1 else ''}. Sampler"
                 " and trainer use different weights, or rounding is too coarse. float32 agrees to"
                 " 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32, or raise"
                 " trainer.mismatch_tolerance and set trainer.importance_cap; if float32 shows the"
@@ -40,7 +44,11 @@ def check_mismatch(
 
 
 def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
-    """Raise TrainingError if a policy's first step left its parameters as they were `before`."""
+    """Check that a policy's first step changed its parameters from `before`.
+
+    Raises:
+        TrainingError: it did not.
+    """
     if update.rate > 0 and fingerprint(policy) == before:
         norm = update.gradient_norms[policy.name]
         raise TrainingError(
@@ -51,15 +59,17 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
 
 
 def fingerprint(policy: Policy) -> Fingerprint:
-    """Return a value that changes if a parameter in the acting model changes."""
+    """Return a value that differs if any parameter of the acting model differs."""
     return [
         (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
         for p in policy.acting_parameters()
     ]
 
 
-def most_on(results: Sequence[PassResult], agent: str) -> str:
-    """Name the rank with the response whose log-probabilities differ most from the sampler's."""
+def worst_rank(results: Sequence[PassResult], agent: str) -> str:
+    """Return a note for an error: the rank whose responses differ most from the sampler's, and by
+    how much.
+    """
     most, rank = max(
         (sums[names.AGENT_MISMATCH] / sums[TOKENS], result.rank)
         for result in results

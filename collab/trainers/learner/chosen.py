@@ -34,8 +34,8 @@ class ChosenSizes:
         self._shares: dict[str, bool] = {}
 
     def of(self, policy: Policy) -> DeviceSizes:
-        """Return the sizes of the policy's base, and enable gradient checkpointing if they require
-        it.
+        """Return the sizes for a policy's base model. Gradient checkpointing is enabled if they
+        require it.
 
         A GPU's free memory is measured once, before the first step, because a run must not change
         its micro-batches from step to step.

@@ -99,7 +99,7 @@ class DeviceSizes:
 def device_sizes(
     spec: TrainerSpec, device: Device, dimensions: Dimensions, free: int
 ) -> DeviceSizes:
-    """Choose a recipe's sizes on a device. Its `free` bytes of memory matter only on a GPU."""
+    """Return the recipe's sizes on a device. `free` bytes of memory matter only on a GPU."""
     chunk = chunk_tokens(device)
     if device.type == "cpu":
         twice = spec.gradient_checkpointing is True

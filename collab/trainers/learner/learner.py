@@ -89,7 +89,7 @@ class TorchLearner:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return the optimizers' moments, by policy."""
+        """Return the optimizers' states by policy, for a checkpoint."""
         return {name: optimizer.state() for name, optimizer in self.optimizers.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -214,7 +214,9 @@ def _score(
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:
-    """Return the logits as the model's own forward pass computes them, in float32 or wider."""
+    """Map the last hidden states [n, hidden] to the model's own logits [n, vocabulary], at least in
+    float32.
+    """
     config = model.config.get_text_config()
     logits: Tensor = model.get_output_embeddings()(hidden)
     if logits.dtype in (torch.bfloat16, torch.float16):

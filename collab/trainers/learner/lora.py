@@ -120,7 +120,9 @@ def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Yield a new folder to write to. Its files then replace those of `folder`, each atomically."""
+    """Context manager that yields an empty folder. At exit, its files replace those of `folder`,
+    each atomically.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".partial-{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -151,7 +153,7 @@ def save_adapter(engine: TransformersEngine, name: str, folder: Path) -> None:
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write tensors of any device as safetensors.
+    """Write named tensors, of any shape and device, to a safetensors file.
 
     Raises:
         OSError: the file cannot be written.
@@ -163,7 +165,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read safetensors.
+    """Read the named tensors of a safetensors file, onto the CPU.
 
     Raises:
         OSError: the file is missing or incomplete.
@@ -178,7 +180,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def copy_tensors(
     parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor], place: Path
 ) -> None:
-    """Copy tensors into parameters of the same names and shapes.
+    """Copy tensors into the parameters of the same names and shapes. `place` names their source in
+    errors.
 
     Raises:
         RecordError: a name or a shape differs.

@@ -25,6 +25,11 @@ class PolicyModels:
         self._policies, self._spec, self._thread = policies, spec, thread
 
     def base(self, agent: str) -> Frozen:
+        """Return the base model of a trained agent, without adapters.
+
+        Raises:
+            RecipeError: the agent's whole model is trained, so it has no frozen base.
+        """
         policy = self._policies.of(agent)
         if not policy.is_adapter:
             raise RecipeError(
@@ -50,6 +55,9 @@ class Frozen:
         return tuple(ids) or (int(tokenizer.eos_token_id),)
 
     async def features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
+        """Return the last layer's state at each sequence's last token: float32 on the CPU, [n,
+        hidden].
+        """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._features, sequences)
 

@@ -41,7 +41,9 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, rate: float, max_norm: float | None) -> float:
-        """Take one step, clear the gradients, and return their norm before clipping."""
+        """Take one AdamW step at learning rate `rate`, clear the gradients, and return their norm
+        before clipping to `max_norm`.
+        """
         for parameter, master in zip(self._parameters, self._masters, strict=True):
             if master is not parameter:
                 _hand_over(parameter, master)
@@ -74,13 +76,13 @@ class Optimizer:
             parameter.grad = None
 
     def state(self) -> dict[str, Any]:
-        """Return the state that a resumed run needs for identical steps."""
+        """Return the moments, masters and step count, for a checkpoint."""
         masters = [m.detach() for m in self._masters] if self._has_copies else []
         return {"adamw": self._adamw.state_dict(), "masters": masters}
 
     @torch.no_grad()
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore a state, after the parameters were restored."""
+        """Restore a `state` from a checkpoint. Restore the parameters first."""
         self._adamw.load_state_dict(copy.deepcopy(state["adamw"]))
         for master, saved in zip(self._masters, state["masters"] or self._parameters, strict=True):
             master.copy_(saved)
@@ -107,7 +109,7 @@ def _hand_over(parameter: Tensor, master: Tensor) -> None:
 
 
 def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
-    """Return the 2-norm of all gradients together."""
+    """Return the 2-norm of all gradients together, a scalar tensor; 0 if there are no gradients."""
     norms = [torch.linalg.vector_norm(p.grad) for p in parameters if p.grad is not None]
     return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros(())
 

@@ -264,12 +264,15 @@ class Passes:
         return passes
 
     def batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:
-        """Return the rows of each micro-batch."""
+        """Pack the samples into rows, and return the rows of each micro-batch."""
         budget = self._sizes.of(policy).micro_batch_tokens
         rows = packed_sequences(samples, budget, shared=self._sizes.shares_rows(policy))
         return [[rows[i] for i in batch] for batch in pack([(width(r), 0) for r in rows], budget)]
 
     def scored(self, policy: Policy, model: Any, batch: Sequence[PackedSequence]) -> Scored:
+        """Return the log-probabilities of a micro-batch's response tokens, and which of these
+        tokens the sampling settings exclude, each [tokens].
+        """
         chunk = self._sizes.of(policy).head_chunk_tokens
         return response_logprobs(model, batch, policy.device, chunk, self._spec.tree_attention)
 
@@ -278,6 +281,11 @@ class Passes:
         return tree_attention(model) if self._sizes.shares_rows(policy) else nullcontext()
 
     def backward(self, policy: Policy, loss: TokenLoss) -> None:
+        """Compute the gradients of a loss.
+
+        Raises:
+            TrainingError: the loss does not depend on the policy's parameters.
+        """
         if not loss.total.requires_grad:
             raise TrainingError(
                 f"the loss of policy '{policy.name}' does not depend on its parameters, because"

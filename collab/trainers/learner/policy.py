@@ -45,7 +45,7 @@ from collab.trainers.learner.lora import (
 
 @contextmanager
 def adapters_off(module: Any) -> Iterator[Any]:
-    """Context manager that yields the language model, and lets it answer as its base."""
+    """Context manager that yields the language model with its adapters off."""
     base = unwrapped(module)
     away: AbstractContextManager[Any]
     if can_mix(base):
@@ -57,6 +57,7 @@ def adapters_off(module: Any) -> Iterator[Any]:
 
 
 def enable_checkpointing(base: Any) -> None:
+    """Enable gradient checkpointing in a model of transformers."""
     options = {"use_reentrant": False}
     if hasattr(base, "activation_checkpointing_enable"):
         base.activation_checkpointing_enable(options)
@@ -150,7 +151,7 @@ class Policy:
                 yield base
 
     def compute_twice(self) -> None:
-        """From now on, keep no activations, and recompute them in the backward pass."""
+        """Enable gradient checkpointing: the backward pass recomputes activations."""
         self.checkpointing = True
         enable_checkpointing(unwrapped(self.engine.module))
 
@@ -205,6 +206,7 @@ class Policies:
         return iter(self.by_name.values())
 
     def of(self, agent: str) -> Policy:
+        """Return the policy of a trained agent."""
         return next(policy for policy in self if agent in policy.agents)
 
     @property
@@ -213,7 +215,9 @@ class Policies:
         return tuple(agent for policy in self for agent in policy.agents)
 
     def acting(self, recipe: Recipe) -> Recipe:
-        """Return the recipe whose agents act by these policies, with a suitable concurrency."""
+        """Return the recipe with these policies as its agents' adapters, and with a suitable
+        concurrency.
+        """
         acting = recipe.with_agents(
             {a: {"adapter": p.name if p.is_adapter else None} for p in self for a in p.agents}
         )

@@ -10,17 +10,17 @@ T = TypeVar("T")
 
 
 def nothing() -> None:
-    """Do nothing."""
+    """Do nothing. Stands for a callback."""
 
 
 class GradientSum:
-    """The gradients of some parameters, summed over micro-batches. Here they add up in place."""
+    """Sum of the gradients of parameters over micro-batches, here in place on one process."""
 
     def add(self) -> None:
         """Add the gradients that a micro-batch has left in the parameters."""
 
     def finish(self) -> None:
-        """Leave the sum over all ranks in the parameters. Every rank calls this."""
+        """Write the sum over all ranks into the parameters' gradients. Call this on every rank."""
 
 
 class Ranks:
@@ -60,7 +60,7 @@ class Ranks:
         return GradientSum()
 
     def about(self) -> dict[str, int]:
-        """Return entries for `run.json`."""
+        """Return entries of `run.json` about the ranks."""
         return {}
 
 

@@ -110,7 +110,7 @@ def _by_action(
 def weigh_tokens(
     samples: list[Sample], samplings: Mapping[str, Sampling], spec: TrainerSpec
 ) -> list[Sample]:
-    """Distribute each response's share of the mean over its tokens."""
+    """Return the samples with each response's share of the mean divided among its tokens."""
     if spec.token_weighting == "response_mean":
         return [replace(s, scale=s.scale / len(s.token_ids)) for s in samples]
     if spec.token_weighting == "constant":

@@ -81,5 +81,5 @@ def least_kept(probabilities: Tensor, top_p: Tensor) -> Tensor:
 
 
 def batched(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    """Yield the items in batches of this size."""
+    """Yield the items in batches of `size`; the last may be smaller."""
     return (items[start : start + size] for start in range(0, len(items), size))

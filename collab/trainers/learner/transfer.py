@@ -12,15 +12,14 @@ from torch import Tensor
 def tensor_on(
     values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return the tensor of `values`, nested sequences of numbers, on `device`."""
+    """Return nested sequences of numbers as a tensor on `device`, of the shape of `values`."""
     return to_device(torch.tensor(values, dtype=dtype), device)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Move a tensor of the CPU to `device`.
+    """Copy a CPU tensor of any shape to `device`, without waiting for a GPU's earlier work.
 
-    A GPU copies from pinned memory asynchronously. A copy from other memory would wait for all
-    earlier work of the GPU.
+    A GPU copies asynchronously only from pinned memory.
     """
     if device.type != "cuda":
         return tensor.to(device)

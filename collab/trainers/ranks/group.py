@@ -49,7 +49,7 @@ class RankOutcome(Generic[T]):
 
 
 def outcome_of(work: Callable[[], T]) -> RankOutcome[T]:
-    """Do the work, and return its result or its failure."""
+    """Run `work`, and return its result, or its exception, as an outcome."""
     try:
         return RankOutcome(result=work())
     except RankLost:
@@ -69,8 +69,8 @@ def _text_of(error: Exception) -> str:
 
 
 def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
-    """Raise the failure of the first failed rank. It names the rank unless all ranks have that
-    failure.
+    """Raise the failure of the first failed rank, if any. It names the rank unless all ranks have
+    it.
     """
     failed = [(rank, o.kind, o.text) for rank, o in enumerate(outcomes) if o.kind is not None]
     if not failed:
@@ -83,7 +83,7 @@ def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
 
 
 def known_to_all(error: Exception) -> Exception:
-    """Mark the error as one that every rank raises, so no rank needs to report it."""
+    """Mark an error that every rank raises itself, so that no rank reports it to the others."""
     setattr(error, KNOWN_TO_ALL, True)
     return error
 
@@ -171,7 +171,7 @@ class ExactSum(FlatSum):
 
     @torch.no_grad()
     def add(self) -> None:
-        """Add a micro-batch's gradients.
+        """Add a micro-batch's gradients to the sum, and clear them.
 
         Raises:
             TrainingError: a gradient is too large to be added exactly.
@@ -234,13 +234,13 @@ class TorchRanks(Ranks):
         self._lost = False
         self._ending: list[Callable[[], None]] = []
 
-    def wait_no_longer_than(self, spec: RanksSpec) -> None:
-        """Use the limits of a recipe from here on. Every rank calls this."""
+    def set_limits(self, spec: RanksSpec) -> None:
+        """Apply a recipe's time limits from now on. Call this on every rank."""
         self._limit, self._play_limit = spec.limit, spec.play_limit
         self._messages = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.limit))
         self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.play_limit))
 
-    def compute_on(self, device: str) -> None:
+    def announce_device(self, device: str) -> None:
         """Announce the type of this rank's device, `cpu` or `cuda`.
 
         Raises:
@@ -259,9 +259,10 @@ class TorchRanks(Ranks):
             limit = timedelta(seconds=self._limit)
             self._summed = dist.new_group(backend="nccl", timeout=limit)
 
-    def hand_over(self, order: T | None = None) -> T:
-        """Send rank 0's `order` to the others, which wait for it, and return the order on every
-        rank."""
+    def send_order(self, order: T | None = None) -> T:
+        """Send rank 0's `order` to the other ranks, which wait for it. Return the order on every
+        rank.
+        """
         box = [order]
         with self._bounded("rank 0", self._play_limit, "play_limit"):
             dist.broadcast_object_list(box, src=0, group=self._handed)
@@ -281,13 +282,19 @@ class TorchRanks(Ranks):
         return outcome.result  # type: ignore[return-value]
 
     def gradients(self, parameters: Sequence[Tensor], pieces: int) -> GradientSum:
-        """Return an object that sums gradients: exactly on CPUs, in float32 on GPUs."""
+        """Return an object that sums the parameters' gradients: exactly on CPUs, in float32 on
+        GPUs.
+        """
         if self._summed is None:
             return ExactSum(parameters, self._reduce, pieces)
         return FlatSum(parameters, self._reduce)
 
     def same(self, what: str, mine: Any) -> None:
-        """Raise TrainingError unless all ranks have the same value."""
+        """Check that all ranks have the same value. `what` names it in the error.
+
+        Raises:
+            TrainingError: the values differ. Every rank raises this.
+        """
         values = self._gather(mine)
         others = [rank for rank, value in enumerate(values) if value != values[0]]
         if others:
@@ -303,7 +310,7 @@ class TorchRanks(Ranks):
         return {"ranks": self.world}
 
     def on_close(self, end: Callable[[], None]) -> None:
-        """Call `end` when this rank leaves the others."""
+        """Register `end` to be called when this rank leaves the others."""
         self._ending.append(end)
 
     def close(self) -> None:

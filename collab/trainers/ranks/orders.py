@@ -32,7 +32,7 @@ from collab.trainers.ranks.samplers import with_servers
 
 @dataclass(frozen=True)
 class Begin:
-    """Open the policies of a recipe and keep them ready."""
+    """Order to open the policies of a recipe and keep them ready."""
 
     recipe: Recipe
     spec: TrainerSpec
@@ -43,7 +43,7 @@ class Begin:
 
 @dataclass(frozen=True)
 class Restore:
-    """Restore parameters, by policy and name, and the state of a learner."""
+    """Order to restore parameters, by policy and name, and the state of a learner."""
 
     parameters: Mapping[str, Mapping[str, Any]]
     state: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Restore:
 
 @dataclass(frozen=True)
 class Learn:
-    """Take part in the step, counted from 0."""
+    """Order to take part in a step, counted from 0."""
 
     samples: Sequence[Sample]
     step: int
@@ -59,7 +59,7 @@ class Learn:
 
 @dataclass(frozen=True)
 class End:
-    """End the training."""
+    """Order to end the training."""
 
 
 Order = Begin | Restore | Learn | End
@@ -78,16 +78,16 @@ def begin(
     """
     if not isinstance(ranks, TorchRanks):
         return recipe
-    ranks.hand_over(Begin(recipe, spec, total_steps, folder))
-    ranks.wait_no_longer_than(spec.ranks)
+    ranks.send_order(Begin(recipe, spec, total_steps, folder))
+    ranks.set_limits(spec.ranks)
     return with_servers(recipe, spec, folder, ranks)
 
 
 def end(ranks: TorchRanks) -> None:
-    """Dismiss the other ranks."""
+    """Send the other ranks the order to end."""
     with suppress(RankLost):
         if ranks.is_whole:
-            ranks.hand_over(End())
+            ranks.send_order(End())
     ranks.close()
 
 
@@ -97,7 +97,7 @@ def learner_for(
     """Make the learner of rank 0. If there are other ranks, they learn with it."""
     if not isinstance(ranks, TorchRanks):
         return TorchLearner(policies, spec, total_steps, ranks)
-    ranks.compute_on(device_of(policies))
+    ranks.announce_device(device_of(policies))
     return LeadingLearner(policies, spec, total_steps, ranks)
 
 
@@ -107,12 +107,12 @@ class LeadingLearner(TorchLearner):
     _ranks: TorchRanks
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
-        """Learn on every rank.
+        """Learn from the step's samples on every rank, and return the statistics of rank 0.
 
         Raises:
             TrainingError, OutOfMemory, StepCancelled: a rank cannot finish the step.
         """
-        order = self._ranks.hand_over(Learn(samples, step))
+        order = self._ranks.send_order(Learn(samples, step))
         return learn_together(super().learn, self.policies, self._ranks, order, cancelled)
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -122,7 +122,7 @@ class LeadingLearner(TorchLearner):
             policy.name: {name: p.detach().cpu() for name, p in policy.parameters.items()}
             for policy in self.policies
         }
-        self._ranks.hand_over(Restore(parameters, state))
+        self._ranks.send_order(Restore(parameters, state))
 
 
 TakeStep = Callable[[Sequence[Sample], int, Event], Update]
@@ -152,7 +152,7 @@ def _fail(error: Exception) -> None:
 
 
 def checksum(policies: Policies) -> str:
-    """Return a value that differs if any bit of a parameter does."""
+    """Return a number that differs if any bit of a parameter differs."""
     digest = sha256()
     for policy in policies:
         for parameter in policy.parameters.values():
@@ -162,7 +162,7 @@ def checksum(policies: Policies) -> str:
 
 
 def device_of(policies: Policies) -> str:
-    """Return the type of device that policies are learned on."""
+    """Return the type of the policies' device, `cpu` or `cuda`."""
     return next(iter(policies)).device.type
 
 
@@ -176,23 +176,23 @@ def follow() -> None:
     for number in ending_signals():
         signal.signal(number, signal.SIG_DFL)  # nothing to save: rank 0 keeps the record
     ranks = TorchRanks()
-    begin: Order = ranks.hand_over()
+    begin: Order = ranks.send_order()
     if not isinstance(begin, Begin):
         return ranks.close()
-    ranks.wait_no_longer_than(begin.spec.ranks)
+    ranks.set_limits(begin.spec.ranks)
     try:
         learner = _open(begin, ranks)
     except Exception as error:
         if not (is_known_to_all(error) and ranks.is_whole):
             raise
-        ranks.hand_over()  # rank 0 reports the failure, and ends
+        ranks.send_order()  # rank 0 reports the failure, and ends
         return ranks.close()
-    order: Order = ranks.hand_over()
+    order: Order = ranks.send_order()
     if not isinstance(order, End):
         write_log(begin.folder, ranks.rank)
     while isinstance(order, Learn | Restore):
         _obey(order, learner, ranks)
-        order = ranks.hand_over()
+        order = ranks.send_order()
     asyncio.run(learner.policies.aclose())
     return ranks.close()
 
@@ -200,7 +200,7 @@ def follow() -> None:
 def _open(begin: Begin, ranks: TorchRanks) -> TorchLearner:
     recipe = with_servers(begin.recipe, begin.spec, begin.folder, ranks)
     policies = ranks.each(lambda: open_policies(recipe, begin.spec))
-    ranks.compute_on(device_of(policies))
+    ranks.announce_device(device_of(policies))
     return TorchLearner(policies, begin.spec, begin.total_steps, ranks)
 
 

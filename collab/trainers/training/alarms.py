@@ -62,7 +62,8 @@ def _agents(rows: Sequence[Row]) -> list[str]:
 
 
 def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    empty = {a: _recent(rows, names.named(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
+    """Warn if the parser finds nothing in most answers of some agents, but not of all."""
+    empty = {a: _recent(rows, names.fill(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
     idle = [agent for agent, share in empty.items() if share > 0.5]
     if idle and len(idle) < len(empty):
         who = ", ".join(idle)
@@ -74,8 +75,9 @@ def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Warn if an agent's entropy fell below a tenth of its first values."""
     for agent in _agents(rows):
-        key = names.named(names.ENTROPY, agent)
+        key = names.fill(names.ENTROPY, agent)
         first, now = _first(rows, key), _recent(rows, key)
         if first and now is not None and now < 0.1 * first:
             yield (
@@ -86,9 +88,10 @@ def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Warn if more than half of an agent's responses are truncated."""
     for agent in _agents(rows):
-        share = _recent(rows, names.named(names.TRUNCATED, agent))
-        length = _recent(rows, names.named(names.LENGTH, agent))
+        share = _recent(rows, names.fill(names.TRUNCATED, agent))
+        length = _recent(rows, names.fill(names.LENGTH, agent))
         if share is not None and length is not None and share > 0.5 and length > 1:
             yield (
                 f"truncated/{agent}",
@@ -98,10 +101,11 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Warn if a vLLM server preempts responses, or if most of its requests wait."""
     keys = [names.matched(names.SERVER, key) for key in rows[-1]]
     for place in dict.fromkeys(key.rpartition("/")[0] for key in keys if key):
-        preempted, waiting, most = (
-            _recent(rows, names.named(names.SERVER, f"{place}/{what}"))
+        preempted, waiting, in_flight = (
+            _recent(rows, names.fill(names.SERVER, f"{place}/{what}"))
             for what in ("preempted", "waiting", "in_flight")
         )
         if preempted:
@@ -111,15 +115,16 @@ def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
                 " is full; give it more memory, or lower tasks_per_step, group_size or"
                 " max_new_tokens",
             )
-        elif waiting and most and waiting > 0.5 * most:
+        elif waiting and in_flight and waiting > 0.5 * in_flight:
             yield (
                 f"waiting/{place}",
-                f"{waiting:.0f} of up to {most:.0f} requests wait at vLLM server {place}; add"
+                f"{waiting:.0f} of up to {in_flight:.0f} requests wait at vLLM server {place}; add"
                 " servers, or give this one more memory, to shorten the steps",
             )
 
 
 def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Warn if the second turn earns less than the first."""
     first, second = (_recent(rows, names.reward_of_turn(n)) for n in (1, 2))
     if first is not None and second is not None and second < first:
         yield (
@@ -130,11 +135,14 @@ def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Warn of agents whose responses hardly influence the reward, or of one that decides it
+    alone.
+    """
     shares = [
         {
             agent: share
             for agent in _agents(rows)
-            if (share := _recent(rows, names.named(metric, agent))) is not None
+            if (share := _recent(rows, names.fill(metric, agent))) is not None
         }
         for metric in (names.CREDIT_OWN, names.CREDIT_INFLUENCE)
     ]
@@ -215,7 +223,7 @@ def _above(metric: str, limit: float, text: str) -> Alarm:
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         for agent in _agents(rows) if "*" in metric else [""]:
-            share = _recent(rows, names.named(metric, agent) if agent else metric)
+            share = _recent(rows, names.fill(metric, agent) if agent else metric)
             if share is not None and share > limit:
                 yield f"{metric} {agent}", text.format(share=share, agent=agent)
 

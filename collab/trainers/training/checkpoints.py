@@ -88,7 +88,7 @@ class Checkpoints:
         return load_checkpoint(newest, learner, algorithm) if newest is not None else None
 
     def latest(self) -> Path | None:
-        """Return the newest checkpoint."""
+        """Return the folder of the newest checkpoint, or None if there is none."""
         folders = sorted(self.folder.glob(ALL))
         return folders[-1] if folders else None
 
@@ -146,6 +146,7 @@ def random_states() -> dict[str, Any]:
 
 
 def restore_random_states(states: Mapping[str, Any]) -> None:
+    """Restore the states that `random_states` returned."""
     version, numbers, gauss = states["python"]
     random.setstate((version, tuple(numbers), gauss))
     kind, keys, *rest = states["numpy"]

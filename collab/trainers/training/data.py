@@ -19,7 +19,7 @@ from collab.runs.log import each_once, read_whole_lines
 from collab.tasks import open_suite
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.sft import Sft
-from collab.trainers.training.rollouts import whole
+from collab.trainers.training.rollouts import complete_episodes
 from collab.wording import counted
 
 Recorded = Mapping[str, tuple[Episode, ...]]
@@ -137,7 +137,7 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
     rule = algorithm_for(spec.algorithm)
     assert isinstance(rule, Sft), "the recipe was checked"
     recorded = recorded_episodes(spec.episodes, "trainer.episodes")
-    usable = [episode for episode in whole(recorded) if episode.task in tasks]
+    usable = [episode for episode in complete_episodes(recorded) if episode.task in tasks]
     kept: dict[str, list[Episode]] = {}
     for episode in usable:
         if rule.keeps(episode):

@@ -120,6 +120,7 @@ def fall(best: Evaluation, now: Evaluation) -> str | None:
 
 
 def mean_return(results: Mapping[str, TaskResult]) -> float:
+    """Return the mean joint return over tasks."""
     return mean([result.joint_return for result in results.values()])
 
 
@@ -166,7 +167,7 @@ class Evaluations:
         return self._best[1] if self._best else None
 
     def state(self) -> dict[str, Any]:
-        """Return the state for a checkpoint."""
+        """Return the state of the evaluations, for a checkpoint."""
         best, step = self._best or (None, None)
         return {"best": best, "best_step": step}
 

@@ -32,6 +32,8 @@ class TrainingProgress(Record):
 
 
 class StepFinished(Record):
+    """A training step has ended, with its metrics."""
+
     type: Literal["step.finished"] = "step.finished"
     step: int
     """Number of the step, counted from 1."""
@@ -124,6 +126,8 @@ class Gain(Record):
 
 
 class CheckpointSaved(Record):
+    """A checkpoint was written."""
+
     type: Literal["checkpoint.saved"] = "checkpoint.saved"
     step: int
     path: str

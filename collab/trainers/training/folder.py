@@ -24,7 +24,7 @@ from collab.runs.about import is_at_work, read_about, write_about
 from collab.runs.atomic import writing
 from collab.runs.layout import ADAPTERS, EPISODES, EVALUATION, METRICS, MODELS, RECIPE, TRAINING
 from collab.runs.log import Log, read_lines
-from collab.tasks import pinned
+from collab.tasks import pin_revision
 from collab.trainers.training.events import HeldOut
 from collab.wording import option
 
@@ -55,8 +55,8 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
 
 
 def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Change]:
-    """Return the settings that differ, as the run's folder names them."""
-    was, is_now = (flat(packing.pack(recipe)) for recipe in (before, now))
+    """Return the changed settings, each with its path, earlier and new value, and the step."""
+    was, is_now = (flatten(packing.pack(recipe)) for recipe in (before, now))
     return [
         {"step": step, "key": key, "before": was.get(key), "after": is_now.get(key)}
         for key in dict.fromkeys((*was, *is_now))
@@ -64,13 +64,15 @@ def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Ch
     ]
 
 
-def applied(listed: Sequence[Change], now: Recipe, packing: Packing, step: int) -> list[Change]:
+def applied_changes(
+    listed: Sequence[Change], now: Recipe, packing: Packing, step: int
+) -> list[Change]:
     """Keep the `listed` changes that took effect. `now` is the run's recipe at `step`.
 
     `run.json` lists a change before `training.yaml` has it. If a run is killed between the two, the
     recipe still has the earlier value.
     """
-    value, kept = flat(packing.pack(now)), []
+    value, kept = flatten(packing.pack(now)), []
     for change in reversed(listed):
         key, before, after = (change.get(name) for name in ("key", "before", "after"))
         is_now = value.get(str(key))
@@ -85,7 +87,7 @@ def _fixed(recipe: Recipe) -> dict[str, Any]:
     """Return the settings that identify a run, by key."""
     settings: dict[str, Any] = {"seed": recipe.seed}
     if recipe.task is not None:
-        source = pinned(recipe.task.source)
+        source = pin_revision(recipe.task.source)
         settings |= {f"task.source.{key}": value for key, value in _rows(source).items()}
         settings |= {f"task.{key}": getattr(recipe.task, key) for key in ("name", "id_field")}
     if recipe.trainer is not None:
@@ -119,13 +121,13 @@ def _place(name: str | None) -> str | None:
     return str(Path(name).resolve()) if name and Path(name).exists() else name
 
 
-def flat(data: Any, above: str = "") -> dict[str, Any]:
-    """Flatten settings to full keys, as `--set` takes them."""
+def flatten(data: Any, above: str = "") -> dict[str, Any]:
+    """Flatten nested settings to a mapping from path, as for `--set`, to value."""
     if not isinstance(data, dict):
         return {above: data}
     settings: dict[str, Any] = {}
     for key, value in data.items():
-        settings |= flat(value, f"{above}.{key}" if above else str(key))
+        settings |= flatten(value, f"{above}.{key}" if above else str(key))
     return settings
 
 
@@ -172,7 +174,7 @@ class TrainingFolder:
         cls.check_holds_run(path)
         with writing(path), ExitStack() as opened:
             folder = opened.enter_context(closing(cls(path)))
-            listed = applied(about.pop("changes", []), before, folder.packing, step)
+            listed = applied_changes(about.pop("changes", []), before, folder.packing, step)
             new = changes(before, recipe, folder.packing, step)
             if listed or new:
                 about["changes"] = [*listed, *new]
@@ -209,8 +211,11 @@ class TrainingFolder:
 
     @staticmethod
     def check_is_free(path: Path) -> None:
-        """Raise RecordError for a folder that holds a run with a finished step, or a running
-        one."""
+        """Check that a new run can use the folder: it holds no finished step, and no running run.
+
+        Raises:
+            RecordError: it holds one.
+        """
         if (path / EPISODES).exists() and not _has_no_step(path):
             raise RecordError(
                 f"{path} already contains a run; give another folder with {option('out')}, or"
@@ -219,15 +224,20 @@ class TrainingFolder:
 
     @staticmethod
     def check_holds_run(path: Path) -> None:
-        """Raise RecordError for a folder that is not a training run."""
+        """Check that the folder is a training run.
+
+        Raises:
+            RecordError: it is not.
+        """
         if not (path / TRAINING).is_file():
             raise RecordError(f"{path} is not a training run: it has no {TRAINING}")
 
     def about(self, about: Mapping[str, Any]) -> None:
-        """Rewrite `run.json`."""
+        """Replace the content of `run.json`."""
         write_about(self.path, about)
 
     def append_episode(self, episode: Episode) -> None:
+        """Append an episode to `episodes.jsonl`."""
         self._logs[EPISODES].append(episode.model_dump_json())
 
     def append_groups(self, groups: Sequence[Sequence[Episode]], first: int) -> None:
@@ -238,6 +248,7 @@ class TrainingFolder:
                 self.append_episode(episode.model_copy(update={"group": number}))
 
     def append_held_out(self, played: HeldOut) -> None:
+        """Append an episode of an evaluation to `evaluation.jsonl`."""
         self._logs[EVALUATION].append(played.model_dump_json())
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
@@ -257,7 +268,7 @@ class TrainingFolder:
         return lines.items
 
     def sizes(self) -> dict[str, int]:
-        """Return the sizes of the logs in bytes, without a step that was not learned."""
+        """Return the size of each log in bytes, without the episodes of an unfinished step."""
         if self._before_step is not None:
             return self._before_step
         return {name: log.size() for name, log in self._logs.items()}
@@ -269,13 +280,16 @@ class TrainingFolder:
         return self.sizes()
 
     def cut(self, sizes: Mapping[str, int]) -> None:
-        """Truncate the logs to earlier sizes, because later steps will be repeated."""
+        """Truncate the logs to earlier `sizes`, because the later steps will be repeated."""
         for name, log in self._logs.items():
             log.cut(sizes.get(name, 0))
 
     def save_team(self, recipe: Recipe, policies: Policies) -> None:
-        """Write the current team, for `collab run`, and replace its files one by one,
-        atomically."""
+        """Write the current adapters and a recipe that uses them, each file atomically.
+
+        Raises:
+            RecordError: they cannot be written.
+        """
         try:
             for policy in policies:
                 policy.save(self.path / _place_of(policy))

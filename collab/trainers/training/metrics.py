@@ -22,8 +22,8 @@ from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.base import KL_TOKENS, TOKENS, TokenSums, Update
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
-from collab.trainers.training.rollouts import played_out
-from collab.trainers.training.skipping import STEP, lost_groups, nothing_learned
+from collab.trainers.training.rollouts import finished_episodes
+from collab.trainers.training.skipping import STEP, lost_groups, reasons_without_weights
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class StepData:
         credited = [group.task for group in self.credit.groups]
         lost = lost_groups(self.groups, credited)
         feedback = lost_feedback([episode for group in self.groups for episode in group])
-        nothing = nothing_learned(self.credit)
+        nothing = reasons_without_weights(self.credit)
         learned = (*self.skipped.values(), *self.update.warnings)
         return (*lost, *feedback, *nothing, *learned, *self.sampler.warnings)
 
@@ -72,7 +72,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     reward.
     """
     episodes = [episode for group in data.groups for episode in group]
-    ended = played_out(episodes)
+    ended = finished_episodes(episodes)
     metrics: dict[str, float] = {}
     metrics.update(_returns(data.groups, ended))
     metrics.update(_parts(ended))
@@ -85,11 +85,11 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
             (names.GRADIENT_NORM, data.update.gradient_norms),
         ):
             if policy.name in values:
-                metrics[names.named(pattern, policy.name)] = values[policy.name]
+                metrics[names.fill(pattern, policy.name)] = values[policy.name]
     metrics.update(_mismatch(data.update))
     metrics.update(_staleness(data, policies.agents))
     metrics.update(_costs(data, episodes, policies))
-    metrics.update({names.named(names.SERVER, k): v for k, v in data.sampler.metrics.items()})
+    metrics.update({names.fill(names.SERVER, k): v for k, v in data.sampler.metrics.items()})
     metrics[names.LEARNING_RATE] = data.update.rate
     metrics.update(data.credit.measures)
     return metrics
@@ -104,7 +104,7 @@ def _returns(
     yield names.RETURN, mean(returns)
     yield names.RETURN_MAXIMUM, max(e.largest_return or 0.0 for e in ended)
     yield names.RETURN_STD, deviation(returns)
-    played = filter(None, map(played_out, groups))
+    played = filter(None, map(finished_episodes, groups))
     within = [[e.joint_return or 0.0 for e in group] for group in played]
     yield names.RETURN_SPREAD, mean([deviation(group) for group in within])
     for turn in range(max(len(e.rewards) for e in ended)):
@@ -114,7 +114,7 @@ def _returns(
     if known:
         yield names.SOLVED, mean(known)
     for turn, share in solved_by_turn(ended):
-        yield names.named(names.SOLVED_IN_TURN, turn), share
+        yield names.fill(names.SOLVED_IN_TURN, turn), share
 
 
 def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
@@ -126,7 +126,7 @@ def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
             pattern, amount = (
                 (names.PART, part.points) if part.weight else (names.VALUE, part.value)
             )
-            values_of.setdefault(names.named(pattern, part.name), []).append(amount)
+            values_of.setdefault(names.fill(pattern, part.name), []).append(amount)
     for measure in MEASURES:
         values = [value for score in scores if (value := measure.read(score)) is not None]
         if measure.metric and values:
@@ -142,18 +142,18 @@ def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, 
     lost = len(data.groups) - len(data.credit.groups)
     yield names.SKIPPED_GROUPS, lost / len(data.groups) if data.groups else 0.0
     for what in data.skipped:
-        yield names.named(names.SKIPPED, what), 1
+        yield names.fill(names.SKIPPED, what), 1
     failures = Counter(e.failure.type for e in episodes if e.failure)
     failures.update(failure.type for failure in data.credit.failures)
     yield names.EPISODES, len(episodes)
     yield names.DROPPED, mean([e.failure is not None for e in episodes])
     for name, count in failures.items():
-        yield names.named(names.FAILURES, name), count
+        yield names.fill(names.FAILURES, name), count
     yield names.HACK_SUSPECTS, mean([bool(e.score and e.score.flags) for e in episodes])
 
 
 def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator[tuple[str, float]]:
-    named = partial(names.named, name=agent)
+    named = partial(names.fill, name=agent)
     decisions = [d for e in episodes for d in e.decisions(agent) if not d.given]
     actions = [d.action for d in decisions if not d.action.failure]
     if actions:
@@ -164,7 +164,7 @@ def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator
         if logprobs:
             # The sampled tokens give an unbiased estimate at no cost.
             yield named(names.ENTROPY), -mean(logprobs)
-    whole = played_out(episodes)
+    whole = finished_episodes(episodes)
     if any(turn.score.by_agent for e in whole for turn in e.turns if turn.score):
         yield named(names.AGENT_RETURN), mean([e.return_of(agent) for e in whole])
     turns = [turn for e in episodes for turn in e.turns if agent in turn.artifacts]
@@ -210,7 +210,7 @@ def _costs(
     yield names.SECONDS, seconds
     for name, spent in data.times.items():
         if name != "step":
-            yield names.named(names.TIME, name), spent / seconds
+            yield names.fill(names.TIME, name), spent / seconds
     costs = [a.usage.cost for a in actions if a.usage.cost is not None]
     if costs:
         yield names.COST, fsum(costs)

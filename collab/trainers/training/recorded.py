@@ -99,16 +99,16 @@ def _end(loaded: Any) -> int:
     return int(eos if eos in loaded.stop_ids else min(loaded.stop_ids))
 
 
-def chosen(episodes: Sequence[Episode], most: int, visit: int) -> list[Episode]:
+def chosen(episodes: Sequence[Episode], limit: int, visit: int) -> list[Episode]:
     """Return a task's episodes to learn from when it is used for the `visit`-th time, counted from
     0.
 
-    These are all of them, or the next `most`.
+    These are all of them, or the next `limit`.
     """
-    if len(episodes) <= most:
+    if len(episodes) <= limit:
         return list(episodes)
-    first = visit * most
-    return [episodes[(first + n) % len(episodes)] for n in range(most)]
+    first = visit * limit
+    return [episodes[(first + n) % len(episodes)] for n in range(limit)]
 
 
 class RecordedStepper(Stepper):
@@ -150,7 +150,7 @@ class RecordedStepper(Stepper):
         step: int,  # noqa: ARG002
         report: Report,  # noqa: ARG002
     ) -> tuple[list[list[Episode]], dict[str, float]]:
-        """Return no episodes and no seconds."""
+        """Return no episodes and no times: recorded episodes are read in `learn`."""
         return [], {}
 
     async def _to_learn(

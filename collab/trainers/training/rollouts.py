@@ -18,18 +18,18 @@ Ended = Callable[[Problem, Sequence[Episode]], None]
 """Called with a task and its episodes that can be learned from."""
 
 
-def whole(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the episodes that can be learned from: without failure, and with every turn scored."""
+def complete_episodes(episodes: Sequence[Episode]) -> list[Episode]:
+    """Return the episodes to learn from: those without failure, and with every turn scored."""
     return [e for e in episodes if e.failure is None and e.joint_return is not None]
 
 
-def played_out(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the complete episodes that were played to their end, and so have the team's return.
+def finished_episodes(episodes: Sequence[Episode]) -> list[Episode]:
+    """Return the complete episodes that were played to their end, so their return is the team's.
 
     In a `greedy` tree, other episodes were abandoned for a better one. Older runs also recorded
     `further` episodes, which are omitted.
     """
-    played = [e for e in whole(episodes) if not e.further]
+    played = [e for e in complete_episodes(episodes) if not e.further]
     return [e for e in played if len(e.turns) == e.horizon or _is_solved(e)]
 
 
@@ -78,7 +78,7 @@ async def play_groups(
         if not starts:
             group.sort(key=lambda episode: episode.sample)
             if ended is not None:
-                ended(problem, whole(group))
+                ended(problem, complete_episodes(group))
 
     while starts:
         await _play(session, starts, seed, see)

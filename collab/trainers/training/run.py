@@ -19,7 +19,7 @@ from collab.runs.atomic import Lock
 from collab.runs.checkpoint import State
 from collab.runs.layout import CHECKPOINTS
 from collab.runtime.events import RunFinished, RunStarted
-from collab.runtime.notes import begun_by, tool_forms
+from collab.runtime.notes import start_record, tool_forms
 from collab.runtime.team import versions
 from collab.telemetry import operation
 from collab.trainers.credit import Algorithm
@@ -39,7 +39,7 @@ from collab.trainers.training.events import (
 )
 from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.metrics import generated_tokens, step_metrics
-from collab.trainers.training.plan.cards import card_of_here
+from collab.trainers.training.plan.cards import local_card
 from collab.trainers.training.plan.memory import may_sleep
 from collab.trainers.training.plan.plan import make_plan
 from collab.trainers.training.recorded import RecordedStepper
@@ -50,7 +50,7 @@ from collab.trainers.training.trackers import Tracked, Trackers
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of a run: whichever of its limits is reached first."""
+    """The limits of a run. It ends at the first one that is reached."""
 
     steps: int
     """Maximum number of steps of the run."""
@@ -65,11 +65,11 @@ class Ending:
         return cls(steps, spec.tokens, by_steps=spec.tokens is None or spec.steps is not None)
 
     def is_reached(self, step: int, tokens: int) -> bool:
-        """Return True if the last step is finished."""
+        """Return True if a limit is reached after `step` steps and `tokens` generated tokens."""
         return step >= self.steps or (self.tokens is not None and tokens >= self.tokens)
 
     def planned(self) -> dict[str, int]:
-        """Return the planned end, for `run.json`."""
+        """Return the limits as entries of `run.json`."""
         tokens = {} if self.tokens is None else {"tokens": self.tokens}
         return {**tokens, "steps": self.steps} if self.by_steps else tokens
 
@@ -121,11 +121,11 @@ class StepPlayer:
         `tokens` were generated before `step`, whose episodes are `played`.
         """
         last = self._ending.is_reached(step + 1, tokens + generated_tokens(played))
-        if self._spec.max_staleness and not last and self._stepper.goes_on_alike(step):
+        if self._spec.max_staleness and not last and self._stepper.next_has_same_phase(step):
             self._playing = step + 1, asyncio.create_task(self._play(step + 1))
 
     async def aclose(self) -> None:
-        """Cancel the step being played."""
+        """Cancel the step that is being played, if any."""
         playing, self._playing = self._playing, None
         if playing is not None:
             playing[1].cancel()
@@ -161,7 +161,7 @@ def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Reci
         return recipe
     import torch
 
-    if not torch.cuda.is_available() or not make_plan(recipe, card_of_here(0)).sleeps:
+    if not torch.cuda.is_available() or not make_plan(recipe, local_card(0)).sleeps:
         return recipe
     models = {name: recipe.model_of(name) for name in recipe.team.agents}
     asleep = {
@@ -322,7 +322,9 @@ class TrainingRun:
                 about.pop(ended, None)
         else:
             TrainingFolder.check_is_free(self.out)
-            about = self._opening.model_dump(mode="json", exclude={"type"}) | begun_by(self.recipe)
+            about = self._opening.model_dump(mode="json", exclude={"type"}) | start_record(
+                self.recipe
+            )
         return {**about, **self._ending.planned(), **self._ranks.about(), "status": "running"}
 
     @property

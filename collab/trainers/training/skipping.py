@@ -14,7 +14,7 @@ from collab.stats import mean
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.samples import is_alive
 from collab.trainers.training.alarms import Alarms
-from collab.trainers.training.rollouts import whole
+from collab.trainers.training.rollouts import complete_episodes
 
 STEP = "step"
 """Key of a step that was skipped as a whole. `policy/NAME` is one policy's share of a step."""
@@ -40,16 +40,13 @@ def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> s
     if len(failed) > MOST_FAILED * len(episodes):
         least = f"at least {1 - MOST_FAILED:.0%} of a step's episodes must finish"
         return f"{_failures(failed, len(episodes))}; {least}"
-    if failed and all(len(whole(g)) < min(2, spec.group_size) for g in groups):
+    if failed and all(len(complete_episodes(g)) < min(2, spec.group_size) for g in groups):
         return f"{_failures(failed, len(episodes))}; no group has enough left to compare"
     return None
 
 
 def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) -> Iterator[str]:
-    """Describe groups with failures that got no credit.
-
-    `credited` are the addresses of the tasks with credit.
-    """
+    """Yield a message for each group with failed episodes whose task is not in `credited`."""
     for group in groups:
         failed = [episode for episode in group if episode.failure]
         if failed and group[0].task not in credited:
@@ -57,8 +54,8 @@ def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) ->
             yield f"{group[0].task} was skipped: {failures}"
 
 
-def nothing_learned(credit: Credit) -> Iterator[str]:
-    """If no response of a step has a weight, yield the reasons."""
+def reasons_without_weights(credit: Credit) -> Iterator[str]:
+    """Yield why nothing was learned, if no response of the step has a weight; else nothing."""
     if not credit.groups or any(is_alive(w) for given in credit.weights for w in given.values()):
         return
     if not any(credit.weights):
@@ -103,8 +100,8 @@ class History:
         self._of_the_run: Counter[str] = Counter()
 
     def restore(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Restore `step` steps from the rows of `metrics.jsonl`. None of them counts toward skips
-        in a row.
+        """Restore the counts of `step` steps from the rows of `metrics.jsonl`. Skips in a row start
+        at 0.
         """
         steps = [row for row in rows if row["type"] == "step.finished"]
         self.step = step
@@ -143,4 +140,4 @@ class History:
 
 def _is_unlearned(row: Mapping[str, Any]) -> bool:
     """Return True if a step was skipped, or none of its responses had a weight."""
-    return names.named(names.SKIPPED, STEP) in row or row.get(names.DEAD_GROUPS) == 1.0
+    return names.fill(names.SKIPPED, STEP) in row or row.get(names.DEAD_GROUPS) == 1.0

@@ -28,12 +28,12 @@ from collab.trainers.learner.policy import report as sampler_report
 from collab.trainers.learner.samples import Sample, make_samples
 from collab.trainers.training.data import TaskOrder, phase_at
 from collab.trainers.training.metrics import StepData
-from collab.trainers.training.rollouts import play_groups, whole
+from collab.trainers.training.rollouts import complete_episodes, play_groups
 from collab.trainers.training.skipping import too_many_failed
 
 
 class Updates:
-    """The updates of a run, one after the other."""
+    """Takes the updates of a run, one after the other, on the learner's thread."""
 
     def __init__(self, policies: Policies, learner: Learner) -> None:
         self._policies, self._learner = policies, learner
@@ -41,7 +41,7 @@ class Updates:
         self.torn = False
         """True if an update was interrupted, so the parameters belong to no step."""
 
-    async def take(self, samples: Sequence[Sample], step: int) -> Update:
+    async def learn(self, samples: Sequence[Sample], step: int) -> Update:
         """Learn from the responses of `step`, counted from 0.
 
         Raises:
@@ -103,7 +103,7 @@ class Stepper:
         return self._updates.torn
 
     async def open(self) -> None:
-        """Pass the team's models to an algorithm that reads them. Its errors appear here."""
+        """Pass the team's models to the algorithm, before the first step."""
         await self.algorithm.open(self._models)
 
     async def check(self) -> None:
@@ -117,8 +117,9 @@ class Stepper:
             await self._session_at(first)
 
     async def play(self, step: int, report: Report) -> tuple[list[list[Episode]], dict[str, float]]:
-        """Return the episodes of each task of `step`, counted from 0, and the seconds by kind of
-        work."""
+        """Play the tasks of `step`, counted from 0. Return the episodes of each task, and the
+        seconds by kind of work.
+        """
         session = await self._session_at(step)
         problems = self._tasks.batch(step)
         shape = self._shape(session)
@@ -145,8 +146,8 @@ class Stepper:
         self._sampler_reports[step] = await sampler_report(self._policies)
         return groups, timer.seconds
 
-    def goes_on_alike(self, step: int) -> bool:
-        """Return True if the step after `step` has the same phase."""
+    def next_has_same_phase(self, step: int) -> bool:
+        """Return True if the step after `step` belongs to the same phase."""
         now, then = (phase_at(at, self._recipe, self._spec).index for at in (step, step + 1))
         return now == then
 
@@ -181,7 +182,7 @@ class Stepper:
         if not self._spec.max_staleness:
             await self._learner.sleep()
         version = self._policies.version
-        update = await self._updates.take(samples, step)
+        update = await self._updates.learn(samples, step)
         times["update"] = time.perf_counter() - began
         return StepData(groups, credit, update, times, version=version)
 
@@ -191,7 +192,7 @@ class Stepper:
         """Give credit to the episodes of a step, and return the responses to learn from."""
         session = await self._session_at(step)
         giving = self._credit = self._credit or self._begin_credit(session)
-        played = zip(self._tasks.batch(step), map(whole, groups), strict=True)
+        played = zip(self._tasks.batch(step), map(complete_episodes, groups), strict=True)
         credit = await giving.credit(list(played))
         await self._end_credit()
         return credit, make_samples(credit, self._samplings, self._spec)

@@ -32,17 +32,21 @@ Row = tuple[int, str, int, str, str, float]
 
 
 class Tracker(Protocol):
-    def log(self, metrics: Mapping[str, float], step: int) -> None: ...
+    """A service that records metrics."""
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        """Record the metrics of a step."""
 
     def show(self, rows: Sequence[Row], step: int) -> None:
-        """Log a table of sample responses to the tracker."""
+        """Record a table of sample responses."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Finish the record."""
 
 
 @dataclass(frozen=True)
 class Tracked:
-    """The description of a run that trackers get."""
+    """Description of a run for trackers."""
 
     name: str
     started: str
@@ -145,7 +149,11 @@ _TRACKERS: dict[TrackerName, tuple[str, Callable[..., Tracker]]] = {
 
 
 def check_trackers(names: Sequence[TrackerName]) -> None:
-    """Raise RecipeError for a tracker that is not installed."""
+    """Check that every tracker's package is installed.
+
+    Raises:
+        RecipeError: one is not.
+    """
     for name in names:
         module = find_spec(name)
         if module is None or module.origin is None:  # without an origin, it is a folder of runs
@@ -185,16 +193,18 @@ class Trackers:
             tracker.close()
 
 
-def chosen(groups: Sequence[Sequence[Episode]], most: int) -> list[Episode]:
-    """Choose the best and the worst episode, and others evenly between them, from best to worst."""
+def chosen(groups: Sequence[Sequence[Episode]], limit: int) -> list[Episode]:
+    """Choose up to `limit` episodes from best to worst: both ends, and others evenly between
+    them.
+    """
     ended = [e for group in groups for e in group if e.joint_return is not None]
     ranked = sorted(ended, key=lambda episode: episode.joint_return or 0.0, reverse=True)
-    number = min(most, len(ranked))
+    number = min(limit, len(ranked))
     return [ranked[place * (len(ranked) - 1) // max(1, number - 1)] for place in range(number)]
 
 
 def rows_of(episode: Episode, step: int) -> list[Row]:
-    """Return an episode's responses, cropped, each with the episode's return."""
+    """Return a row for each response of an episode, with cropped text and the episode's return."""
     return [
         (step, episode.id, turn.index + 1, decision.agent, text, episode.joint_return or 0.0)
         for turn in episode.turns

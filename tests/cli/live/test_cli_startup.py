@@ -49,7 +49,7 @@ def test_what_is_not_needed_is_not_imported(words: list[str], heavy: set[str]) -
     assert done.stderr.splitlines()[-1].split() == ["imported:"]
 
 
-@pytest.mark.skipif(not store.at_hand(DEFAULT_MODEL), reason="needs the default model")
+@pytest.mark.skipif(not store.local_folder(DEFAULT_MODEL), reason="needs the default model")
 @pytest.mark.skipif(processor(TransformersModel(name=DEFAULT_MODEL)) is None, reason="a GPU's plan")
 def test_the_plan_of_a_training_is_made_without_torch() -> None:
     words = ["train", str(RECIPES / "pocket-code.yaml"), "--dry-run"]

@@ -20,7 +20,7 @@ from support.vllm_servers import server as vllm_server
 from collab.models import Call, Request
 from collab.models.hosted.anthropic_engine import AnthropicEngine
 from collab.models.hosted.openai_engine import OpenAIEngine
-from collab.models.keys import Unkeyed
+from collab.models.keys import Redactor
 from collab.models.vllm.engine import VLLMEngine
 from collab.recipe.hosted import AnthropicModel, OpenAIModel
 from collab.recipe.model import VLLMModel
@@ -211,7 +211,7 @@ def test_whatever_a_vllm_server_says_is_data_without_the_key(
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
 def test_a_key_that_comes_in_pieces_is_hidden(size: int) -> None:
     text = f"a sk- {KEY} sk-s{KEY}{KEY[:5]}"
-    hidden = Unkeyed(KEY)
+    hidden = Redactor(KEY)
     told = "".join(hidden(text[at : at + size]) for at in range(0, len(text), size)) + hidden.rest()
     assert told == text.replace(KEY, "[key]")
 

@@ -18,7 +18,7 @@ from support.trainer_recipes import WORDS, make_game
 from collab.errors import ModelUnavailable, RecipeError
 from collab.models import weights
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import computed_in, one_adapter, unwrapped
+from collab.models.local.multi_lora import compute_dtype, one_adapter, unwrapped
 from collab.models.weights import load_model, quiet_transformers
 from collab.recipe import Recipe
 from collab.recipe.model import TransformersModel
@@ -75,8 +75,8 @@ def test_an_adapter_is_computed_in_the_type_of_what_it_reads() -> None:
             self.weight = torch.nn.Parameter(torch.zeros(8, 1).byte(), requires_grad=False)
 
     x = torch.zeros(2, 4, dtype=torch.bfloat16)
-    assert computed_in(Bits(), x) == torch.bfloat16
-    assert computed_in(torch.nn.Linear(4, 4), x) == torch.float32
+    assert compute_dtype(Bits(), x) == torch.bfloat16
+    assert compute_dtype(torch.nn.Linear(4, 4), x) == torch.float32
 
 
 def test_adapters_learn_on_a_base_in_four_bits_and_are_exported(

@@ -14,7 +14,7 @@ from collab.recipe import Recipe
 from collab.recipe.model import VLLMModel
 from collab.trainers import Plan, make_plan
 from collab.trainers.training import run
-from collab.trainers.training.plan.cards import CARDS, Card, card
+from collab.trainers.training.plan.cards import CARDS, Card, find_card
 from collab.trainers.training.plan.memory import count_memory
 from collab.trainers.training.run import with_sleeping_engines
 
@@ -24,11 +24,11 @@ def planned(tiny: Path, folder: Path, on: Card, ranks: int = 1, **options: objec
 
 
 def test_a_card_is_a_name_or_its_memory() -> None:
-    assert card("H100") is CARDS["h100"]
-    assert card("24").memory == card("24GB").memory == CARDS["rtx4090"].memory
+    assert find_card("H100") is CARDS["h100"]
+    assert find_card("24").memory == find_card("24GB").memory == CARDS["rtx4090"].memory
     for wrong in ("h10", "0", "-5", "nan"):
         with pytest.raises(RecipeError, match="give its memory in GB"):
-            card(wrong)
+            find_card(wrong)
 
 
 def test_the_plan_is_of_the_card_and_not_of_this_machine(tiny_words: Path, tmp_path: Path) -> None:
@@ -68,12 +68,12 @@ def beside_vllm(game: Recipe, **options: Any) -> Recipe:
 def test_vllm_sleeps_where_both_do_not_fit(
     game: Recipe, monkeypatch: pytest.MonkeyPatch, on: str, options: dict[str, Any], sleeps: bool
 ) -> None:
-    recipe, gpu = beside_vllm(game, **options), card(on)
+    recipe, gpu = beside_vllm(game, **options), find_card(on)
     plan = make_plan(recipe, gpu)
     assert plan.sleeps == sleeps
     assert ("vLLM sleeps while the trainer learns" in plan.text()) == sleeps
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(run, "card_of_here", lambda _: gpu)
+    monkeypatch.setattr(run, "local_card", lambda _: gpu)
     assert recipe.trainer is not None
     model = with_sleeping_engines(recipe, recipe.trainer, 1).model_of("a")
     assert isinstance(model, VLLMModel)
@@ -105,7 +105,7 @@ def test_what_learning_may_take_of_a_card_is_not_passed(tiny_words: Path, tmp_pa
     assert recipe.trainer is not None
     lengths = {agent: [Lengths(500, 500, 4000, prompts=4000)] for agent in ("a", "b")}
     for gigabytes in (4, 8, 16, 24, 80):
-        gpu = card(str(gigabytes))
+        gpu = find_card(str(gigabytes))
         memory = gpu.memory
         found = count_memory(recipe, recipe.trainer, lengths, gpu)
         learning = found.memory["activations"]

@@ -16,7 +16,7 @@ from collab.recipe.model import TransformersModel
 from collab.recipe.recipe import DEFAULT_MODEL
 from collab.trainers.training.plan import cards, sizes
 from collab.trainers.training.plan.cards import CARDS
-from collab.trainers.training.plan.sizes import measured
+from collab.trainers.training.plan.sizes import compute_sizes
 
 LORAS = [LoraSpec(), LoraSpec(rank=3, targets=("q_proj", "down_proj"))]
 CHANGES: dict[str, dict[str, Any]] = {
@@ -43,10 +43,10 @@ def save(folder: Path, changes: dict[str, Any]) -> Path:
 
 def is_alike(model: TransformersModel) -> None:
     for lora in LORAS:
-        read, built = sizes.counted_in_files(model, lora), sizes.counted_as_built(model, lora)
+        read, built = sizes.count_from_files(model, lora), sizes.count_from_model(model, lora)
         assert read is not None
         for at in (cards.place_of(model, None), cards.place_of(model, CARDS["h100"])):
-            assert measured(model, at, read) == measured(model, at, built)
+            assert compute_sizes(model, at, read) == compute_sizes(model, at, built)
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
@@ -56,7 +56,7 @@ def test_a_tiny_llama_is_counted_alike(changes: dict[str, Any], tmp_path: Path) 
         is_alike(TransformersModel(name=name, **more))
 
 
-@pytest.mark.skipif(not store.at_hand(DEFAULT_MODEL), reason="needs the default model")
+@pytest.mark.skipif(not store.local_folder(DEFAULT_MODEL), reason="needs the default model")
 def test_the_default_model_is_counted_alike() -> None:
     is_alike(TransformersModel(name=DEFAULT_MODEL))
 
@@ -65,20 +65,20 @@ def test_the_default_model_is_counted_alike() -> None:
 @pytest.mark.parametrize("dtype", ["auto", "float32", "bfloat16", "float16"])
 def test_the_processor_is_what_torch_sees_of_it(dtype: Any, device: str) -> None:
     model = TransformersModel(name=DEFAULT_MODEL, dtype=dtype, device=device)
-    assert cards.processor(model) in (None, cards.seen_by_torch(model))
+    assert cards.processor(model) in (None, cards.torch_place(model))
 
 
 def test_what_the_file_does_not_tell_is_left_to_transformers(tmp_path: Path) -> None:
     folder = save(tmp_path / "a", {})
     model = TransformersModel(name=str(folder))
-    assert sizes.counted_in_files(model, LoraSpec(targets=("lm_head",))) is None
-    assert sizes.counted_in_files(model, LoraSpec(targets=("nothing",))) is None
+    assert sizes.count_from_files(model, LoraSpec(targets=("lm_head",))) is None
+    assert sizes.count_from_files(model, LoraSpec(targets=("nothing",))) is None
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "model_type": "other"}))
-    assert sizes.counted_in_files(model, LoraSpec()) is None
+    assert sizes.count_from_files(model, LoraSpec()) is None
     (folder / "config.json").write_text(json.dumps(config))
     (folder / sizes.FILE).write_bytes(b"\xff" * 16)
-    assert sizes.counted_in_files(model, LoraSpec()) is None
+    assert sizes.count_from_files(model, LoraSpec()) is None
 
 
 def test_a_driver_that_was_not_used_yet_may_have_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,8 +66,7 @@ def _observed(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
 
 @contextmanager
 def accelerated(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
-    """Yield a cache for the rows of one batch, each read under its adapter. See
-    `kv_cache.plain`."""
+    """Yield the fastest cache that the model supports for one batch, as `kv_cache.plain` does."""
     kind = SharedPrefixCache if supports_shared_prefix(module) else RoomyCache
     cache = kind(module, adapters)
     row_adapters = cache.row_adapters

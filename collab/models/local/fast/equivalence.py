@@ -38,9 +38,10 @@ class LayerStates(NamedTuple):
 def layer_states(
     base: Any, replace_inputs: Callable[[Tensor], Tensor] = lambda states: states
 ) -> Iterator[list[LayerStates]]:
-    """Context manager that collects the passes of the decoder's layers, in order.
+    """Context manager that yields a list, which receives each decoder layer's input and output.
 
-    `replace_inputs` maps the input of each layer.
+    `replace_inputs` maps the input of each layer, [rows, time, hidden], to the one it computes
+    with.
     """
     inputs: list[Tensor] = []
     passes: list[LayerStates] = []
@@ -59,24 +60,26 @@ def layer_states(
         yield passes
 
 
-def equivalent(ours: Sequence[LayerStates], theirs: Sequence[LayerStates]) -> bool:
-    """Return True if layers with the inputs of `theirs` gave the same outputs. Tokens are in the
-    same order."""
-    if not theirs:
+def equivalent(fast: Sequence[LayerStates], reference: Sequence[LayerStates]) -> bool:
+    """Return True if the fast layers gave the reference's outputs, within rounding.
+
+    Both hold the same layers, computed from the reference's inputs, with tokens in the same order.
+    """
+    if not reference:
         return False
-    bound = ROUNDING.get(theirs[0].inputs.dtype, 1e-3)
+    bound = ROUNDING.get(reference[0].inputs.dtype, 1e-3)
     errors = [
         _error(one.outputs, other.outputs, other.inputs)
-        for one, other in zip(ours, theirs, strict=True)
+        for one, other in zip(fast, reference, strict=True)
     ]
-    begun = _error(ours[0].inputs, theirs[0].inputs, torch.zeros_like(theirs[0].inputs))
+    begun = _error(fast[0].inputs, reference[0].inputs, torch.zeros_like(reference[0].inputs))
     alike = all(error <= OUTLIER * bound for error in errors)  # not so where one is no number
     return begun <= bound and alike and median(errors) <= bound
 
 
-def _error(ours: Tensor, theirs: Tensor, start: Tensor) -> float:
+def _error(fast: Tensor, reference: Tensor, start: Tensor) -> float:
     """Return the difference relative to the reference's distance from `start`."""
-    state, exact, begun = (states.detach().float() for states in (ours, theirs, start))
+    state, exact, begun = (states.detach().float() for states in (fast, reference, start))
     return float((state - exact).norm() / (exact - begun).norm())
 
 

@@ -30,7 +30,7 @@ def keep_few_products() -> None:
 
 
 def trim() -> None:
-    """Give the memory that torch has freed on a CPU back to the system.
+    """Return memory that torch has freed on the CPU to the operating system.
 
     The C library keeps it otherwise, separately per thread: memory that sampling has freed is then
     not available for learning, and usage grows from step to step as sizes change.
@@ -42,7 +42,7 @@ def trim() -> None:
 
 @contextmanager
 def trimmed(layers: Iterable[Any]) -> Iterator[None]:
-    """Context manager that calls `trim` on a CPU during passes through `layers`, and at exit.
+    """Context manager that calls `trim` after each of `layers`, if on a CPU, and at exit.
 
     The GNU library cannot place an aligned tensor into the gap of one of its size (its bug 14581).
     So memory freed by a layer stays in use next to everything kept for the backward pass.

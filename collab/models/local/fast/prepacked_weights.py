@@ -48,7 +48,9 @@ def prepacked(
 
 
 def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
-    """Return True if weights of this type are packed on this device."""
+    """Return True if torch can pack weights of this dtype on this device: float32 or bfloat16 on
+    x86.
+    """
     if device.type != "cpu" or platform.machine() not in ("x86_64", "AMD64"):
         return False
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]

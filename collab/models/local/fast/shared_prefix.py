@@ -21,7 +21,10 @@ class RoomyCache(KVCache):
     """A cache whose layers grow by many tokens at a time."""
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Begin with left-padded prompts. See `KVCache.read`."""
+        """Read left-padded prompts. `ids` and `mask`, 0 for padding, are [rows, time].
+
+        Return the logits of each row's last token: [rows, vocabulary].
+        """
         logits = super().read(ids, mask)
         _make_room(self._cache.layers)
         return logits
@@ -76,7 +79,7 @@ NAME = "collab_shared"
 
 
 class Layout:
-    """Maps each row of a batch to the prompt that it continues, in the same way in every layer."""
+    """Assigns each row of a batch to the prompt that it continues, for all layers."""
 
     def __init__(self, mask: Tensor) -> None:
         """Prepare the layout. `mask` [prompts, time] is 0 where a prompt is padded, with one row
@@ -92,10 +95,10 @@ class Layout:
         # [prompts, width], rows, and [rows], positions in it; None where rows are in that order
         self._rows: Tensor | None = None
         self._places: Tensor | None = None
-        self.go_on(range(len(mask)))
+        self.set_owners(range(len(mask)))
 
-    def go_on(self, owners: Sequence[int]) -> None:
-        """Set the prompts of the rows, [rows], and drop prompts without rows."""
+    def set_owners(self, owners: Sequence[int]) -> None:
+        """Assign the rows to prompts by number, [rows], and drop prompts without rows."""
         self.kept = sorted(set(owners))
         self.owners = [self.kept.index(owner) for owner in owners]
         members: list[list[int]] = [[] for _ in self.kept]
@@ -119,21 +122,21 @@ class Layout:
             mask.masked_fill_(~self._shown, torch.finfo(mask.dtype).min)
             self.mask = mask[torch.tensor(self.owners, device=device)][:, None, None]
 
-    def by_prompt(self, x: Tensor) -> Tensor:
-        """Regroup [rows, heads, group, n] to [prompts, heads, width * group, n], side by side."""
+    def to_prompts(self, x: Tensor) -> Tensor:
+        """Regroup [rows, heads, group, n] by prompt: [prompts, heads, width * group, n]."""
         prompts, width = self._shape
         x = x.view(prompts, width, *x.shape[1:]) if self._rows is None else x[self._rows]
         return x.transpose(1, 2).reshape(prompts, x.shape[2], -1, x.shape[-1])
 
-    def by_row(self, x: Tensor, group: int) -> Tensor:
-        """Undo `by_prompt`."""
+    def to_rows(self, x: Tensor, group: int) -> Tensor:
+        """Regroup [prompts, heads, width * group, n] by row: [rows, heads, group, n]."""
         prompts, width = self._shape
         x = x.view(prompts, -1, width, group, x.shape[-1]).transpose(1, 2).flatten(0, 1)
         return x if self._places is None else x[self._places]
 
 
 class SharedLayer(DynamicLayer):  # type: ignore[misc]
-    """One layer's keys and values: of each prompt once, and of each row's own tokens.
+    """Keys and values of one layer: one copy per prompt, and the new tokens of each row.
 
     They are held in float32. Scores in bfloat16 are wrong by whole units where a model's keys have
     large biases, as those of Qwen2.5 have, and such a model then repeats or skips tokens.
@@ -151,6 +154,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         self._length = 0
 
     def get_seq_length(self) -> int:
+        """Return the number of tokens per row, padding included."""
         return int(self._keys.shape[-1]) + self._length
 
     def update(
@@ -160,7 +164,10 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         *args: Any,  # noqa: ARG002
         **kwargs: Any,  # noqa: ARG002
     ) -> tuple[Tensor, Tensor]:
-        """Add one token per row, [rows, heads, 1, size]. `attend` reads it from here."""
+        """Append one token per row to the layer: keys and values are [rows, heads, 1, size].
+
+        `attend` reads them from the layer. The result is the two arguments unchanged.
+        """
         if self._length == self._new_keys.shape[-1]:
             self._new_keys = functional.pad(self._new_keys, (0, ROOM))
             self._new_values = functional.pad(self._new_values, (0, 0, 0, ROOM))
@@ -170,35 +177,41 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         return key_states, value_states
 
     def select(self, rows: Tensor, prompts: Tensor) -> None:
-        """Keep only these rows and these prompts."""
+        """Keep some rows and prompts, by their indices: `rows` is [kept rows], `prompts` [kept
+        prompts].
+        """
         if len(prompts) < len(self._keys):
             self._keys, self._values = self._keys[prompts], self._values[prompts]
         self._new_keys, self._new_values = self._new_keys[rows], self._new_values[rows]
 
     def attend(self, query: Tensor) -> Tensor:
-        """Attend for scaled queries in float32, and return their shape [rows, query heads, 1,
-        size]."""
+        """Return the attention output, [rows, query heads, 1, size], of scaled float32 queries of
+        that shape.
+        """
         layout, length = self._layout, self._length
         query_rows = query.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
-        shared = layout.by_row(layout.by_prompt(query_rows) @ self._keys, query_rows.shape[2])
+        shared = layout.to_rows(layout.to_prompts(query_rows) @ self._keys, query_rows.shape[2])
         if layout.mask is not None:
             shared = shared + layout.mask
         scores = torch.cat([shared, query_rows @ self._new_keys[..., :length]], dim=-1)
         weights = scores.softmax(dim=-1)  # [rows, heads, group, time]
-        read = layout.by_row(
-            layout.by_prompt(weights[..., :-length]) @ self._values, query_rows.shape[2]
+        read = layout.to_rows(
+            layout.to_prompts(weights[..., :-length]) @ self._values, query_rows.shape[2]
         )
         read = read + weights[..., -length:] @ self._new_values[:, :, :length]
         return read.reshape(query.shape)
 
 
 class SharedPrefixCache(KVCache):
-    """A cache in which the rows that `select` makes of one prompt attend to it together."""
+    """A cache that holds each prompt once, for all rows that `select` derives from it."""
 
     _layout: Layout
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Begin with left-padded prompts. See `KVCache.read`."""
+        """Read left-padded prompts. `ids` and `mask`, 0 for padding, are [rows, time].
+
+        Return the logits of each row's last token: [rows, vocabulary].
+        """
         logits = super().read(ids, mask)
         layers = self._cache.layers
         self._layout = Layout(mask)
@@ -208,12 +221,12 @@ class SharedPrefixCache(KVCache):
         return logits
 
     def extend(self, tokens: Tensor) -> Tensor:
-        """Read one more token per row. See `KVCache.extend`."""
+        """Read one more token per row, [rows], and return the logits: [rows, vocabulary]."""
         with sharing(self._config, self._cache.layers):
             return super().extend(tokens)
 
     def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:
-        self._layout.go_on([self._layout.owners[row] for row in rows])
+        self._layout.set_owners([self._layout.owners[row] for row in rows])
         prompts = torch.tensor(self._layout.kept, device=keep.device)
         for layer in self._cache.layers:
             layer.select(keep, prompts)

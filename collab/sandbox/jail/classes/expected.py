@@ -26,7 +26,7 @@ _Target = ast.expr | str
 
 
 def expected_first(tree: ast.Module, candidates: Iterable[str]) -> ast.Module:
-    """Return the test with expected values computed before the object's values."""
+    """Return the test with each assert's expected value computed before the object's value."""
     ordered: ast.Module = _Order(_objects(tree, candidates)).visit(tree)
     return ast.fix_missing_locations(ordered)
 

@@ -29,8 +29,7 @@ class Unanswered(BaseException):
 
 
 def remote_class(name: str, like: type, remote: RemoteFunction) -> type:
-    """Return the class `name`, with the methods of the class `like`. Every call goes to the
-    worker."""
+    """Return a class `name` with the methods of the class `like`. Each call runs in the worker."""
     methods = {method: _Method(method) for method in _methods(like)}
     hashing: dict[str, Any] = {"__hash__": None} if like.__hash__ is None else {}
     return _Remote(name, (_Object,), {**hashing, **methods, _ASK: _Asking(remote)})

@@ -53,11 +53,13 @@ def _checked(name: str, result: int) -> int:
 
 
 def syscall(name: str, nr: int, *arguments: object) -> int:
+    """Make the system call `nr`, and return its result. `name` is for the error."""
     words = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
     return _checked(name, _libc.syscall(ctypes.c_long(nr), *words))
 
 
 def prctl(option: int, *arguments: int) -> int:
+    """Call prctl, and return its result."""
     result: int = _libc.prctl(option, *arguments, *[0] * (4 - len(arguments)))
     return result if result >= 0 else _checked(f"prctl({option})", result)
 
@@ -70,14 +72,17 @@ def one_malloc_arena() -> None:
 
 
 def unshare(flags: int) -> None:
+    """Move this process into new namespaces."""
     _checked("unshare", _libc.unshare(flags))
 
 
 def setns(fd: int, kind: int) -> None:
+    """Move this process into the namespace of a descriptor."""
     _checked("setns", _libc.setns(fd, kind))
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    """Mount a file system at `target`."""
     kind_bytes = kind.encode() if kind else None
     result = _libc.mount(
         source.encode(), target.encode(), kind_bytes, ctypes.c_ulong(flags), options.encode()
@@ -92,6 +97,7 @@ def pivot_here() -> None:
 
 
 def die_with_parent() -> None:
+    """Let the kernel kill this process when its parent ends."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -122,7 +128,7 @@ def drop_capabilities() -> None:
 
 @cache
 def capabilities() -> tuple[int, ...]:
-    """Return the capabilities that this kernel knows."""
+    """Return the numbers of all capabilities that this kernel knows."""
     return tuple(itertools.takewhile(_is_capability, range(64)))
 
 

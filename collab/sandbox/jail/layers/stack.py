@@ -220,7 +220,7 @@ BY_NAME = {layer.name: layer for layer in LAYERS}
 
 
 def prepare(names: frozenset[str]) -> None:
-    """Prepare the layers of `names`.
+    """Prepare the layers of `names` for processes forked from this one.
 
     Raises:
         LayerUnavailable: the system refuses a layer.

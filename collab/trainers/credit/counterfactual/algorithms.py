@@ -139,7 +139,7 @@ class Removal(Counterfactual):
         self._added: dict[str, list[float]] = {}
 
     async def prepare(self, group: Group) -> None:
-        """Score every joint action once without each answer."""
+        """Score every joint action of a group again without the answer of each agent."""
         for nodes in group.baselines_over:
             for agent in group.agents:
                 await self._without(group, nodes, agent)
@@ -151,7 +151,7 @@ class Removal(Counterfactual):
     def measures(self) -> Mapping[str, float]:
         """Return the usual metrics and `credit/AGENT/contribution`, in points of the reward."""
         contributions = {
-            metric_names.named(metric_names.CREDIT_CONTRIBUTION, a): mean(added)
+            metric_names.fill(metric_names.CREDIT_CONTRIBUTION, a): mean(added)
             for a, added in self._added.items()
         }
         return {**super().measures(), **contributions}

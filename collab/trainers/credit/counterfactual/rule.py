@@ -66,9 +66,9 @@ class Shares:
             if total <= 0:
                 continue
             alone.append((total - mean(self._rows[agent])) / total)
-            yield metric_names.named(metric_names.CREDIT_OWN, agent), _share(alone[-1])
+            yield metric_names.fill(metric_names.CREDIT_OWN, agent), _share(alone[-1])
             yield (
-                metric_names.named(metric_names.CREDIT_INFLUENCE, agent),
+                metric_names.fill(metric_names.CREDIT_INFLUENCE, agent),
                 _share(mean(self._columns[agent]) / total),
             )
         if len(alone) > 1:
@@ -132,15 +132,19 @@ class Counterfactual(Algorithm):
         self._spreads: list[dict[Key, float]] = []
 
     def crossed(self, table: Table) -> Vector:
-        """Return the weights of an agent whose teammates are independent of it."""
+        """Return the weights [G] of an agent whose teammates are independent of it, from its
+        table.
+        """
         return self.swapped(table)
 
     def swapped(self, table: Table) -> Vector:
-        """Return the weights of an agent if no teammate's answer depends on its own."""
+        """Return the weights [G] of an agent on which no teammate's answer depends, from its
+        table.
+        """
         return table.swapped()
 
     async def prepare(self, group: Group) -> None:
-        """Score all joint actions that `credit` will need."""
+        """Score all joint actions that `credit` will need for a group."""
         for nodes in group.baselines_over:
             agent_forms = forms(group, nodes)
             for agent in group.agents:
@@ -165,7 +169,11 @@ class Counterfactual(Algorithm):
         return self._spreads
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Raise RecipeError if the rule would be biased, or equal to MARLOO."""
+        """Check that the rule is unbiased for a recipe, and not equal to MARLOO.
+
+        Raises:
+            RecipeError: it is biased, or equal.
+        """
         n_agents = len(recipe.team.roles.contributors)
         _check_options(self.name, spec)
         _check_protocol(self.name, recipe)
@@ -236,7 +244,7 @@ class Counterfactual(Algorithm):
         for (agent, form), count in self._given.items():
             total = sum(n for (name, _), n in self._given.items() if name == agent)
             yield (
-                metric_names.named(metric_names.named(metric_names.CREDIT_FORM, agent), form),
+                metric_names.fill(metric_names.fill(metric_names.CREDIT_FORM, agent), form),
                 count / total,
             )
         yield from self._shares.measures()
@@ -266,6 +274,11 @@ def _check_options(name: str, spec: TrainerSpec) -> None:
 
 
 def check_cost(name: str, spec: TrainerSpec, scored: int) -> None:
+    """Check that an algorithm scores at most `MOST_SCORED` joint actions per turn of a group.
+
+    Raises:
+        RecipeError: it would score more.
+    """
     if scored > MOST_SCORED:
         raise RecipeError(
             f"algorithm '{name}' would score {scored} joint actions per turn of a group of"

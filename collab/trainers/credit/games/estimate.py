@@ -24,7 +24,7 @@ from collab.trainers.credit.shape import Shape
 
 
 def value(game: Game) -> float:
-    """Return J, the expected joint return."""
+    """Return J, the expected joint return of the game under its policies."""
     return float(_values(game, None)[0][0])
 
 

@@ -84,23 +84,29 @@ class Game:
         return starts
 
     def zeros(self) -> dict[str, Vector]:
-        """Return a zero vector of the size of each agent's logits."""
+        """Return a zero vector for each agent, as long as its logits."""
         sizes = dict.fromkeys(self.agents, 0)
         for (agent, _, _), table in self.logits.items():
             sizes[agent] += table.size
         return {agent: np.zeros(size) for agent, size in sizes.items()}
 
     def earned(self, turn: int, agent: str) -> Table:
-        """Return the earnings of an agent by every joint action of a turn."""
+        """Return an agent's reward for every joint action of a turn, an array with one axis per
+        agent.
+        """
         extra = self.extra.get(agent)
         return self.rewards[turn] if extra is None else self.rewards[turn] + extra
 
     def axes(self, agent: str) -> tuple[int, ...]:
-        """Return the axes of a joint action that an agent's table of logits has."""
+        """Return the axes of a joint action that an agent's table of logits has: agents it sees,
+        and its own.
+        """
         return tuple(self.agents.index(name) for name in (*self.sees.get(agent, ()), agent))
 
     def chances(self, turn: int, state: int) -> Table:
-        """Return the probability of every joint action in a state."""
+        """Return the probability of every joint action in a state, an array with one axis per
+        agent.
+        """
         shape = self.rewards[turn].shape
         joint = np.ones(shape)
         for agent in self.agents:
@@ -110,7 +116,7 @@ class Game:
         return joint
 
     def state_after(self, joint: Sequence[int]) -> int:
-        """Return the state that a joint action leads to."""
+        """Return the number of the state that follows a joint action."""
         return 0 if self.states is None else int(self.states[tuple(joint)])
 
     def solves(self, joint: Sequence[int]) -> bool:
@@ -119,7 +125,7 @@ class Game:
 
 
 def softmax(logits: Table) -> Table:
-    """Return the probabilities for logits, over the last axis."""
+    """Return probabilities from logits, normalized over the last axis."""
     raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
     chances: Table = raised / raised.sum(axis=-1, keepdims=True)
     return chances
@@ -196,7 +202,7 @@ class Records:
         return joint
 
     def earned(self, turn: int, joint: Joint) -> dict[str, float]:
-        """Return the earnings of each agent."""
+        """Return the reward of each agent for a joint action of a turn."""
         if (turn, joint) not in self._earned:
             self._earned[turn, joint] = {
                 agent: float(self.game.earned(turn, agent)[joint]) for agent in self.game.agents
@@ -204,14 +210,14 @@ class Records:
         return self._earned[turn, joint]
 
     def turn(self, turn: int, state: int, joint: Joint) -> Turn:
-        """Return the record of a turn."""
+        """Return the record of a turn. Equal turns share one record."""
         key = (turn, state, joint)
         if key not in self._turns:
             self._turns[key] = self._make(turn, state, joint)
         return self._turns[key]
 
     def episode(self, sample: int, turns: Sequence[Turn]) -> Episode:
-        """Return the record of an episode."""
+        """Return the record of an episode with these turns."""
         key = (sample, *map(id, turns))
         if key not in self._episodes:
             self._episodes[key] = Episode.model_construct(
@@ -259,7 +265,7 @@ class Records:
 
 
 def drawing(rng: np.random.Generator) -> Draw:
-    """Draw at random."""
+    """Return a `Draw` that draws at random."""
 
     def draw(chances: Table) -> int:
         return min(int(np.searchsorted(chances.cumsum(), rng.random())), len(chances) - 1)
@@ -307,7 +313,7 @@ def play(
 def sample(
     game: Game, group_size: int, rng: np.random.Generator, *, shape: Shape | None = None
 ) -> Group:
-    """Return a randomly drawn group."""
+    """Play a group with randomly drawn actions."""
     return play(game, group_size, drawing(rng), shape=shape)
 
 

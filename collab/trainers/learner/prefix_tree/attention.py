@@ -33,16 +33,18 @@ class _Part(NamedTuple):
 
 
 class Branches(Protocol):
-    """The branches of a batch of rows, with an attention over them."""
+    """Attention over the branches of a batch of rows, each a path through a prefix tree."""
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
     ) -> Tensor:
-        """Map [batch, heads, time, size] of each input to [batch, time, heads, size]."""
+        """Return the attention output, [batch, time, heads, size], for inputs of [batch, heads,
+        time, size].
+        """
 
 
 class TreeAttention:
-    """The branches of a batch of rows, attended to under masks, in calls of similar sizes."""
+    """Attention over branches by masks, in calls of similar sizes."""
 
     def __init__(self, trees: Sequence[PrefixTree], width: int, device: torch.device) -> None:
         """Group the branches by size. `width` is the rows' width, padding included."""
@@ -173,7 +175,10 @@ def attend_by_branches(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Compute attention for transformers. Without `branches`, rows are causal."""
+    """Attention function for transformers: along `branches` if given, else causal within each row.
+
+    Query, key and value are [batch, heads, time, size], the output is [batch, time, heads, size].
+    """
     if branches is not None:
         return branches.attend(query, key, value, scaling=scaling, dropout=dropout), None
     read, _ = sdpa_attention_forward(

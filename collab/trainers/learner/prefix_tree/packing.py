@@ -47,7 +47,7 @@ class PrefixTree:
 
 
 def inputs_of(sample: Sample) -> tuple[int, ...]:
-    """Return the tokens whose states are needed: the last token of a response predicts nothing."""
+    """Return the tokens of a sample that the model reads: all but the last of the response."""
     return sample.prompt_ids + sample.token_ids[:-1]
 
 
@@ -93,7 +93,7 @@ def _in_common(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def tokens_of(rows: Sequence[PackedSequence]) -> int:
-    """Return the tokens of a micro-batch, padding included."""
+    """Return the number of tokens of a micro-batch, padding included."""
     return len(rows) * max(map(width, rows))
 
 

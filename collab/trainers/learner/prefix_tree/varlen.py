@@ -43,7 +43,7 @@ Kernel = Callable[..., Tensor]
 
 
 class BranchPlan(NamedTuple):
-    """Queries, keys and answers of each branch, as indices into the tokens of all rows."""
+    """Queries, keys and outputs of each branch, as indices into the tokens of all rows."""
 
     queries: list[int]
     keys: list[int]
@@ -82,7 +82,7 @@ def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
 
 
 class VarlenAttention:
-    """The branches of a batch of rows, attended to by a kernel for variable lengths."""
+    """Attention over branches by a kernel for sequences of different lengths."""
 
     def __init__(
         self, plan: BranchPlan, device: torch.device, kernel: Kernel, *, twice: bool = False
@@ -97,7 +97,8 @@ class VarlenAttention:
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
     ) -> Tensor:
-        """Map [batch, heads, time, size] of each input to [batch, time, heads, size].
+        """Return the attention output, [batch, time, heads, size], for inputs of [batch, heads,
+        time, size].
 
         Raises:
             ValueError: `dropout` is not 0.

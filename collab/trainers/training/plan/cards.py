@@ -42,8 +42,8 @@ _GIBS = {
 CARDS = {name: Card(name, gibs * GIB) for name, gibs in _GIBS.items()}
 
 
-def card(text: str) -> Card:
-    """Return a card by its name, or by its memory in GB, as in `24`.
+def find_card(text: str) -> Card:
+    """Return a card by its name, or by its memory in GB, e.g. `24`.
 
     Raises:
         UnknownName: it is neither.
@@ -61,8 +61,8 @@ def card(text: str) -> Card:
     return Card(f"{gigabytes:g} GB", int(gigabytes * GIB))
 
 
-def card_of_here(number: int) -> Card:
-    """Return this machine's GPU with that number, as it describes itself."""
+def local_card(number: int) -> Card:
+    """Return GPU `number` of this machine, with its name and memory."""
     import torch
 
     about = torch.cuda.get_device_properties(number)
@@ -103,7 +103,7 @@ def place_of(model: TransformersModel, card: Card | None) -> ModelPlace:
         auto = "bfloat16" if card.bfloat16 else "float32"
         itemsize = ITEM_SIZES[auto if model.dtype == "auto" else model.dtype]
         return ModelPlace("cuda", card.memory, itemsize, packs=False)
-    return processor(model) or seen_by_torch(model)
+    return processor(model) or torch_place(model)
 
 
 def processor(model: TransformersModel) -> ModelPlace | None:
@@ -139,8 +139,8 @@ def _flags() -> set[str]:
     return set(flags.partition(":")[2].split())
 
 
-def seen_by_torch(model: TransformersModel) -> ModelPlace:
-    """Return the device that torch picks.
+def torch_place(model: TransformersModel) -> ModelPlace:
+    """Return the device that torch picks for a model, and the number format there.
 
     Raises:
         ModelUnavailable: torch does not have the device.

@@ -49,7 +49,7 @@ def lengths_of(
     """Return the positions at which each agent acts. `requests` come from complete episodes."""
     responses = spec.tasks_per_step * spec.group_size
     if spec.turn_structure == "tree":
-        responses = episodes_a_step(requests, spec)
+        responses = step_episodes(requests, spec)
     by_agent: dict[str, dict[tuple[int, int, int], Lengths]] = {agent: {} for agent in agents}
     for request in requests:
         call = request.call
@@ -69,15 +69,15 @@ def lengths_of(
     return {agent: list(places.values()) for agent, places in by_agent.items()}
 
 
-def episodes_a_step(requests: Sequence[Request], spec: TrainerSpec) -> int:
-    """Return the episodes of a step, or the leaves of a tree."""
+def step_episodes(requests: Sequence[Request], spec: TrainerSpec) -> int:
+    """Return the number of episodes per step; for a tree, its leaves."""
     n_turns = 1 + max((request.call.turn for request in requests), default=0)
     shape = Shape(spec.turn_structure, spec.group_size, n_turns)
     return spec.tasks_per_step * shape.episodes
 
 
-def engines_beside(recipe: Recipe) -> list[VLLMModel]:
-    """Return the models of local vLLM engines on the trainer's GPU."""
+def local_engines(recipe: Recipe) -> list[VLLMModel]:
+    """Return the models that a local vLLM engine runs on the trainer's GPU."""
     models = dict.fromkeys(recipe.model_of(name) for name in recipe.team.agents)
     here = [m for m in models if isinstance(m, VLLMModel) and not m.servers]
     return [model for model in here if model.trainer_device in FIRST_GPU]
@@ -89,7 +89,7 @@ def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
     `weights` are the bytes of a base, added to `kv_cache_gb` if that is set.
     """
     taken = 0.0
-    models = engines_beside(recipe) if memory else []
+    models = local_engines(recipe) if memory else []
     for model in models:
         cache = model.kv_cache_gb
         share = model.among(len(models)).memory_share
@@ -102,7 +102,7 @@ def may_sleep(recipe: Recipe, spec: TrainerSpec, ranks: int) -> bool:
 
     Servers of ranks keep their memory, as do engines that sample while a step is learned.
     """
-    is_open = any(model.sleep is None for model in engines_beside(recipe))
+    is_open = any(model.sleep is None for model in local_engines(recipe))
     return is_open and ranks == 1 and not spec.max_staleness
 
 
@@ -260,7 +260,7 @@ def count_memory(
         parameters = sum(s.parameters for s in sizes.values()) + adapters + copied
         return Counted(parts, parameters, trained, chosen, devices, sleeps and engine > 0)
 
-    awake = counted(sleeps=any(model.sleep for model in engines_beside(recipe)))
+    awake = counted(sleeps=any(model.sleep for model in local_engines(recipe)))
     if may_sleep(recipe, spec, ranks) and sum(awake.memory.values()) > whole > 0:
         return counted(sleeps=True)
     return awake

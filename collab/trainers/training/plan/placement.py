@@ -11,14 +11,14 @@ from collab.recipe import Recipe
 from collab.recipe.model import local_weights
 from collab.runs.about import read_about
 from collab.runs.layout import LOGS
-from collab.trainers.training.plan.cards import Card, card, card_of_here, may_have_gpus
+from collab.trainers.training.plan.cards import Card, find_card, local_card, may_have_gpus
 from collab.wording import counted
 
 _REMEDY = "name a GPU to plan for, as in --dry-run --card h100 (its name, or its memory in GB)"
 
 
 class Wanted(NamedTuple):
-    """Ranks to start."""
+    """Number of ranks to start, and their place."""
 
     ranks: int
     on_gpus: bool
@@ -102,10 +102,10 @@ def place_of(
         UnknownName: no such card.
     """
     if named is not None:
-        return card(named), gpus or 1
+        return find_card(named), gpus or 1
     devices = _devices(recipe, recipe.team.agents)
     on_gpu = next((device for device in devices if device.startswith("cuda")), None)
-    here = [card_of_here(n) for n in range(visible_gpus())] if _takes_gpus(recipe) else []
+    here = [local_card(n) for n in range(visible_gpus())] if _takes_gpus(recipe) else []
     if not here and on_gpu:
         import torch
 

@@ -20,8 +20,8 @@ from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.memory import (
     MEMORY,
     count_memory,
-    episodes_a_step,
     lengths_of,
+    step_episodes,
 )
 from collab.wording import counted
 
@@ -92,7 +92,7 @@ class Plan:
         return sum(self.memory.values())
 
     def text(self) -> str:
-        """Format the plan as lines for people."""
+        """Format the plan as text with one fact per line."""
         share = self.trainable / self.parameters if self.parameters else 0.0
         lines = [
             f"{self._end()}, {counted(self.training_tasks, 'task')} to train on,"
@@ -165,7 +165,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     plan = Plan(
         steps=_steps(spec, tasks.total_steps(spec), played.requests),
         tokens=spec.tokens,
-        episodes_per_step=episodes_a_step(played.requests, spec),
+        episodes_per_step=step_episodes(played.requests, spec),
         responses_per_step=sum(item.responses for item in every),
         tokens_per_step=sum(item.responses * (item.prompt + item.new) for item in every),
         update_tokens_per_step=sum(item.tokens for item in every),
@@ -205,14 +205,14 @@ def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
     return split if spec.evaluation is None and split in suite.splits else ""
 
 
-def _steps(spec: TrainerSpec, most: int, requests: Sequence[Request]) -> int:
+def _steps(spec: TrainerSpec, limit: int, requests: Sequence[Request]) -> int:
     """Return the steps of the run. If a number of tokens ends it, this is the minimum number of
     steps that could generate them.
     """
     if spec.tokens is None:
-        return most
-    a_step = episodes_a_step(requests, spec) * most_new_tokens(requests)
-    return min(most, ceil(spec.tokens / max(1, a_step)))
+        return limit
+    a_step = step_episodes(requests, spec) * most_new_tokens(requests)
+    return min(limit, ceil(spec.tokens / max(1, a_step)))
 
 
 def _overlap(spec: TrainerSpec) -> list[str]:

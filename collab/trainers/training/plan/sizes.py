@@ -51,16 +51,16 @@ def counts_of(model: TransformersModel, lora: LoraSpec) -> Counts:
     Raises:
         ModelUnavailable: the model has no configuration.
     """
-    return counted_in_files(model, lora) or counted_as_built(model, lora)
+    return count_from_files(model, lora) or count_from_model(model, lora)
 
 
-def counted_in_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
+def count_from_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
     """Count the weights by their names in the model's files, or return None if these are not
     sufficient.
 
     This takes less than a second. transformers needs several to build a model.
     """
-    folder = store.at_hand(model.name, model.revision)
+    folder = store.local_folder(model.name, model.revision)
     try:
         config = json.loads((folder / "config.json").read_text()) if folder else {}
         if folder is None or config.get("model_type") not in PLAIN:
@@ -104,7 +104,7 @@ def _shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def counted_as_built(model: TransformersModel, lora: LoraSpec) -> Counts:
+def count_from_model(model: TransformersModel, lora: LoraSpec) -> Counts:
     """Count the weights of the model as transformers builds it, on torch's device `meta`."""
     import torch
     from peft import get_peft_model
@@ -176,11 +176,11 @@ def sizes_of(model: TransformersModel, spec: TrainerSpec, card: Card | None = No
 def _measure(text: str, lora: str, card: Card | None) -> Sizes:
     model = TransformersModel.model_validate_json(text)
     place = place_of(model, card)
-    return measured(model, place, counts_of(model, LoraSpec.model_validate_json(lora)))
+    return compute_sizes(model, place, counts_of(model, LoraSpec.model_validate_json(lora)))
 
 
-def measured(model: TransformersModel, place: ModelPlace, counts: Counts) -> Sizes:
-    """Compute a model's dimensions on a device from the counts."""
+def compute_sizes(model: TransformersModel, place: ModelPlace, counts: Counts) -> Sizes:
+    """Return a model's dimensions on a device, computed from its weight counts."""
     saved = int(counts.linear * (place.itemsize - NF4_BYTES)) if model.load_in else 0
     packed = counts.head + (0 if model.load_in else counts.linear)
     return Sizes(
