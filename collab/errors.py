@@ -56,7 +56,7 @@ class RecipeError(CollabError):
 
 MOST_NAMES = 12
 """Maximum number of known names in a message, if a command lists them all."""
-LISTS = {"team": "teams", "task": "tasks", "trainer": "trainers"}
+LISTS = {"team": "teams", "suite": "tasks", "trainer": "trainers"}
 """The command that lists the names of a kind."""
 
 

@@ -54,6 +54,9 @@ def is_shipped(path: Path) -> bool:
     return any(path.is_relative_to(shipped() / folder) for folder in FOLDERS.values())
 
 
+_NOUNS = {"task": "suite"}
+
+
 def find(kind: Kind, name: str, project: Path | None = None) -> Path:
     """Find the YAML file of a component by path or name, in a project first.
 
@@ -73,7 +76,7 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
             remedy = f"(the folder {name} contains no {RECIPE})"
         elif kind == "task" and " " in name:
             remedy = "(ask a question of your own as a row of a file, such as {'prompt': '...'})"
-        raise UnknownName(kind, name, known, remedy=remedy)
+        raise UnknownName(_NOUNS.get(kind, kind), name, known, remedy=remedy)
     return known[name]
 
 

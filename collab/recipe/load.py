@@ -314,7 +314,7 @@ def _known(kind: Kind, name: str, file: Path | None, files: Files) -> str:
         library.find(kind, name, files.project)
     except UnknownName as error:
         where = f"(`extends` in {file})" if file else "(`extends`)"
-        raise UnknownName(kind, name, error.known, remedy=where) from None
+        raise UnknownName(error.kind, name, error.known, remedy=where) from None
     return name
 
 

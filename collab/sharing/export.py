@@ -17,7 +17,7 @@ from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import TransformersModel, local_weights
 from collab.recipe.question import about_adapters
-from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTERS, RECIPE
+from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTERS, MODELS, RECIPE
 from collab.runs.links import check_within
 
 
@@ -34,9 +34,9 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     recipe, question = read_recipe(str(run))
     adapters = {n: Path(a.adapter) for n, a in recipe.team.agents.items() if a.adapter is not None}
     if not adapters:
-        raise RecordError(
-            f"no agent of {run} has an adapter: whole models are in {run / 'models'} as they are"
-        )
+        whole = run / MODELS
+        remedy = f"its whole models are in {whole}" if whole.is_dir() else "give a trained team"
+        raise RecordError(f"no agent of {run} has an adapter; {remedy}")
     if question.files and (outside := about_adapters(recipe, question, run).open):
         raise RecordError(
             f"{run} would {outside[0].text}, which is not in this folder; copy the adapter to"

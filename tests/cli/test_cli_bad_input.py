@@ -11,7 +11,7 @@ RUN = ("run", "pair", "--task", "words/0", "--model", "echo")
 
 CASES = {
     "team": (("run", "pear", "--task", "words/0"), "unknown team 'pear'; did you mean 'pair'?"),
-    "suite": (("run", "pair", "--task", "wrds/0"), "unknown task 'wrds'; did you mean 'words'?"),
+    "suite": (("run", "pair", "--task", "wrds/0"), "unknown suite 'wrds'; did you mean 'words'?"),
     "problem": (("run", "pair", "--task", "words/88"), "'88' is outside the suite 'words'"),
     "no task": (("run", "pair"), "no task given"),
     "data file": (

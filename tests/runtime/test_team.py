@@ -290,7 +290,7 @@ def test_bad_addresses_are_named_before_any_work(project: Path) -> None:
     team = collab.load("pair", model="echo")
     with pytest.raises(TaskError, match="rows 0-19"):
         team.run("words/20")
-    with pytest.raises(RecipeError, match="unknown task 'wrods'; did you mean 'words'"):
+    with pytest.raises(RecipeError, match="unknown suite 'wrods'; did you mean 'words'"):
         team.run("wrods/1")
     with pytest.raises(RecipeError, match="one suite"):
         team.run("words/1", "humaneval/1")

@@ -108,8 +108,8 @@ def command(
         following()
         return
     if (recipe is None) == (resume is None):
-        passed = "both a recipe and --resume are" if recipe else "no recipe and no --resume is"
-        raise RecipeError(f"{passed} given; give a recipe to train, or --resume RUN to continue")
+        problem = "both a recipe and --resume are given" if recipe else "nothing to train"
+        raise RecipeError(f"{problem}; give a recipe to train, or --resume RUN to continue")
     if resume is not None and (out or task or trainer or model or seed is not None):
         raise RecipeError("--resume takes all settings from the run; change them with --set")
     dry_run = dry_run or show_recipe

@@ -53,8 +53,9 @@ def ranks_wanted(
             )
         return Wanted(ranks, on_gpus=False)
     if gpus is not None and gpus > visible:
+        lower = "lower it," if visible else "there is no GPU;"
         raise RecipeError(
-            f"--gpus {gpus} is more than the {visible} that the recipe's models can use; lower it,"
+            f"--gpus {gpus} is more than the {visible} that the recipe's models can use; {lower}"
             f" check CUDA_VISIBLE_DEVICES and model.device, give --ranks to train on CPUs, or"
             f" {_REMEDY}"
         )
