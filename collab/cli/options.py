@@ -113,8 +113,7 @@ WORKERS = option(
 )
 TRUST = flag(
     "--trust",
-    "Run functions that are neither yours nor part of collab. Approval ends when their files"
-    " change.",
+    "Allow functions and commands from others. You are asked again when their files change.",
 )
 
 

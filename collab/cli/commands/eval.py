@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def command(
     teams: list[str] = argument(
         "TEAM|RECIPE|RUN",
-        "Names of teams, team or recipe files, or folders of runs and trainings.",
+        "Teams, team or recipe files, or folders of runs.",
         autocompletion=complete_teams,
     ),
     *,
@@ -68,12 +68,12 @@ def command(
         "--recombine", "With --select: also choose from combinations of the samples' parts."
     ),
     tester: str | None = option(
-        "--tester", "AGENT", "With --select: this agent's tests also choose."
+        "--tester", "AGENT", "With --select: also choose by this agent's tests."
     ),
     budget: str | None = option(
         "--budget",
         "tokens:N",
-        "With --select: also choose among the first samples that fit in N new tokens.",
+        "With --select: also report the choice among the samples within N tokens.",
     ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,

@@ -51,10 +51,11 @@ def command(
 ) -> None:
     """Check, before training, whether a team has anything to learn from.
 
-    The command plays some tasks and scores all combinations of the agents'
-    independent answers. It prints returns, dead groups, each agent's share of
-    the reward, truncated and empty answers, and the best of G samples and of
-    G^n combinations. Then it suggests changes.
+    The command plays some tasks, G samples each, and scores all combinations
+    of the agents' independent answers. It prints returns, groups whose returns
+    are all equal, each agent's share of the reward, truncated and empty
+    answers, and the best of the samples and of the combinations. Then it
+    suggests changes.
 
     Examples:
       collab probe coding --task humaneval
