@@ -201,6 +201,7 @@ def test_a_server_is_killed_in_the_second_step(
 ) -> None:
     """The last test, as it ends a server of all tests."""
     survivor, dying = servers
+    before = {*loaded(survivor, "")}  # what other tests could not unload on a busy machine
     killer = Timer(1.0, dying.kill)
 
     def see(event: Any) -> None:
@@ -221,4 +222,4 @@ def test_a_server_is_killed_in_the_second_step(
     assert when == 2
     assert dying.url in warning
     assert found.steps[2].metrics["server/2/in_flight"] == 0
-    assert not loaded(survivor, ""), "the run has taken its adapters along"
+    assert before.issuperset(loaded(survivor, "")), "the run has taken its adapters along"
