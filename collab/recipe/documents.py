@@ -89,7 +89,7 @@ MOST_ODD_KEYS = 1_000
 """Limit on a mapping's keys that are not texts: numbers can be chosen so that all of them collide.
 """
 
-_END = "but got '<stream end>'"
+_END = re.compile("but (got|found) '<stream end>'")
 _HALF = re.compile("[\ud800-\udfff]")
 ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors that YAML's own constructors raise for an invalid value, e.g. the date 2024-99-99."""
@@ -136,7 +136,7 @@ def parse_yaml(text: str, place: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        problem = (error.problem or error.context or "").replace(_END, "but the text ends")
+        problem = _END.sub("but the text ends", error.problem or error.context or "")
         raise RecipeError(f"{place}{where}: {problem}") from error
     except yaml.YAMLError as error:
         raise RecipeError(f"{place}: {error}") from error

@@ -87,8 +87,8 @@ def settled_in(spec: Spec) -> set[str]:
     named = {text for kind, _, text in named_in(spec) if kind in kinds}
     settled = {text for text in named if is_unblocked(of_function(text))}
     for part in specs_in(spec):
-        if isinstance(part, MCPServer | VLLMModel) and is_unblocked(part.lock):
-            settled |= {as_command(part.words), *part.words}
+        if isinstance(part, MCPServer | VLLMModel) and part.words and is_unblocked(part.lock):
+            settled.add(_typed_form(part))
     return settled
 
 
@@ -162,15 +162,21 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candi
     for part in specs_in(spec):
         if not (isinstance(part, MCPServer | VLLMModel) and part.words):
             continue
-        is_typed = as_command(part.words) in typed
+        is_typed = _typed_form(part) in typed
         if isinstance(part, MCPServer) and isinstance(part.mcp, str):
-            is_typed = part.mcp in typed
             is_foreign = everything and not leads_to_loopback(part.mcp)
             item = _address_of(part)
         else:
             is_foreign = everything or not all(map(_is_own_source, files_of(part.words)))
             item = _command_of(part, is_asked=is_foreign and not is_typed)
         yield item, is_foreign, is_typed
+
+
+def _typed_form(server: MCPServer | VLLMModel) -> str:
+    """Return the address or the whole command of a server, in the form of `overrides.texts`."""
+    if isinstance(server, MCPServer) and isinstance(server.mcp, str):
+        return server.mcp
+    return as_command(server.words)
 
 
 def _is_own_source(file: Path) -> bool:

@@ -28,7 +28,7 @@ _TRIAL = Trial(
 
 
 class LayerReport(Record):
-    """Whether one layer held against attacks."""
+    """The result of the attacks on one layer."""
 
     name: str
     holds: bool

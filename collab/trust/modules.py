@@ -82,8 +82,7 @@ class _Loader(InspectLoader):
     def __init__(
         self, source: SourceFile | None, prefix: str = "", local: Sequence[str] | set[str] = ()
     ) -> None:
-        """Without a source, the module is a package's folder without a file. Names in `local` are
-        imported below `prefix`.
+        """Make a loader. Without a source, the module is a package's folder without a file.
 
         Names in `local` are imported below `prefix`.
         """

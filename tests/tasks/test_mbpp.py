@@ -56,7 +56,7 @@ Solve = Callable[[Problem, dict[str, str]], bool]
 
 @pytest.fixture(scope="module")
 def solve() -> Iterator[Solve]:
-    """Whether artifacts, by agent, solve a problem under the suite's reward."""
+    """Return True if artifacts, by agent, solve a problem under the suite's reward."""
     sandbox = Sandbox()
     scorer = Scorer(load_task("mbpp").reward, sandbox, roles_of(("aux", "main")))
 

@@ -85,7 +85,7 @@ def samples_of(
 def gradients_of_ours(
     policies: Policies, samples: list[Sample], spec: TrainerSpec
 ) -> dict[str, dict[str, torch.Tensor]]:
-    """What the optimizer is handed, by policy."""
+    """The gradients that the optimizer receives, by policy."""
     learner = TorchLearner(policies, spec, total_steps=1)
     caught: dict[str, dict[str, torch.Tensor]] = {}
     for policy in policies:

@@ -71,7 +71,7 @@ def teaching(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
 
 
 def gradient(policies: Policies, samples: Sequence[Sample], spec: TrainerSpec, agent: str) -> Any:
-    """What the agent's optimizer is handed."""
+    """Return the gradients that the agent's optimizer receives."""
     learner = TorchLearner(policies, spec, total_steps=1)
     policy = policies.of(agent)
     caught: list[torch.Tensor] = []

@@ -82,13 +82,13 @@ def _takes_gpus(recipe: Recipe) -> bool:
 
 
 def _devices(recipe: Recipe, agents: Iterable[str]) -> list[str]:
-    """The device of each agent's weights; "" if they are not on this machine."""
+    """Return the device of each agent's weights; "" if they are not on this machine."""
     weights = [local_weights(recipe.model_of(name)) for name in agents]
     return [each.device if each else "" for each in weights]
 
 
 def _ranks_of(run: Path | None) -> int | None:
-    """The number of ranks of a resumed run, which sums its gradients as before."""
+    """Return the number of ranks of a resumed run, which sums its gradients as before."""
     ranks = read_about(run).get("ranks") if run is not None else None
     return ranks if isinstance(ranks, int) else None
 
