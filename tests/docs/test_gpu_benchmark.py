@@ -88,7 +88,7 @@ def stand_in(gpu_first: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return measured
 
 
-CEILINGS = [f"ceiling/{name}" for name in ("matmul", "copy", "launch", "top_p", "attention")]
+CEILINGS = [f"ceiling/{name}" for name in ("matmul", "copy", "launch", "sort", "attention")]
 
 
 def test_a_second_start_goes_on_with_what_is_missing_and_what_failed(

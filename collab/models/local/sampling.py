@@ -117,7 +117,10 @@ def nucleus(
     which waits for the device.
     """
     vocabulary = probabilities.shape[-1]
-    candidates, index = probabilities.topk(min(width or NUCLEUS_WIDTH, vocabulary), dim=-1)
+    if (width or NUCLEUS_WIDTH) < vocabulary:
+        candidates, index = probabilities.topk(width or NUCLEUS_WIDTH, dim=-1)
+    else:
+        candidates, index = probabilities.sort(dim=-1, descending=True)
     enough = (candidates.sum(dim=-1) >= top_p) & (top_k >= vocabulary)
     if width is None and not bool((enough | (top_k <= candidates.shape[-1])).all()):
         candidates, index = probabilities.sort(dim=-1, descending=True)

@@ -11,12 +11,11 @@ from support.naive.held import Held
 from torch import Tensor
 
 from collab.models.local.dimensions import dimensions_of
-from collab.models.local.sampling import nucleus
 from collab.trainers.learner import logprobs, support
 from collab.trainers.learner.device_sizes import logit_bytes
 from collab.trainers.learner.logprobs import logits_of, response_logprobs
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.support import SamplingSettings, least_kept
+from collab.trainers.learner.support import SamplingSettings
 from tests.support.tiny_models import tiny
 
 CPU = torch.device("cpu")
@@ -103,28 +102,3 @@ def test_what_is_sorted_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch)
     for other in found[1:]:
         assert torch.equal(other.logprobs, found[0].logprobs)
         assert torch.equal(other.outside_support, found[0].outside_support)
-
-
-@pytest.mark.parametrize("spread", [0.1, 1.0, 4.0, 30.0])
-def test_a_threshold_keeps_what_sorting_keeps(spread: float) -> None:
-    """On a few hundred thousand entries, but for those whose sums are within rounding of top_p."""
-    drawn = torch.Generator().manual_seed(0)
-    rows, vocabulary = 200, 2000
-    probabilities = (torch.randn(rows, vocabulary, generator=drawn) * spread).softmax(dim=-1)
-    top_p = torch.rand(rows, generator=drawn) * 0.998 + 0.001
-    everything = torch.full((rows,), vocabulary)
-    candidates, index = nucleus(probabilities, top_p, everything, vocabulary)
-    kept = torch.zeros_like(probabilities, dtype=torch.bool).scatter_(1, index, candidates > 0)
-    ours = probabilities >= least_kept(probabilities, top_p)
-    differ = (kept != ours).sum(dim=1)
-    at_edge = (kept * probabilities).double().sum(dim=1) - top_p
-    assert int(differ.max()) <= 1
-    assert all(abs(float(at_edge[row])) < 1e-5 for row in differ.nonzero()[:, 0])
-    assert int((differ > 0).sum()) <= rows // 50
-
-
-def test_equals_at_the_threshold_are_all_kept() -> None:
-    probabilities = torch.tensor([[0.4, 0.2, 0.2, 0.2]])
-    assert least_kept(probabilities, torch.tensor([0.5])).item() == pytest.approx(0.2)
-    assert least_kept(probabilities, torch.tensor([0.4])).item() == pytest.approx(0.4)
-    assert least_kept(probabilities, torch.tensor([1.0])).item() == pytest.approx(0.2)
