@@ -15,7 +15,8 @@ learn    one LoRA adapter of rank 16, with peak memory beside its plan. Tokens a
          alone. Rows with a third part are the default with one option changed.
 sample   rows x adapters, with the bytes of the batch beside their plan
 step     whole steps, by agents: `collab train`, and CoMLRL and TRL where they are installed, with
-         the same shapes, prompts, lengths and adapters
+         the same shapes, prompts, lengths and adapters: 2 prompts of 128 tokens and 8 responses of
+         up to 128 to each; long ones have 8 prompts of 512 and responses of up to 256
 """
 
 from __future__ import annotations

@@ -86,7 +86,8 @@ def by_trl(shape: str, device: str, load: StepLoad) -> dict[str, Any]:
             args=GRPOConfig(
                 output_dir=folder,
                 max_steps=STEPS,
-                per_device_train_batch_size=load.prompts * GROUP,
+                per_device_train_batch_size=GROUP,
+                gradient_accumulation_steps=load.prompts,
                 num_generations=GROUP,
                 max_completion_length=load.new,
                 temperature=1.0,

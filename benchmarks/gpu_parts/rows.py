@@ -112,16 +112,28 @@ def sample(shape: str, rows: int, adapters: int, machine: Machine) -> dict[str, 
         return by_transformers(engine, 32 if machine.tiny else rows, adapters, *sizes)
 
 
+def sample_by_kernels(machine: Machine) -> dict[str, Any]:
+    """Sample as without a CUDA graph: the host launches each kernel."""
+    from unittest.mock import patch
+
+    from collab.models.local.fast import accelerated
+
+    with patch.object(accelerated, "GraphedCache", accelerated.SharedPrefixCache):
+        return sample(FIRST, 128, 2, machine)
+
+
 def sample_vllm(machine: Machine) -> dict[str, Any]:
     from gpu_parts.sampling import by_vllm
 
     return by_vllm(machine.shape("3B"), 128, 512, 256)
 
 
-def step(shape: str, by: str, agents: int, machine: Machine) -> dict[str, Any]:
+def step(shape: str, by: str, agents: int, machine: Machine, long: bool = False) -> dict[str, Any]:
     from gpu_parts import commands, peers
 
-    load = peers.StepLoad(2, 16, 8) if machine.tiny else peers.StepLoad(2, 128, 128)
+    load = peers.StepLoad(8, 512, 256) if long else peers.StepLoad(2, 128, 128)
+    if machine.tiny:
+        load = peers.StepLoad(2, 16, 8)
     shape = machine.shape(shape)
     if by in ("collab", "torchrun"):
         ranks = 1 if by == "torchrun" else None
@@ -135,12 +147,7 @@ def rows_of(shape: str) -> dict[str, Row]:
     sampled = {f"sample/{shape}/128x{n}": partial(sample, shape, 128, n) for n in (1, 2, 4)}
     steps = {
         f"step/{shape}/{by}-{n}": Row(partial(step, shape, by, n), 180, needs)
-        for n, by, needs in (
-            (2, "collab", ""),
-            (2, "comlrl", "comlrl"),
-            (1, "collab", ""),
-            (1, "trl", "trl"),
-        )
+        for by, n, needs in STEPS
     }
     return {
         f"learn/{shape}": Row(partial(learn, shape, ""), 90),
@@ -148,6 +155,9 @@ def rows_of(shape: str) -> dict[str, Row]:
         **steps,
     }
 
+
+STEPS = (("collab", 2, ""), ("comlrl", 2, "comlrl"), ("collab", 1, ""), ("trl", 1, "trl"))
+"""Libraries, with the number of agents and the package that they need."""
 
 FIRST, OTHERS = "3B", ("0.5B", "1.5B", "7B")
 """Shapes; with `--tiny` those after the first would be measured again."""
@@ -158,7 +168,7 @@ ROWS: dict[str, Row] = {
     "tests": Row(gpu_tests, 120, GPU),
     **{
         f"ceiling/{name}": Row(partial(ceiling, name), 60)
-        for name in ("matmul", "copy", "launch", "top_p", "attention")
+        for name in ("matmul", "copy", "launch", "sort", "attention")
     },
     **rows_of(FIRST),
     **{
@@ -168,6 +178,11 @@ ROWS: dict[str, Row] = {
         for name in CHANGES
     },
     **{f"sample/{FIRST}/{rows}x2": Row(partial(sample, FIRST, rows, 2), 90) for rows in (64, 256)},
+    f"sample/{FIRST}/128x2/kernels": Row(sample_by_kernels, 90, GPU),
+    **{
+        f"step/{FIRST}/long/{by}-{n}": Row(partial(step, FIRST, by, n, long=True), 600, needs)
+        for by, n, needs in STEPS
+    },
     f"sample/{FIRST}/vllm": Row(sample_vllm, 150, "vllm"),
     f"step/{FIRST}/torchrun-2": Row(partial(step, FIRST, "torchrun", 2), 180, GPU),
     **{name: row for shape in OTHERS for name, row in rows_of(shape).items()},

@@ -4,7 +4,7 @@ All torch work happens on one thread of the engine, so the event loop stays resp
 queue up. The model's chat template turns messages into tokens. All requests of a call go into one
 left-padded batch, whatever their agent, sampling settings or adapter. It is split only if it
 exceeds `batch_tokens` or runs out of memory. Finished rows leave the batch once an eighth of them
-have ended.
+have ended, or half where decoding is a CUDA graph.
 """
 
 from __future__ import annotations

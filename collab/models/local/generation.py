@@ -165,10 +165,11 @@ class Decoder:
         self._hand([self.rows[index] for index in live if self.rows[index].finish_reason])
         return tokens
 
-    @property
-    def should_shrink(self) -> bool:
-        """True if an eighth of the rows have ended, so a smaller batch is worth making."""
-        return len(self.live()) * 8 <= len(self.rows) * 7
+    def should_shrink(self, share: float) -> bool:
+        """Return True if at most `share` of the rows are live, so a smaller batch is worth
+        making.
+        """
+        return len(self.live()) <= len(self.rows) * share
 
     def live(self) -> list[int]:
         """Return the indices of the rows that have not ended."""
@@ -353,7 +354,7 @@ class Generation:
                 logits = cache.extend(torch.tensor(drawn, device=logits.device))
             while True:
                 tokens = decoder.choose(logits)
-                if decoder.should_shrink:
+                if decoder.should_shrink(cache.kept_share):
                     live = decoder.live()
                     if not live:
                         break

@@ -18,6 +18,9 @@ from collab.models.local.multi_lora import RowAdapters, can_mix, unwrapped
 class KVCache:
     """The tokens read so far in each row: keys, values and positions."""
 
+    kept_share = 7 / 8
+    """Share of live rows from which a batch without the others is worth making."""
+
     def __init__(self, module: Any, adapters: Sequence[str]) -> None:
         """Start with the rows' adapters, by name."""
         base = unwrapped(module)
@@ -47,9 +50,14 @@ class KVCache:
         assert self._next is not None, "read comes first"
         if self._mask is not None:
             self._mask = functional.pad(self._mask, (0, 1), value=1)
-        logits = self._forward(tokens[:, None], self._next)
+        logits = self._read_one(tokens[:, None])
         self._next = (self._next + 1).clamp(max=self._last)
         return logits
+
+    def _read_one(self, tokens: Tensor) -> Tensor:
+        """Read one more token per row, [rows, 1], and return the logits: [rows, vocabulary]."""
+        assert self._next is not None, "read comes first"
+        return self._forward(tokens, self._next)
 
     def select(self, rows: Sequence[int]) -> None:
         """Keep the rows with these indices, in this order. An index may be repeated."""

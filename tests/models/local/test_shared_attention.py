@@ -11,6 +11,7 @@ import torch
 from support.tiny_models import tiny
 from torch import Tensor
 
+from collab.models.local.fast.cuda_graph import FixedCache
 from collab.models.local.fast.equivalence import supports_shared_prefix
 from collab.models.local.fast.shared_prefix import RoomyCache, SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
@@ -56,10 +57,13 @@ def logits_of(module: Any, kind: type[KVCache]) -> list[Tensor]:
         ("granite", {"attention_multiplier": 0.3}),
     ],
 )
-def test_shared_rows_read_what_they_read_alone(model_type: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kind", [SharedPrefixCache, FixedCache])
+def test_shared_rows_read_what_they_read_alone(
+    model_type: str, options: dict[str, Any], kind: type[KVCache]
+) -> None:
     module = tiny(model_type, **options)
     assert supports_shared_prefix(module)
-    together, apart = (logits_of(module, kind) for kind in (SharedPrefixCache, KVCache))
+    together, apart = logits_of(module, kind), logits_of(module, KVCache)
     for ours, theirs in zip(together, apart, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     assert module.config._attn_implementation == "sdpa"

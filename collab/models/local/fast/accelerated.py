@@ -1,4 +1,4 @@
-"""A faster way to read the rows of a batch: fused projections, packed weights, a shared prefix.
+"""A faster way to read a batch: fused projections, packed weights, a shared prefix, CUDA graphs.
 
 Linear layers that read the same input become one product: usually queries, keys and values, and the
 two halves of a gated feed-forward layer. A pass over one token finds them, whatever their names.
@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from collab.models.local.fast.cuda_graph import GraphedCache
 from collab.models.local.fast.equivalence import supports_shared_prefix
 from collab.models.local.fast.memory import trim
 from collab.models.local.fast.prepacked_weights import prepacked
@@ -67,8 +68,7 @@ def _observed(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
 @contextmanager
 def accelerated(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
     """Yield the fastest cache that the model supports for one batch, as `kv_cache.plain` does."""
-    kind = SharedPrefixCache if supports_shared_prefix(module) else RoomyCache
-    cache = kind(module, adapters)
+    cache = _kind(module)(module, adapters)
     row_adapters = cache.row_adapters
     head = unwrapped(module).get_output_embeddings().register_forward_pre_hook(_make_contiguous)
     try:
@@ -81,6 +81,13 @@ def accelerated(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
         head.remove()
         if unwrapped(module).device.type == "cpu":
             trim()
+
+
+def _kind(module: Any) -> type[KVCache]:
+    if not supports_shared_prefix(module):
+        return RoomyCache
+    is_capturable = unwrapped(module).device.type == "cuda" and can_mix(module)
+    return GraphedCache if is_capturable else SharedPrefixCache
 
 
 def _make_contiguous(head: Any, inputs: tuple[Tensor]) -> tuple[Tensor]:  # noqa: ARG001

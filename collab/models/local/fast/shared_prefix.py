@@ -188,18 +188,30 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         """Return the attention output, [rows, query heads, 1, size], of scaled float32 queries of
         that shape.
         """
-        layout, length = self._layout, self._length
+        layout = self._layout
+        new_keys, new_values, hidden = self._new()
+        length = new_keys.shape[-1]
         query_rows = query.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
         shared = layout.to_rows(layout.to_prompts(query_rows) @ self._keys, query_rows.shape[2])
         if layout.mask is not None:
             shared = shared + layout.mask
-        scores = torch.cat([shared, query_rows @ self._new_keys[..., :length]], dim=-1)
+        recent = query_rows @ new_keys
+        if hidden is not None:
+            recent = recent + hidden
+        scores = torch.cat([shared, recent], dim=-1)
         weights = scores.softmax(dim=-1)  # [rows, heads, group, time]
         read = layout.to_rows(
             layout.to_prompts(weights[..., :-length]) @ self._values, query_rows.shape[2]
         )
-        read = read + weights[..., -length:] @ self._new_values[:, :, :length]
+        read = read + weights[..., -length:] @ new_values
         return read.reshape(query.shape)
+
+    def _new(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the rows' new keys, [rows, heads, size, time], and values, [rows, heads, time,
+        size], and a mask [time] added to scores, or None if there is nothing to hide.
+        """
+        length = self._length
+        return self._new_keys[..., :length], self._new_values[:, :, :length], None
 
 
 class SharedPrefixCache(KVCache):
@@ -216,14 +228,17 @@ class SharedPrefixCache(KVCache):
         layers = self._cache.layers
         self._layout = Layout(mask)
         for number, layer in enumerate(layers):  # each is freed before the next one is copied
-            layers[number] = SharedLayer(layer.keys, layer.values, self._layout)
+            layers[number] = self._layer(layer.keys, layer.values)
         self._mask = None
         return logits
 
-    def extend(self, tokens: Tensor) -> Tensor:
-        """Read one more token per row, [rows], and return the logits: [rows, vocabulary]."""
+    def _layer(self, keys: Tensor, values: Tensor) -> SharedLayer:
+        """Return a layer that starts from the prompts' `keys` and `values`."""
+        return SharedLayer(keys, values, self._layout)
+
+    def _read_one(self, tokens: Tensor) -> Tensor:
         with sharing(self._config, self._cache.layers):
-            return super().extend(tokens)
+            return super()._read_one(tokens)
 
     def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:
         self._layout.set_owners([self._layout.owners[row] for row in rows])

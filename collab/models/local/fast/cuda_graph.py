@@ -1,0 +1,189 @@
+"""Decoding as a CUDA graph, because a token's kernels run faster than the host can launch them.
+
+A graph replays the same kernels on the same memory. So all tensors that it reads keep their places
+from token to token: buffers have a fixed width, and a mask hides what is not written yet. A new
+graph is captured when the buffers grow or rows leave the batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from collab.models.local.batching import ROOM
+from collab.models.local.fast.shared_prefix import SharedLayer, SharedPrefixCache
+from collab.models.local.multi_lora import unwrapped
+from collab.models.out_of_memory import is_out_of_memory
+
+LOG = logging.getLogger("collab.models")
+
+_REFUSED: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""Models that could not be captured."""
+
+
+class Place:
+    """The place of the newest token in the buffers of all layers."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.length = 0
+        """Tokens per row, the newest included."""
+        self.index = torch.full((1,), -1, device=device)
+        self.hidden = torch.zeros(0, device=device)  # [width], the lowest number where unwritten
+
+    @property
+    def is_full(self) -> bool:
+        """True if the buffers have no room for another token."""
+        return self.length == len(self.hidden)
+
+    def grow(self) -> None:
+        """Add room for more tokens."""
+        least = torch.finfo(self.hidden.dtype).min
+        self.hidden = functional.pad(self.hidden, (0, ROOM), value=least)
+
+    def advance(self) -> None:
+        """Go on to the next token."""
+        self.length += 1
+        self.index += 1
+        self.hidden.index_fill_(0, self.index, 0.0)
+
+
+class FixedLayer(SharedLayer):
+    """A layer of keys and values in buffers that keep their places in memory."""
+
+    place: Place
+
+    def get_seq_length(self) -> int:
+        """Return the number of tokens per row, padding included."""
+        return int(self._keys.shape[-1]) + self.place.length
+
+    def grow(self) -> None:
+        """Add room for more tokens."""
+        self._new_keys = functional.pad(self._new_keys, (0, ROOM))
+        self._new_values = functional.pad(self._new_values, (0, 0, 0, ROOM))
+
+    def update(
+        self,
+        key_states: Tensor,
+        value_states: Tensor,
+        *args: Any,  # noqa: ARG002
+        **kwargs: Any,  # noqa: ARG002
+    ) -> tuple[Tensor, Tensor]:
+        """Write one token per row, [rows, heads, 1, size], at `place`. Writing twice is the same as
+        once.
+        """
+        index = self.place.index
+        self._new_keys.index_copy_(3, index, key_states.transpose(2, 3).float())
+        self._new_values.index_copy_(2, index, value_states.float())
+        return key_states, value_states
+
+    def _new(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self._new_keys, self._new_values, self.place.hidden
+
+
+class FixedCache(SharedPrefixCache):
+    """A cache whose tensors keep their places from token to token."""
+
+    kept_share = 1 / 2
+    """Lower than for other caches, because fewer rows take a new graph."""
+    _place: Place
+
+    def read(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Read left-padded prompts. `ids` and `mask`, 0 for padding, are [rows, time].
+
+        Return the logits of each row's last token: [rows, vocabulary].
+        """
+        self._place = Place(ids.device)
+        return super().read(ids, mask)
+
+    def extend(self, tokens: Tensor) -> Tensor:
+        """Read one more token per row, [rows], and return the logits: [rows, vocabulary]."""
+        if self._place.is_full:
+            self._place.grow()
+            for layer in self._cache.layers:
+                layer.grow()
+            self._moved()
+        self._place.advance()
+        logits = self._extend(tokens[:, None])
+        assert self._next is not None, "read comes first"
+        self._next.add_(1).clamp_(max=self._last)
+        return logits
+
+    def _extend(self, tokens: Tensor) -> Tensor:
+        """Read the tokens [rows, 1] at the current place."""
+        return self._read_one(tokens)
+
+    def _moved(self) -> None:
+        """Note that tensors have changed their places."""
+
+    def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:
+        super()._select_cached(rows, keep)
+        self._moved()
+
+    def _layer(self, keys: Tensor, values: Tensor) -> SharedLayer:
+        layer = FixedLayer(keys, values, self._layout)
+        layer.place = self._place
+        return layer
+
+
+class GraphedCache(FixedCache):
+    """A cache that reads the first token after each move kernel by kernel, captures the second as a
+    CUDA graph, and replays it for the others.
+    """
+
+    def __init__(self, module: Any, adapters: Sequence[str]) -> None:
+        super().__init__(module, adapters)
+        self._base = unwrapped(module)
+        self._graph: Any = None
+        self._pool = torch.cuda.graph_pool_handle()
+        self._tokens: Tensor | None = None  # [rows, 1], read by the graph
+        self._logits: Tensor | None = None  # [rows, vocabulary], written by the graph
+        self._is_warm = False
+
+    def _moved(self) -> None:
+        # The old graph stays until the next one is captured, because it holds the memory pool.
+        self._tokens, self._is_warm = None, False
+
+    def _extend(self, tokens: Tensor) -> Tensor:
+        if not self._is_warm or self._base in _REFUSED:
+            self._is_warm = True
+            return self._read_one(tokens)
+        if self._tokens is None and not self._capture(tokens):
+            return self._read_one(tokens)
+        assert self._tokens is not None
+        assert self._logits is not None
+        self._tokens.copy_(tokens)
+        self._graph.replay()
+        return self._logits
+
+    def _capture(self, tokens: Tensor) -> bool:
+        """Capture the reading of one token per row, or warn that the model does not allow it."""
+        held, graph = tokens.clone(), torch.cuda.CUDAGraph()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        try:
+            with torch.cuda.stream(stream):
+                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                try:
+                    logits = self._read_one(held)
+                finally:
+                    graph.capture_end()
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            _REFUSED[self._base] = True
+            LOG.warning(
+                "%s cannot be captured as a CUDA graph (%s); collab samples kernel by kernel,"
+                " which is slower",
+                type(self._base).__name__,
+                str(error).splitlines()[0],
+            )
+            return False
+        torch.cuda.current_stream().wait_stream(stream)
+        self._graph, self._tokens, self._logits = graph, held, logits
+        return True
