@@ -3,9 +3,10 @@
 `accelerated` takes the place of `collab.models.local.kv_cache.plain` and gives the same answers,
 up to rounding. Each feature has a test that compares it with the plain way:
 
-- `shared_prefix`      rows of one prompt attend to it together
-- `roomy_cache`        keys and values grow in buffers
-- `fused_projections`  layers that read the same input are one product
+- `shared_prefix`      rows of one prompt attend to it together; keys and values grow in buffers
+- `cuda_graph`         a GPU replays the kernels of a token
+- `accelerated`        layers that read the same input are one product
 - `prepacked_weights`  products of few rows by weights in oneDNN's layout
+- `equivalence`        which models these give the same answers for
 - `memory`             freed memory goes back to the system
 """
