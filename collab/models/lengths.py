@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from collab.errors import ModelError
+from collab.errors import ModelError, ModelUnavailable
 from collab.models import store
 from collab.models.base import Request
 from collab.models.chat import check_context, prompt_ids
@@ -87,8 +87,13 @@ def _config(name: str, revision: str | None) -> dict[str, Any] | None:
     path = folder / "config.json" if folder else None
     if path is None or not path.is_file():
         return None
-    config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return config
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelUnavailable(
+            f"model {name!r}: {path} is not JSON ({error}); download the model again"
+        ) from error
+    return config if isinstance(config, dict) else {}
 
 
 @cache

@@ -17,6 +17,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import SafetensorError
 
 from collab.distribution import install
 from collab.errors import ModelError, ModelUnavailable
@@ -127,14 +128,17 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
         else:
             module = module.to(target)
         module.eval()
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise ModelError(
                 f"model {spec.name!r} does not fit into the memory of {target}; use a smaller"
                 " model, or a device with more memory"
             ) from error
+        reason = str(error).split("\n\n")[0]
+        if isinstance(error, (KeyError, SafetensorError)):
+            reason = f"{type(error).__name__}: {reason}; the files may be incomplete"
         raise ModelUnavailable(
-            f"model {spec.name!r} cannot be loaded from {folder}: {error}"
+            f"model {spec.name!r} cannot be loaded from {folder}: {reason}"
         ) from error
     return LoadedModel(
         module=module,

@@ -1,0 +1,41 @@
+"""Models with missing or damaged files: one line that names the file's fault."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from collab.errors import ModelUnavailable
+from collab.models.lengths import context_of
+from collab.models.weights import load_model
+from collab.recipe.model import TransformersModel
+
+
+@pytest.fixture
+def copy(tiny: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny, tmp_path / "model"))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        ("model.safetensors", b"\x10\0\0\0\0\0\0\0garbage!garbage!", "SafetensorError: .*header"),
+        ("model.safetensors", b"", "SafetensorError"),
+        ("tokenizer.json", b"{}", "KeyError|tokenizer"),
+        ("config.json", b'{"model_type": ', "not a valid JSON"),
+        ("config.json", b'{"model_type": "nonsense"}', "nonsense"),
+    ],
+)
+def test_a_damaged_file_is_named(copy: Path, file: str, content: bytes, reason: str) -> None:
+    (copy / file).write_bytes(content)
+    with pytest.raises(ModelUnavailable, match=reason) as found:
+        load_model(copy, TransformersModel(name=str(copy)))
+    assert "\n" not in str(found.value)
+
+
+def test_a_damaged_configuration_is_named_before_work(copy: Path) -> None:
+    (copy / "config.json").write_text('{"model_type": ')
+    with pytest.raises(ModelUnavailable, match=r"config.json is not JSON .*; download the model"):
+        context_of(TransformersModel(name=str(copy)))
