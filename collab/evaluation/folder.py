@@ -22,10 +22,10 @@ from collab.errors import RecordError
 from collab.evaluation.results import Results
 from collab.records import Episode
 from collab.runs.about import read_about
-from collab.runs.atomic import Lock, write_atomically, writing
+from collab.runs.atomic import Lock, check_no_other_files, write_atomically, writing
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
 from collab.runs.log import read_whole_lines
-from collab.wording import faults, option
+from collab.wording import faults
 
 Key = tuple[str, int]
 """An episode's task and sample."""
@@ -42,11 +42,7 @@ class EvaluationFolder:
         """
         self.path = path
         self._taken = {path / name for name in (EVAL, LOCK, REPORT)}
-        with writing(path):
-            if path.exists() and not (path / EVAL).exists() and _visible(path):
-                raise RecordError(
-                    f"{path} contains other files; give another folder with {option('out')}"
-                )
+        check_no_other_files(path, EVAL)
         self._lock = Lock(path)
 
     def place_of(self, label: str, identity: str) -> Path:
@@ -94,10 +90,6 @@ def _other(path: Path, identity: str) -> bool:
     if not (path / RUN).exists():
         return (path / EPISODES).exists()
     return bool(read_about(path).get("identity") != identity)
-
-
-def _visible(path: Path) -> bool:
-    return any(not item.name.startswith(".") for item in path.iterdir())
 
 
 @dataclass(frozen=True)

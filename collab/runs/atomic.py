@@ -11,6 +11,7 @@ from types import TracebackType
 
 from collab.errors import RecordError
 from collab.runs.layout import LOCK
+from collab.wording import option
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -26,6 +27,21 @@ def write_atomically(path: Path, text: str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def check_no_other_files(path: Path, *marks: str) -> None:
+    """Check that the folder `path` is new, has no visible files, or contains one of `marks`.
+
+    Raises:
+        RecordError: it contains other files, or cannot be read.
+    """
+    with writing(path):
+        if not path.exists() or any((path / mark).exists() for mark in marks):
+            return
+        if any(not item.name.startswith(".") for item in path.iterdir()):
+            raise RecordError(
+                f"{path} contains other files; give another folder with {option('out')}"
+            )
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from collab.recipe.packing import Packing
 from collab.recipe.schema import write_recipe
 from collab.records import Episode
 from collab.runs.about import write_about
-from collab.runs.atomic import Lock, writing
-from collab.runs.layout import EPISODES, RECIPE
+from collab.runs.atomic import Lock, check_no_other_files, writing
+from collab.runs.layout import EPISODES, RECIPE, RUN
 from collab.runs.log import Log
 from collab.wording import option
 
@@ -42,8 +42,10 @@ class RunFolder:
         """Make the folder and write the initial files.
 
         Raises:
-            RecordError: the folder already holds a run, is being written, or cannot be written.
+            RecordError: the folder already holds a run or other files, is being written, or cannot
+                be written.
         """
+        check_no_other_files(path, RUN, EPISODES)
         with ExitStack() as opened:
             lock = opened.enter_context(Lock(path))
             episodes = path / EPISODES

@@ -53,6 +53,14 @@ def test_a_second_run_does_not_write_over_the_first(project: Path) -> None:
         RunFolder.create(project / "run", load_recipe("pair"), {})
 
 
+def test_a_folder_with_other_files_is_refused(project: Path) -> None:
+    (project / "mine").mkdir()
+    (project / "mine" / "note.txt").touch()
+    with pytest.raises(RecordError, match="mine contains other files; give another folder"):
+        RunFolder.create(project / "mine", load_recipe("pair"), {})
+    assert [file.name for file in (project / "mine").iterdir()] == ["note.txt"]
+
+
 def test_a_folder_that_is_none_is_named(project: Path) -> None:
     with pytest.raises(RecordError, match="is not a run's folder"):
         read_about(project)

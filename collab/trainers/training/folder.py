@@ -21,8 +21,18 @@ from collab.recipe.schema import write_recipe
 from collab.recipe.task import SourceSpec
 from collab.records import Episode
 from collab.runs.about import is_at_work, read_about, write_about
-from collab.runs.atomic import writing
-from collab.runs.layout import ADAPTERS, EPISODES, EVALUATION, METRICS, MODELS, RECIPE, TRAINING
+from collab.runs.atomic import check_no_other_files, writing
+from collab.runs.layout import (
+    ADAPTERS,
+    EPISODES,
+    EVALUATION,
+    METRICS,
+    MODELS,
+    RECIPE,
+    RUN,
+    TRAINING,
+    TRAINING_LOG,
+)
 from collab.runs.log import Log, read_lines
 from collab.tasks import pin_revision
 from collab.trainers.training.events import HeldOut
@@ -211,11 +221,13 @@ class TrainingFolder:
 
     @staticmethod
     def check_is_free(path: Path) -> None:
-        """Check that a new run can use the folder: it holds no finished step, and no running run.
+        """Check that a new run can use the folder: it holds no other files, no finished step, and
+        no running run.
 
         Raises:
-            RecordError: it holds one.
+            RecordError: it holds one of these.
         """
+        check_no_other_files(path, RUN, TRAINING_LOG)
         if (path / EPISODES).exists() and not _has_no_step(path):
             raise RecordError(
                 f"{path} already contains a run; give another folder with {option('out')}, or"
