@@ -89,11 +89,13 @@ def _config(name: str, revision: str | None) -> dict[str, Any] | None:
         return None
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("not a mapping")
     except ValueError as error:
         raise ModelUnavailable(
-            f"model {name!r}: {path} is not JSON ({error}); download the model again"
+            f"model {name!r}: {path} is not a configuration ({error}); download the model again"
         ) from error
-    return config if isinstance(config, dict) else {}
+    return config
 
 
 @cache

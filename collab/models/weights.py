@@ -86,6 +86,9 @@ DTYPES = {
     "float32": torch.float32,
 }
 
+_DAMAGE = KeyError, TypeError, AttributeError, SafetensorError
+"""Errors that transformers raises for damaged or incomplete files."""
+
 _ONE_AT_A_TIME = RLock()
 
 
@@ -128,14 +131,14 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
         else:
             module = module.to(target)
         module.eval()
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+    except (*_DAMAGE, OSError, ValueError, ImportError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise ModelError(
                 f"model {spec.name!r} does not fit into the memory of {target}; use a smaller"
                 " model, or a device with more memory"
             ) from error
         reason = str(error).split("\n\n")[0]
-        if isinstance(error, (KeyError, SafetensorError)):
+        if isinstance(error, _DAMAGE):
             reason = f"{type(error).__name__}: {reason}; the files may be incomplete"
         raise ModelUnavailable(
             f"model {spec.name!r} cannot be loaded from {folder}: {reason}"

@@ -26,6 +26,7 @@ def copy(tiny: Path, tmp_path: Path) -> Path:
         ("tokenizer.json", b"{}", "KeyError|tokenizer"),
         ("config.json", b'{"model_type": ', "not a valid JSON"),
         ("config.json", b'{"model_type": "nonsense"}', "nonsense"),
+        ("config.json", b"[]", "TypeError"),
     ],
 )
 def test_a_damaged_file_is_named(copy: Path, file: str, content: bytes, reason: str) -> None:
@@ -35,7 +36,8 @@ def test_a_damaged_file_is_named(copy: Path, file: str, content: bytes, reason: 
     assert "\n" not in str(found.value)
 
 
-def test_a_damaged_configuration_is_named_before_work(copy: Path) -> None:
-    (copy / "config.json").write_text('{"model_type": ')
-    with pytest.raises(ModelUnavailable, match=r"config.json is not JSON .*; download the model"):
+@pytest.mark.parametrize("content", ['{"model_type": ', "[]"])
+def test_a_damaged_configuration_is_named_before_work(copy: Path, content: str) -> None:
+    (copy / "config.json").write_text(content)
+    with pytest.raises(ModelUnavailable, match=r"config.json is not a configuration .*; download"):
         context_of(TransformersModel(name=str(copy)))

@@ -69,7 +69,7 @@ def count_from_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
         embedding = shapes.pop(EMBEDDING)
         head = shapes.pop(HEAD, embedding)
         tied = config.get("tie_word_embeddings", False)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None  # transformers reports the error
     linear: dict[str, list[tuple[int, ...]]] = defaultdict(list)
     for name, shape in shapes.items():
