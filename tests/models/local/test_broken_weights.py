@@ -10,7 +10,9 @@ import pytest
 from collab.errors import ModelUnavailable
 from collab.models.lengths import context_of
 from collab.models.weights import load_model
+from collab.recipe import LoraSpec
 from collab.recipe.model import TransformersModel
+from collab.trainers.training.plan.sizes import count_from_model
 
 
 @pytest.fixture
@@ -41,3 +43,10 @@ def test_a_damaged_configuration_is_named_before_work(copy: Path, content: str) 
     (copy / "config.json").write_text(content)
     with pytest.raises(ModelUnavailable, match=r"config.json is not a configuration .*; download"):
         context_of(TransformersModel(name=str(copy)))
+
+
+@pytest.mark.parametrize("content", ['{"model_type": ', "[]"])
+def test_a_damaged_configuration_is_named_in_a_plan(copy: Path, content: str) -> None:
+    (copy / "config.json").write_text(content)
+    with pytest.raises(ModelUnavailable, match=r"cannot be loaded: .*; download the model again"):
+        count_from_model(TransformersModel(name=str(copy)), LoraSpec())

@@ -129,17 +129,18 @@ def _config(name: str, revision: str | None) -> Any:
     from transformers import AutoConfig
 
     store.check_name(name, revision)
-    if name in store.ALIASES or Path(name).expanduser().is_dir():
-        return AutoConfig.from_pretrained(
-            store.resolve(name, revision), local_files_only=True, trust_remote_code=False
-        )
+    is_here = name in store.ALIASES or Path(name).expanduser().is_dir()
+    place = store.resolve(name, revision) if is_here else name
+    revision = None if is_here else revision
     try:
-        return AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
+        return AutoConfig.from_pretrained(
+            place, revision=revision, local_files_only=is_here, trust_remote_code=False
+        )
+    except (OSError, ValueError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        remedy = "download the model again" if is_here else "check the network, or give a folder"
         raise ModelUnavailable(
-            f"the configuration of {name!r} cannot be loaded from the hub: {reason}; check the"
-            " network, or give a local folder"
+            f"the configuration of {name!r} cannot be loaded: {reason}; {remedy}"
         ) from error
 
 
