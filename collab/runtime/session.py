@@ -18,7 +18,7 @@ from collab.models.base import OpensEarly
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import ModelSpec, TransformersModel, VLLMModel
 from collab.records import Episode, Problem, Sampling, Score
 from collab.rewards import Scorer
 from collab.runtime.acting import RolloutContext
@@ -36,9 +36,9 @@ from collab.tools import ToolServers, open_tools
 LANES = 32
 """Default number of lanes if neither the recipe nor the engine sets one."""
 
-VLLM_LANES = 256
-"""Default number of lanes per engine or server of vLLM, which computes at least this many responses
-at once.
+WIDE_LANES = 256
+"""Default number of lanes per engine that computes at least this many responses at once: a server
+of vLLM, or a local model on a GPU.
 """
 
 
@@ -47,9 +47,19 @@ def lanes_of(recipe: Recipe) -> int:
     busy."""
     if recipe.concurrency is not None:
         return recipe.concurrency
-    models = map(recipe.model_of, recipe.team.agents)
-    places = [max(len(model.servers), 1) for model in models if isinstance(model, VLLMModel)]
-    return max(LANES, VLLM_LANES * max(places, default=0))
+    engines = [_wide_engines(recipe.model_of(agent)) for agent in recipe.team.agents]
+    return max(LANES, WIDE_LANES * max(engines, default=0))
+
+
+def _wide_engines(model: ModelSpec) -> int:
+    """Return the number of engines of `model` that `WIDE_LANES` is for."""
+    if isinstance(model, VLLMModel):
+        return max(len(model.servers), 1)
+    if not isinstance(model, TransformersModel):
+        return 0
+    from collab.models.weights import pick_device
+
+    return int(pick_device(model.device).type == "cuda")
 
 
 Adjust = Callable[[Sampling], Sampling]

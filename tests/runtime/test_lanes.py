@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
+from collab.models import weights
 from collab.recipe import load_recipe
-from collab.runtime.session import LANES, VLLM_LANES, lanes_of
+from collab.runtime.session import LANES, WIDE_LANES, lanes_of
 
 TWO = {"engine": "vllm", "name": "m", "servers": ["http://one:1", "http://two:2"]}
 
@@ -17,8 +19,8 @@ TWO = {"engine": "vllm", "name": "m", "servers": ["http://one:1", "http://two:2"
     [
         ("echo", None, LANES),
         ("smollm2-135m", None, LANES),
-        ("vllm:smollm2-135m", None, VLLM_LANES),
-        (TWO, None, 2 * VLLM_LANES),
+        ("vllm:smollm2-135m", None, WIDE_LANES),
+        (TWO, None, 2 * WIDE_LANES),
         (TWO, 8, 8),
         ("echo", 100, 100),
     ],
@@ -29,3 +31,9 @@ def test_engines_are_filled_unless_the_recipe_says_how_many(
     recipe = load_recipe("coding", task="humaneval", model="echo")
     data = {**recipe.model_dump(), "model": model, "concurrency": concurrency}
     assert lanes_of(type(recipe).model_validate(data)) == lanes
+
+
+def test_a_local_model_on_a_gpu_gets_wide_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = load_recipe("coding", task="humaneval", model="smollm2-135m")
+    monkeypatch.setattr(weights, "pick_device", lambda _: torch.device("cuda"))
+    assert lanes_of(recipe) == WIDE_LANES
