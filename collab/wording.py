@@ -30,6 +30,14 @@ def option(name: str, value: object = "") -> str:
     return f"{shown} (in Python: {name.replace('-', '_')}=)"
 
 
+_IN_PYTHON = re.compile(r"\s\(in Python:\s[^()]*\)")
+
+
+def for_command_line(message: str) -> str:
+    """Return a message without the remedies that work only in Python."""
+    return _IN_PYTHON.sub("", message)
+
+
 _REASONS = (
     (r"^Value error, ", ""),
     (r"^Invalid JSON: ", "not JSON: "),

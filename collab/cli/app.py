@@ -15,7 +15,7 @@ import collab
 from collab.cli import options
 from collab.cli.screen.streams import guarded_streams, safe_output
 from collab.errors import CollabError, nearest
-from collab.wording import plain_reason
+from collab.wording import for_command_line, plain_reason
 
 PANELS = {
     "Run and score": {
@@ -147,7 +147,7 @@ def report(error: Exception) -> int:
         if trace := getattr(error, "trace", None):
             print(f"caused by:\n{trace}", file=sys.stderr)
     if isinstance(error, CollabError):
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {for_command_line(str(error))}", file=sys.stderr)
         return error.exit_status
     if isinstance(error, _ClickError):
         return _report_usage(error)
@@ -171,7 +171,8 @@ def _usage_message(error: Any) -> str:
     """Return the message of a usage error. It names a value of the wrong type or size."""
     cause, parameter = error.__cause__, getattr(error, "param", None)
     if not hasattr(cause, "errors") or parameter is None:
-        return str(error.format_message())
+        message = str(error.format_message())
+        return message[:1].lower() + message[1:].rstrip(".")
     problem = cause.errors()[0]
     name = parameter.opts[0] if parameter.opts else parameter.metavar
     reason = plain_reason(problem["msg"]).rstrip(".")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from collab.errors import UnknownName
+from collab.wording import for_command_line
 
 if TYPE_CHECKING:
     from collab.recipe.library import Kind
@@ -162,7 +163,7 @@ def with_sandbox(
 def remark(texts: Iterable[str], kind: str = "warning") -> None:
     """Print each text on stderr, after the word `kind`."""
     for text in texts:
-        print(f"{kind}: {text}", file=sys.stderr)
+        print(f"{kind}: {for_command_line(text)}", file=sys.stderr)
 
 
 def send_spans() -> None:

@@ -108,7 +108,7 @@ def test_settings_are_found_wherever_they_stand(pair: collab.Team, tmp_path: Pat
         ({"learning_rat": 1}, "did you mean 'learning_rate'"),
         ({"trainer": "magrp"}, "did you mean 'magrpo'"),
         ({"rewards": []}, "rewards is empty"),
-        ({"task": None, "rewards": None}, "names no task"),
+        ({"task": None, "rewards": None}, "the recipe has no task"),
     ],
 )
 def test_mistakes_are_told_before_any_work(

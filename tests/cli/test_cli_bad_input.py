@@ -53,7 +53,12 @@ CASES = {
     ),
     "folder without a run": (("show", "tasks"), "tasks is not a run's folder: it has no run.json"),
     "two to train": (("train", "pair", "--resume", "x"), "both a recipe and --resume are given"),
-    "nothing to train": (("train",), "give a recipe to train, or --resume RUN to continue"),
+    "training without a task": (
+        ("train", "pair"),
+        "the recipe has no task, so there is no reward; add one with --task SUITE\n",
+    ),
+    "missing argument": (("watch",), "error: missing argument 'RUN'\nsee "),
+    "nothing to train": (("train",), "specify a recipe to train, or --resume RUN to continue"),
     "backward range": (("run", "pair", "--task", "words/3-1"), "write the smaller row first: 1-3"),
 }
 
@@ -70,6 +75,7 @@ def test_names_the_value_and_the_remedy(case: str, collab) -> None:
 
 def test_malformed_yaml_is_located(collab, project: Path) -> None:
     (project / "agents" / "broken.yaml").write_text("agents:\n  a: {prompt: [unclosed\n")
+    assert "in Python" not in result.err
     result = collab("run", "broken", "--task", "words/0")
     assert result.status == 2
     assert "broken.yaml, line 3, column 1: " in result.err

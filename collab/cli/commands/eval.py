@@ -30,6 +30,7 @@ from collab.cli.options import (
 )
 from collab.cli.screen.page import open_page
 from collab.errors import RecipeError, UnknownName
+from collab.wording import for_command_line
 
 if TYPE_CHECKING:
     from collab.cli.live.view import View
@@ -252,6 +253,6 @@ def _exit_status(results: Results) -> int:
     status = 0
     for team in results.teams:
         if team.total_failure:
-            print(f"error: {team.total_failure}", file=sys.stderr)
+            print(f"error: {for_command_line(team.total_failure)}", file=sys.stderr)
             status = status or status_of_failures(team.failures)
     return status
