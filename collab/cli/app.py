@@ -24,8 +24,8 @@ PANELS = {
         "replay": "Run a recorded run again without a model, and compare.",
         "score": "Score programs or texts that already exist.",
         "show": "List runs, or show the episodes of one run.",
-        "diff": "Compare two recorded runs, trainings or evaluations.",
-        "watch": "Follow a run, training or evaluation started elsewhere.",
+        "diff": "Compare two recorded runs, training runs or evaluations.",
+        "watch": "Follow a run or an evaluation that another process started.",
         "report": "Write one HTML file about runs: curves, comparisons and episodes.",
         "view": "Show runs in the browser: list, filter, compare and follow them.",
         "serve": "Serve teams through an OpenAI-compatible API.",
@@ -72,6 +72,11 @@ class Command(TyperCommand):
     """A command whose output cannot send control codes to the terminal."""
 
     format_help_text = _write_description
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line. Required arguments have no braces."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece.replace("{", "").replace("}", "") for piece in pieces]
 
     def invoke(self, ctx: Any) -> Any:
         with safe_output():
@@ -154,7 +159,7 @@ def report(error: Exception) -> int:
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     print("".join(traceback.format_list(frames)), end="", file=sys.stderr)
     print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
-    print("this is a bug in collab; please report it with the command line", file=sys.stderr)
+    print("this is a bug in collab; please report it, with your command line", file=sys.stderr)
     return FAILED
 
 

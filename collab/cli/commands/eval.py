@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 def command(
     teams: list[str] = argument(
-        "TEAM|RECIPE|RUN",
-        "Teams, team or recipe files, or folders of runs.",
+        "TEAM",
+        "Names of teams, team files, recipe files, or folders of runs.",
         autocompletion=complete_teams,
     ),
     *,
@@ -52,7 +52,7 @@ def command(
     split: str | None = option("--split", "NAME", "A split of the suite, e.g. train."),
     reward_from: str | None = option(
         "--reward-from",
-        "TEAM|RUN",
+        "TEAM",
         "Score all teams with this team's reward, if their rewards differ.",
     ),
     samples: int = option("--samples, -n", "N", "Episodes per problem.", default=1, min=1),
@@ -106,7 +106,7 @@ def command(
       collab eval pro pro-single -n 8 --k 1,4,8 --select examples --recombine
       collab eval coding-single coding --task humaneval --samples 10 --dry-run
 
-    Exit status: 0 done, 1 the evaluation or every episode of a team failed,
+    Exit status: 0 success, 1 the evaluation or every episode of a team failed,
     2 bad usage or something is missing (a key, a server, a package), 130
     interrupted.
     """
