@@ -78,7 +78,7 @@ def find_teams(
 
     `rows` are problems that replace `tasks`. `rewards` and `hidden` replace their suite's.
     `reward_from` names the team whose reward scores all teams. `trust` is asked here only if a
-    function from elsewhere generates the problems.
+    third-party function generates the problems.
 
     Raises:
         Untrusted: such a generator is not approved.
@@ -309,15 +309,15 @@ def overlap_notes(
     """Return a sentence per training run whose adapters or models the team uses.
 
     Problems are the same if their fields are, whatever the suite's name. `trust` is asked before a
-    function from elsewhere generates them. It does not run without approval.
+    third-party function generates them. It does not run without approval.
     """
     for run in _training_runs(recipe):
         try:
             trained = _trained_on(run, trust)
         except Untrusted:
             yield (
-                f"the training problems of {run.name} are unknown: a function from elsewhere"
-                f" generates them; read {run / TRAINING}, and give {option('trust')}"
+                f"the training problems of {run.name} are unknown: a third-party function"
+                f" generates them; read {run / TRAINING}, and add {option('trust')}"
             )
             continue
         except CollabError as error:

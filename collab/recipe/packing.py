@@ -206,7 +206,7 @@ class Packing:
         Raises:
             OSError: a file cannot be copied.
             RecipeError: a function's file cannot be read.
-            Untrusted: a file from elsewhere has changed since it was approved.
+            Untrusted: a third-party file has changed since it was approved.
         """
         data: dict[str, Any] = changed(
             recipe.model_dump(mode="json", exclude_none=True), self._change
@@ -285,7 +285,7 @@ def _differs(path: Path, content: bytes) -> bool:
 
 
 class Files:
-    """Reads YAML files and remembers which of them come from elsewhere."""
+    """Reads YAML files and remembers which of them are third-party."""
 
     def __init__(self) -> None:
         self.trusted: list[Path] = []

@@ -29,7 +29,7 @@ def find_problems(
     Raises:
         RecipeError: the addresses have different suites, there is no suite, or a feedback source
             does not support a problem.
-        Untrusted: a suite from elsewhere would run code, and is not approved.
+        Untrusted: a third-party suite would run code, and is not approved.
         TaskError: a problem is not in the suite.
     """
     spec, selections = _one_suite(recipe, addresses, trust)

@@ -25,8 +25,8 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     """Return the recipe of a trained team, and each agent's adapter.
 
     Raises:
-        RecordError: the folder holds no team, or a team without adapters, or it comes from
-            elsewhere and names an adapter outside.
+        RecordError: the folder holds no team, or a team without adapters, or it is
+            third-party and names an adapter outside.
     """
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} contains no {RECIPE}; give the folder of a trained team")

@@ -42,12 +42,13 @@ class OwnServer:
 
         Raises:
             ModelUnavailable: vLLM is not installed.
-            Untrusted: a recipe from elsewhere names the command, and it is not approved.
+            Untrusted: a third-party recipe names the command, and it is not approved.
         """
         if is_blocked(spec.lock):
             raise Untrusted(
-                f"server_command {shlex.join(spec.server_command)} is named by a recipe from"
-                " elsewhere; read it; if you trust it, give --trust (in Python: trust=True)"
+                f"server_command {shlex.join(spec.server_command)} is named by a"
+                " third-party recipe; read it, and if you trust it, add --trust (in Python:"
+                " trust=True)"
             )
         if not spec.server_command and find_spec("vllm") is None:
             raise ModelUnavailable(
