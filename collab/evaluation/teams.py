@@ -173,8 +173,8 @@ def _checked(name: Named) -> Named:
         return name
     if Path(name).is_dir() and not (Path(name) / RECIPE).is_file():
         raise RecipeError(
-            f"the folder '{name}' contains no {RECIPE}, so it is not a team; give the folder of a"
-            " run, or of a training that has saved its team"
+            f"the folder '{name}' contains no {RECIPE}, so it is not a team; specify the folder of"
+            " a run, or of a training run that has saved its team"
         )
     return name
 

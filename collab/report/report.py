@@ -209,7 +209,7 @@ TEXT_LIMITS = (20_000, 6_000, 2_000, 600)
 
 @dataclass(frozen=True)
 class Alarm:
-    """A warning of a training, with the step that raised it."""
+    """A warning of a training run, with the step that raised it."""
 
     run: str
     step: int

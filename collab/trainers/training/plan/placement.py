@@ -1,4 +1,4 @@
-"""Chooses the ranks of a training, and the card that its plan is for."""
+"""Chooses the ranks of a training run, and the card that its plan is for."""
 
 from __future__ import annotations
 
