@@ -29,7 +29,7 @@ class Template:
     """
 
     def __init__(self, source: str, place: str, *, as_written: bool = False) -> None:
-        """Compile the template. Unless `as_written`, strip white space at both ends and around
+        """Compile the template. Unless `as_written`, strip whitespace at both ends and around
         blocks.
         """
         self.place, self._as_written = place, as_written

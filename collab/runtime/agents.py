@@ -126,7 +126,7 @@ def _make_agent(
 
 
 def prefix_of(name: str, spec: AgentSpec) -> Template:
-    """Return the template of an agent's forced beginning, with all white space kept."""
+    """Return the template of an agent's forced beginning, with all whitespace kept."""
     return Template(spec.prefix, f"team.agents.{name}.prefix", as_written=True)
 
 

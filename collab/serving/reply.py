@@ -161,7 +161,7 @@ class Trimmed:
         self.sent = ""
 
     def add(self, text: str) -> str:
-        """Return the text to send now. Trailing white space waits until more text follows."""
+        """Return the text to send now. Trailing whitespace waits until more text follows."""
         whole = self._kept + text
         if not self.sent:
             whole = whole.lstrip()

@@ -106,7 +106,7 @@ class Pair:
 
 
 def lengths(context: RewardContext, minimum: int, maximum: int) -> Part:
-    """Both texts have `minimum` to `maximum` words, split at white space.
+    """Both texts have `minimum` to `maximum` words, split at whitespace.
 
     A word has a letter or a digit. A text that repeats its words more than `REPEATS` times on
     average does not count.
