@@ -17,7 +17,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in fitting units: `45 s`, `12 min`, `3 h 20 min`."""
+    """Format a duration in a suitable unit: `45 s`, `12 min`, `3 h 20 min`."""
     minutes = round(seconds / 60)
     if seconds < 120:
         return f"{seconds:.0f} s"

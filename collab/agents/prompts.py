@@ -88,7 +88,7 @@ class _Fields(dict[str, Any]):
         if not self and self._called in _NOTHING_SEEN:
             return f"{self._called} has no '{name}': {_NOTHING_SEEN[self._called]}"
         close = nearest(name, self)
-        remedy = f"; did you mean '{close}'?" if close else ""
+        remedy = f" (did you mean '{close}'?)" if close else ""
         return f"{self._called} has no '{name}'{remedy}{self._known()}"
 
     def _known(self) -> str:

@@ -130,7 +130,7 @@ def _recipe(
     trust: Consent = False,
 ) -> Recipe:
     if team is None:
-        raise RecipeError("give a team to train, or resume=RUN to continue a run")
+        raise RecipeError("pass a team to train, or resume=RUN to continue a run")
     if isinstance(team, Team):
         rewards = team.rewards if rewards is None else rewards
         hidden = team.hidden if hidden is None else hidden

@@ -90,7 +90,7 @@ def _pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
     shared = [name for name in sides[0] if name in sides[1]]
     if not shared:
         folders = " and ".join(f"{', '.join(map(str, side.values()))}" for side in sides)
-        raise RecordError(f"no team is in both; give two folders of {folders}")
+        raise RecordError(f"no team is in both; specify two folders of {folders}")
     return [(sides[0][name], sides[1][name]) for name in shared]
 
 

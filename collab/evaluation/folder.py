@@ -45,7 +45,7 @@ class EvaluationFolder:
         with writing(path):
             if path.exists() and not (path / EVAL).exists() and _visible(path):
                 raise RecordError(
-                    f"{path} contains other files; give another folder with {option('out')}"
+                    f"{path} contains other files; choose another folder with {option('out')}"
                 )
         self._lock = Lock(path)
 

@@ -135,7 +135,7 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
             )
         if k > samples:
             raise RecipeError(
-                f"pass@{k} needs at least {counted(k, 'sample')} per problem, got {samples}; give"
+                f"pass@{k} needs at least {counted(k, 'sample')} per problem, got {samples}; use"
                 f" {option('samples', k)}, or leave {k} out of {option('k')}"
             )
     return tuple(sorted(set(wanted)))
@@ -225,7 +225,7 @@ def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[
         return list(tasks)
     if recipe.task is None:
         raise RecipeError(
-            f"{option('split')} needs a suite; give one with {option('task', 'SUITE')}"
+            f"{option('split')} needs a suite; choose one with {option('task', 'SUITE')}"
         )
     suites = list(tasks) or [recipe.task.source.path or recipe.task.name]
     for address in suites:
@@ -254,8 +254,8 @@ def _check_comparable(first: EvaluatedTeam, other: EvaluatedTeam) -> None:
         what, differs = (differ[-1], "differs") if differ else ("problems", "differ")
         raise RecipeError(
             f"'{first.label}' and '{other.label}' cannot be compared: the {what} of their"
-            f" suites ('{first.suite.name}', '{other.suite.name}') {differs}; give one for all with"
-            f" {option('task', 'SUITE')}"
+            f" suites ('{first.suite.name}', '{other.suite.name}') {differs}; choose one for all"
+            f" with {option('task', 'SUITE')}"
         )
 
 
@@ -266,7 +266,7 @@ Read = tuple[Recipe, Question]
 def with_reward_of(
     chosen: str, by_name: Mapping[str, Read], read: Sequence[Read], trust: Consent
 ) -> list[Read]:
-    """Return every recipe with the reward of the team `chosen`. Functions from elsewhere need
+    """Return every recipe with the reward of the team `chosen`. Third-party functions need
     approval now.
 
     Raises:

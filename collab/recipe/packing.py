@@ -291,7 +291,7 @@ class Files:
         self.trusted: list[Path] = []
         """Files of the current project and of the library."""
         self.foreign: dict[Path, str] = {}
-        """Files from elsewhere, each with a digest of its content."""
+        """Third-party files, each with a digest of its content."""
         self.project: Path | None = None
         """The folder in which names are looked up first."""
         self.first: Path | None = None

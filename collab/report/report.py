@@ -251,7 +251,7 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
     reading = read_all(paths)
     report = make_report(reading, most)
     page = make_page(report, reading.runs)
-    with writing(out, "give another file with --out"):
+    with writing(out, "choose another file with --out"):
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, page)
     return report

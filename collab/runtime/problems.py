@@ -55,7 +55,7 @@ def flat_addresses(addresses: Sequence[Any]) -> list[str]:
             raise RecipeError(f"an address is text such as 'humaneval/12', got {item!r:.80}")
         if not inner:
             raise RecipeError(
-                "the list is empty; give rows or addresses, or leave it out for the whole suite of"
+                "the list is empty; pass rows or addresses, or leave it out for the whole suite of"
                 " the recipe"
             )
         flat += inner

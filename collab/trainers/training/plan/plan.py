@@ -145,7 +145,7 @@ class Plan:
 
 
 def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
-    """Plan the training of `recipe` in `ranks` processes: here, or on GPUs elsewhere.
+    """Plan the training of `recipe` in `ranks` processes: on this machine, or on GPUs of another.
 
     The memory is that of one process or its GPU, which holds every local model. Frozen teammates
     count only with their weights. Sampling and learning alternate, so only the larger of the two

@@ -139,7 +139,7 @@ def _config(name: str, revision: str | None) -> Any:
         reason = str(error).strip().splitlines()[0]
         raise ModelUnavailable(
             f"the configuration of {name!r} cannot be loaded from the hub: {reason}; check the"
-            " network, or give a local folder"
+            " network, or use a local folder"
         ) from error
 
 
