@@ -3,7 +3,7 @@
     CollabError
     ├── RecipeError            an invalid recipe, name or option
     │   ├── UnknownName        an unknown name, with the nearest known one
-    │   └── Untrusted          a recipe from elsewhere would run code that is not approved
+    │   └── Untrusted          a third-party recipe would run code that is not approved
     ├── TaskError              a suite that cannot be read, or an incomplete problem
     ├── ModelError             a model that cannot answer
     │   ├── ModelUnavailable   not installed, not found, no key, wrong name
@@ -78,7 +78,7 @@ class UnknownName(RecipeError):
 
 
 class Untrusted(RecipeError):
-    """A recipe or folder from elsewhere would run code that nobody has approved."""
+    """A third-party recipe or folder would run code that nobody has approved."""
 
 
 class TaskError(CollabError):

@@ -60,7 +60,7 @@ def _checked_suite(text: str) -> str:
 def _checked_folder(text: str) -> str:
     if "\0" in text or text in ("", ".", "..") or PurePath(text).name != text:
         raise ValueError(
-            f"{text!r:.60} is not a folder name; give one name without '/', other than '.' and '..'"
+            f"{text!r:.60} is not a folder name; use one name without '/', other than '.' and '..'"
         )
     return text
 

@@ -58,7 +58,7 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
 
     Raises:
         RecipeError: there is no such function, or it is Python's own: those may run text as code.
-        Untrusted: a recipe from elsewhere names it, and it is not approved.
+        Untrusted: a third-party recipe names it, and it is not approved.
     """
     origin, _, attribute = reference.rpartition(":")
     check_free(kind, reference)
@@ -79,13 +79,13 @@ def check_free(kind: str, reference: str) -> None:
 
     Raises:
         RecipeError: the function may not be loaded.
-        Untrusted: it comes from elsewhere and is not approved.
+        Untrusted: it is third-party code and is not approved.
     """
     check_module(kind, reference)
     if is_blocked(of_function(reference)):
         raise Untrusted(
-            f"{kind} '{reference}' comes from elsewhere and would run with your rights; read it; if"
-            " you trust it, give --trust (in Python: trust=True)"
+            f"{kind} '{reference}' is third-party code and would run with your permissions; read"
+            " it, and if you trust it, add --trust (in Python: trust=True)"
         )
 
 

@@ -1,7 +1,7 @@
 """OpenTelemetry spans of collab's work, by the conventions for generative AI.
 
 An episode is a span `invoke_workflow TEAM`, and each response is its child `invoke_agent AGENT`. A
-run, a training, its steps and evaluations are parent spans. Spans go to the provider that the
+run, a training run, its steps and evaluations are parent spans. Spans go to the provider that the
 process has set up. Without one, there are none. They do not contain the agents' texts.
 """
 

@@ -17,7 +17,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in fitting units: `45 s`, `12 min`, `3 h 20 min`."""
+    """Format a duration in a suitable unit: `45 s`, `12 min`, `3 h 20 min`."""
     minutes = round(seconds / 60)
     if seconds < 120:
         return f"{seconds:.0f} s"
@@ -28,6 +28,14 @@ def option(name: str, value: object = "") -> str:
     """Return the name of an option in both interfaces, e.g. `--out FOLDER (in Python: out=)`."""
     shown = f"--{name} {value}".rstrip()
     return f"{shown} (in Python: {name.replace('-', '_')}=)"
+
+
+_IN_PYTHON = re.compile(r"\s\(in Python:\s[^()]*\)")
+
+
+def for_command_line(message: str) -> str:
+    """Return a message without the remedies that work only in Python."""
+    return _IN_PYTHON.sub("", message)
 
 
 _REASONS = (

@@ -114,7 +114,7 @@ def _parsed_by(what: str, parser: Parser, response: str) -> str:
 
 
 def parse_text(response: str) -> str:
-    """Return the response without white space around it."""
+    """Return the response without whitespace around it."""
     return response.strip()
 
 

@@ -29,7 +29,7 @@ class Template:
     """
 
     def __init__(self, source: str, place: str, *, as_written: bool = False) -> None:
-        """Compile the template. Unless `as_written`, strip white space at both ends and around
+        """Compile the template. Unless `as_written`, strip whitespace at both ends and around
         blocks.
         """
         self.place, self._as_written = place, as_written
@@ -88,7 +88,7 @@ class _Fields(dict[str, Any]):
         if not self and self._called in _NOTHING_SEEN:
             return f"{self._called} has no '{name}': {_NOTHING_SEEN[self._called]}"
         close = nearest(name, self)
-        remedy = f"; did you mean '{close}'?" if close else ""
+        remedy = f" (did you mean '{close}'?)" if close else ""
         return f"{self._called} has no '{name}'{remedy}{self._known()}"
 
     def _known(self) -> str:

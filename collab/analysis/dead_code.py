@@ -30,7 +30,7 @@ def prune(tree: ast.Module) -> ast.Module:
 
 
 def truth(expression: ast.expr) -> bool | None:
-    """Return the truth of an expression made of literals only, or None if it is unknown.
+    """Return the truth value of an expression of literals, or None if it is unknown.
 
     The result of `is` is unknown. So is the result of a call, because a program may rebind any
     name, even `set`.

@@ -54,7 +54,7 @@ def train(
         out: the run's folder, by default one in `runs/`.
         resume: the folder of a run to continue, instead of `team`, `task`, `trainer`, `hidden` and
             `out`; pass `rewards` again if they are in no file.
-        trust: True approves the functions of a recipe or a folder from elsewhere.
+        trust: True approves the functions of a third-party recipe or folder.
         settings: keys of the trainer, the recipe or a section of it, e.g. `steps=20`,
             `learning_rate=1e-4`, `model="smollm2-135m"`, `max_new_tokens=64`, `seed=1`.
 
@@ -130,7 +130,7 @@ def _recipe(
     trust: Consent = False,
 ) -> Recipe:
     if team is None:
-        raise RecipeError("give a team to train, or resume=RUN to continue a run")
+        raise RecipeError("pass a team to train, or resume=RUN to continue a run")
     if isinstance(team, Team):
         rewards = team.rewards if rewards is None else rewards
         hidden = team.hidden if hidden is None else hidden

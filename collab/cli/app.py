@@ -15,7 +15,7 @@ import collab
 from collab.cli import options
 from collab.cli.screen.streams import guarded_streams, safe_output
 from collab.errors import CollabError, nearest
-from collab.wording import plain_reason
+from collab.wording import for_command_line, plain_reason
 
 PANELS = {
     "Run and score": {
@@ -24,8 +24,8 @@ PANELS = {
         "replay": "Run a recorded run again without a model, and compare.",
         "score": "Score programs or texts that already exist.",
         "show": "List runs, or show the episodes of one run.",
-        "diff": "Compare two recorded runs, trainings or evaluations.",
-        "watch": "Follow a run, training or evaluation started elsewhere.",
+        "diff": "Compare two recorded runs, training runs or evaluations.",
+        "watch": "Follow a run or an evaluation that another process started.",
         "report": "Write one HTML file about runs: curves, comparisons and episodes.",
         "view": "Show runs in the browser: list, filter, compare and follow them.",
         "serve": "Serve teams through an OpenAI-compatible API.",
@@ -72,6 +72,11 @@ class Command(TyperCommand):
     """A command whose output cannot send control codes to the terminal."""
 
     format_help_text = _write_description
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line. Required arguments have no braces."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece.replace("{", "").replace("}", "") for piece in pieces]
 
     def invoke(self, ctx: Any) -> Any:
         with safe_output():
@@ -147,14 +152,14 @@ def report(error: Exception) -> int:
         if trace := getattr(error, "trace", None):
             print(f"caused by:\n{trace}", file=sys.stderr)
     if isinstance(error, CollabError):
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {for_command_line(str(error))}", file=sys.stderr)
         return error.exit_status
     if isinstance(error, _ClickError):
         return _report_usage(error)
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     print("".join(traceback.format_list(frames)), end="", file=sys.stderr)
     print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
-    print("this is a bug in collab; please report it with the command line", file=sys.stderr)
+    print("this is a bug in collab; please report it, with your command line", file=sys.stderr)
     return FAILED
 
 
@@ -171,7 +176,8 @@ def _usage_message(error: Any) -> str:
     """Return the message of a usage error. It names a value of the wrong type or size."""
     cause, parameter = error.__cause__, getattr(error, "param", None)
     if not hasattr(cause, "errors") or parameter is None:
-        return str(error.format_message())
+        message = str(error.format_message())
+        return message[:1].lower() + message[1:].rstrip(".")
     problem = cause.errors()[0]
     name = parameter.opts[0] if parameter.opts else parameter.metavar
     reason = plain_reason(problem["msg"]).rstrip(".")

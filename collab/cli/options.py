@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from collab.errors import UnknownName
+from collab.wording import for_command_line
 
 if TYPE_CHECKING:
     from collab.recipe.library import Kind
@@ -74,8 +75,8 @@ def _named(kind: Kind, incomplete: str) -> list[str]:
 
 
 TEAM = argument(
-    "TEAM|RECIPE|FOLDER",
-    "A team's name, a team or recipe file, or the folder of a run.",
+    "TEAM",
+    "A team's name, a team file, a recipe file, or a run's folder.",
     autocompletion=complete_teams,
 )
 SETTINGS = option(
@@ -90,16 +91,16 @@ PROBLEMS = option(
 MODEL = option(
     "--model, -m",
     "NAME",
-    "Model for the team; agents with their own model keep it. Alias, hub name, folder or"
-    " ENGINE:NAME; see 'collab models'.",
+    "Model for all agents without their own: an alias, a hub name, a folder or ENGINE:NAME;"
+    " see 'collab models'.",
 )
 SAMPLES = option("--samples, -n", "N", "Episodes per problem.", min=1)
 SEED = option("--seed", "N", "Random seed; the same seed gives the same tokens.", min=0)
 JSON = flag("--json", "Print JSON lines on stdout, everything else on stderr.")
 OUT = option("--out", "DIR", "Folder for the record.")
 RUN_OUT = option("--out", "DIR", "Folder for the record. Default: runs/ID.")
-DRY_RUN = flag("--dry-run", "Check everything and show the plan; run nothing.")
-SHOW_RECIPE = flag("--show-recipe", "Like --dry-run, and show the full recipe.")
+DRY_RUN = flag("--dry-run", "Check everything and show the plan, without running it.")
+SHOW_RECIPE = flag("--show-recipe", "Like --dry-run, but also show the full recipe.")
 SANDBOX = option(
     "--sandbox",
     "sealed|unsafe",
@@ -108,12 +109,12 @@ SANDBOX = option(
 WORKERS = option(
     "--workers",
     "N",
-    "Number of programs to run in parallel. Default: one per processor.",
+    "Number of generated programs to run in parallel. Default: one per processor.",
     min=1,
 )
 TRUST = flag(
     "--trust",
-    "Allow functions and commands from others. You are asked again when their files change.",
+    "Allow third-party functions and commands. collab asks again if their files change.",
 )
 
 
@@ -124,7 +125,7 @@ def consent(trust: bool) -> Consent:
 
 def _ask(question: Question) -> bool:
     print(question.text(), file=sys.stderr)
-    text = "Read these files first. Allow them, now and until they change?"
+    text = "Read these files first. Allow them until they change?"
     return typer.confirm(text, default=False, err=True)
 
 
@@ -162,7 +163,7 @@ def with_sandbox(
 def remark(texts: Iterable[str], kind: str = "warning") -> None:
     """Print each text on stderr, after the word `kind`."""
     for text in texts:
-        print(f"{kind}: {text}", file=sys.stderr)
+        print(f"{kind}: {for_command_line(text)}", file=sys.stderr)
 
 
 def send_spans() -> None:

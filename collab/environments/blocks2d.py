@@ -50,7 +50,7 @@ class Blocks2d(Environment):
 
     def __init__(self, *, turns: int = 1, letter: str = "") -> None:
         if not 1 <= turns <= 4:
-            raise RecipeError(f"environment 'blocks2d': turns is {turns}; give 1 to 4")
+            raise RecipeError(f"environment 'blocks2d': turns is {turns}; use 1 to 4")
         if letter and letter not in LETTERS:
             raise RecipeError(
                 f"environment 'blocks2d' has no letter {letter!r:.20}; it has {''.join(LETTERS)}"

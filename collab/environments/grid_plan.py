@@ -41,7 +41,7 @@ class GridPlan(Environment):
         ):  # fmt: skip
             if not least <= value <= limit:
                 raise RecipeError(
-                    f"environment 'grid-plan': {name} is {value}; give {least} to {limit}"
+                    f"environment 'grid-plan': {name} is {value}; use {least} to {limit}"
                 )
         self.size, self.turns, self.stride = size, turns, stride
         self.returns = (-1.0 - 0.11 * turns * stride - size, 2.5)

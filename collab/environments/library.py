@@ -75,6 +75,6 @@ def _check(what: str, environment: Environment) -> None:
             raise RecipeError(f"{what} declares no {name}; set it in the class or in __init__")
     seats = environment.seats
     if not isinstance(seats, tuple) or not all(isinstance(seat, str) for seat in seats):
-        raise RecipeError(f"{what}: seats is {seats!r:.80}; give a tuple of names")
+        raise RecipeError(f"{what}: seats is {seats!r:.80}; use a tuple of names")
     if len(set(seats)) < len(seats):
         raise RecipeError(f"{what} has two seats with the same name: {', '.join(seats)}")

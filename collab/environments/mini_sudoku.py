@@ -36,7 +36,7 @@ class MiniSudoku(Environment):
     def __init__(self, *, blanks: int = 6, turns: int = 3) -> None:
         if not (1 <= blanks <= 10 and 1 <= turns <= 8):
             raise RecipeError(
-                f"environment 'mini-sudoku': blanks is {blanks} and turns {turns}; give blanks 1 to"
+                f"environment 'mini-sudoku': blanks is {blanks} and turns {turns}; use blanks 1 to"
                 " 10, turns 1 to 8"
             )
         self.turns, self._blanks = turns, blanks

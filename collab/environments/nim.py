@@ -17,7 +17,7 @@ _MOVE = re.compile(r"take ([1-9]\d?) from ([1-9])", re.ASCII)
 class Nim(Environment):
     """Two players take turns removing one or more sticks from a heap. Zero-sum.
 
-    An action is the text `take 2 from 1`, with heaps counted from 1. White space around it and a
+    An action is the text `take 2 from 1`, with heaps counted from 1. Whitespace around it and a
     full stop do not matter. Any other text forfeits the game. The winner earns 1, the loser -1.
 
     Args:

@@ -31,7 +31,7 @@ class TicTacToe(Environment):
 
     def __init__(self, *, opened: int = 0) -> None:
         if opened not in (0, 2, 4):
-            raise RecipeError(f"environment 'tic-tac-toe': opened is {opened}; give 0, 2 or 4")
+            raise RecipeError(f"environment 'tic-tac-toe': opened is {opened}; use 0, 2 or 4")
         self._opened = opened
         self._board = [""] * 9
         self._played = 0

@@ -64,7 +64,7 @@ def evaluate(
         settings: overrides as on the command line, for every team.
         on_episode: called with each episode when it ends; an exception ends the evaluation.
         on_event: called with every event, as it happens.
-        trust: True approves the functions of teams from elsewhere.
+        trust: True approves the functions of third-party teams.
         out: a folder for the record, which the same call continues; None writes none.
         more: keys of a section of the recipe, for every team, e.g. `max_new_tokens=64`.
 

@@ -55,7 +55,7 @@ class Side(Record):
     metrics: dict[str, Estimate]
     largest_return: float | None
     before: dict[str, Estimate] = {}
-    """Held-out metrics before a training. `metrics` are the metrics after it."""
+    """Held-out metrics before a training run. `metrics` are the metrics after it."""
     gain: dict[str, Estimate] = {}
     """Held-out metrics after less before, paired by problem."""
 
@@ -74,7 +74,7 @@ class RunDiff(Record):
 
 
 def diff(first: Path, second: Path) -> list[RunDiff]:
-    """Return the differences between two runs or trainings, or between two evaluations by team.
+    """Return the differences between two runs or training runs, or between two evaluations by team.
 
     Raises:
         RecordError: a folder that cannot be read, or evaluations that have no team in common.
@@ -90,7 +90,7 @@ def _pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
     shared = [name for name in sides[0] if name in sides[1]]
     if not shared:
         folders = " and ".join(f"{', '.join(map(str, side.values()))}" for side in sides)
-        raise RecordError(f"no team is in both; give two folders of {folders}")
+        raise RecordError(f"no team is in both; specify two folders of {folders}")
     return [(sides[0][name], sides[1][name]) for name in shared]
 
 
@@ -171,7 +171,7 @@ def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class PlayedRun:
-    """Values of a run by metric and problem. For a training, its last held-out values."""
+    """Values of a run by metric and problem. For a training run, its last held-out values."""
 
     folder: Path
     team: str
@@ -180,11 +180,11 @@ class PlayedRun:
     largest_return: float | None
     complaints: list[str]
     before: Values | None = None
-    """The held-out values before a training."""
+    """The held-out values before a training run."""
 
 
 def read_played(folder: Path) -> PlayedRun:
-    """Read a run's values by metric and problem, and those before and after it for a training.
+    """Read a run's values by metric and problem, and those before and after it for a training run.
 
     Raises:
         RecordError: there is nothing to read.

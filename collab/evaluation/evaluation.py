@@ -273,7 +273,7 @@ class TeamRun:
         """Ask for approval before anything is played, if episodes are missing.
 
         Raises:
-            Untrusted: it comes from elsewhere and would run code, and nobody approved.
+            Untrusted: it is third-party and would run code, and nobody approved.
         """
         if self.missing:
             settle(self.team.question, self._trust)
@@ -284,7 +284,7 @@ class TeamRun:
 
         Raises:
             RecipeError, ModelUnavailable: it cannot be played.
-            Untrusted: it comes from elsewhere and would run code, and nobody approved.
+            Untrusted: it is third-party and would run code, and nobody approved.
         """
         recipe = self.team.recipe
         if self.missing:

@@ -78,7 +78,7 @@ def find_teams(
 
     `rows` are problems that replace `tasks`. `rewards` and `hidden` replace their suite's.
     `reward_from` names the team whose reward scores all teams. `trust` is asked here only if a
-    function from elsewhere generates the problems.
+    third-party function generates the problems.
 
     Raises:
         Untrusted: such a generator is not approved.
@@ -135,7 +135,7 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
             )
         if k > samples:
             raise RecipeError(
-                f"pass@{k} needs at least {counted(k, 'sample')} per problem, got {samples}; give"
+                f"pass@{k} needs at least {counted(k, 'sample')} per problem, got {samples}; use"
                 f" {option('samples', k)}, or leave {k} out of {option('k')}"
             )
     return tuple(sorted(set(wanted)))
@@ -173,8 +173,8 @@ def _checked(name: Named) -> Named:
         return name
     if Path(name).is_dir() and not (Path(name) / RECIPE).is_file():
         raise RecipeError(
-            f"the folder '{name}' contains no {RECIPE}, so it is not a team; give the folder of a"
-            " run, or of a training that has saved its team"
+            f"the folder '{name}' contains no {RECIPE}, so it is not a team; specify the folder of"
+            " a run, or of a training run that has saved its team"
         )
     return name
 
@@ -225,7 +225,7 @@ def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[
         return list(tasks)
     if recipe.task is None:
         raise RecipeError(
-            f"{option('split')} needs a suite; give one with {option('task', 'SUITE')}"
+            f"{option('split')} needs a suite; choose one with {option('task', 'SUITE')}"
         )
     suites = list(tasks) or [recipe.task.source.path or recipe.task.name]
     for address in suites:
@@ -254,8 +254,8 @@ def _check_comparable(first: EvaluatedTeam, other: EvaluatedTeam) -> None:
         what, differs = (differ[-1], "differs") if differ else ("problems", "differ")
         raise RecipeError(
             f"'{first.label}' and '{other.label}' cannot be compared: the {what} of their"
-            f" suites ('{first.suite.name}', '{other.suite.name}') {differs}; give one for all with"
-            f" {option('task', 'SUITE')}"
+            f" suites ('{first.suite.name}', '{other.suite.name}') {differs}; choose one for all"
+            f" with {option('task', 'SUITE')}"
         )
 
 
@@ -266,7 +266,7 @@ Read = tuple[Recipe, Question]
 def with_reward_of(
     chosen: str, by_name: Mapping[str, Read], read: Sequence[Read], trust: Consent
 ) -> list[Read]:
-    """Return every recipe with the reward of the team `chosen`. Functions from elsewhere need
+    """Return every recipe with the reward of the team `chosen`. Third-party functions need
     approval now.
 
     Raises:
@@ -309,15 +309,15 @@ def overlap_notes(
     """Return a sentence per training run whose adapters or models the team uses.
 
     Problems are the same if their fields are, whatever the suite's name. `trust` is asked before a
-    function from elsewhere generates them. It does not run without approval.
+    third-party function generates them. It does not run without approval.
     """
     for run in _training_runs(recipe):
         try:
             trained = _trained_on(run, trust)
         except Untrusted:
             yield (
-                f"the training problems of {run.name} are unknown: a function from elsewhere"
-                f" generates them; read {run / TRAINING}, and give {option('trust')}"
+                f"the training problems of {run.name} are unknown: a third-party function"
+                f" generates them; read {run / TRAINING}, and add {option('trust')}"
             )
             continue
         except CollabError as error:

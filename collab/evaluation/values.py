@@ -231,7 +231,7 @@ def explain_results(results: Results) -> str:
     agents = [agent for team in results.teams for agent in team.agents.values()]
     costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""
     return (
-        f"in brackets {results.confidence:.0%} intervals ({METHOD}); new tokens per episode"
+        f"brackets hold {results.confidence:.0%} intervals ({METHOD}); new tokens per episode"
         f"{costs}; speed with {lanes} episodes at the same time"
     )
 

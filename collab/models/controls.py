@@ -23,7 +23,7 @@ from collab.models.masked import BLANK, Chat, Message
 
 @dataclass
 class Controls:
-    """The control tokens of one tokenizer: all added tokens except white space."""
+    """The control tokens of one tokenizer: all added tokens except whitespace."""
 
     spellings: dict[int, str]
     unknown: int | None
@@ -142,7 +142,7 @@ def _renamed(tokenizer: Any, text: str, controls: Controls, twin: Twin) -> str:
     pieces, end = [], 0
     for token, (start, stop) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
         if token in controls.spellings and token != controls.unknown:
-            spelled = text[start:stop]  # with white space, if the token includes it
+            spelled = text[start:stop]  # with whitespace, if the token includes it
             core = controls.spellings[token]
             core = core if core in spelled else spelled.strip()
             pieces += [text[end:start], spelled.replace(core, twin.names[token], 1)]

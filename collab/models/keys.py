@@ -9,7 +9,7 @@ from collab.errors import ModelUnavailable
 
 LONGEST = 300
 SECRET = 12
-"""Length from which a key counts as secret, because short ones such as `EMPTY` also occur in other
+"""Minimum length of a key that counts as secret. Short keys such as `EMPTY` also occur in other
 texts.
 """
 HIDDEN = "[key]"

@@ -30,7 +30,7 @@ class ToolTemplate:
     """The form in which a chat template renders tool calls and their results."""
 
     markers: frozenset[int]
-    """Special tokens with which its model begins and ends a call."""
+    """Special tokens that its model uses to begin and end a call."""
     many: bool
     """True if one message may hold several calls."""
     user_after_tool: bool

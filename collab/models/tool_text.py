@@ -75,7 +75,7 @@ def before_calls(text: str) -> str:
 
 
 def _read_bare(content: str) -> tuple[ToolCall, ...]:
-    """Read bare objects, separated only by a semicolon or white space."""
+    """Read bare objects, separated only by a semicolon or whitespace."""
     calls: list[ToolCall] = []
     end = 0
     while end < len(content):

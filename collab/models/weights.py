@@ -187,7 +187,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def unused_gpu() -> str:
-    """Return a sentence why torch cannot use the NVIDIA GPU that seems to be there, and a remedy.
+    """Return why torch cannot use the NVIDIA GPU that this machine seems to have, with a remedy.
 
     Returns "" if it uses one, if there is none, or if the user has hidden it.
     """

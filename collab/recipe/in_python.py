@@ -40,7 +40,7 @@ def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
     """
     checked = [_checked(number, row) for number, row in enumerate(rows)]
     if not checked:
-        raise RecipeError("the task is an empty list; give at least one row")
+        raise RecipeError("the task is an empty list; pass at least one row")
     is_code = all({"entry_point", "test"} <= row.keys() for row in checked)
     return {
         "name": _NAME,
@@ -66,7 +66,7 @@ def _checked(number: int, row: Any) -> dict[str, Any]:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise RecipeError(
-                f"row {number} of the task, field '{field}': {error}; give text, numbers, lists or"
+                f"row {number} of the task, field '{field}': {error}; use text, numbers, lists or"
                 " mappings, or leave the field out"
             ) from None
     return {str(field): value for field, value in row.items()}
@@ -307,7 +307,7 @@ def reward_of(rewards: Rewards) -> str | dict[str, Any]:
     listed: Any = [rewards] if single else rewards
     parts = [_part(part) for part in listed]
     if not parts:
-        raise RecipeError("rewards is empty; give at least one function, e.g. rewards=[right]")
+        raise RecipeError("rewards is empty; pass at least one function, e.g. rewards=[right]")
     named: dict[str, Any] = {}
     for part in parts:
         use = part["use"]
@@ -360,7 +360,7 @@ def _scalar(value: Any, key: str) -> Any:
             return kind(value)
     raise RecipeError(
         f"{key or 'the recipe'}: YAML cannot hold {value!r:.40} of type {type(value).__name__};"
-        " give text, a number, a list or a mapping (for an array, .tolist())"
+        " use text, a number, a list or a mapping (for an array, .tolist())"
     )
 
 

@@ -75,7 +75,7 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
         if Path(name).is_dir():
             remedy = f"(the folder {name} contains no {RECIPE})"
         elif kind == "task" and " " in name:
-            remedy = "(ask a question of your own as a row of a file, such as {'prompt': '...'})"
+            remedy = "(to ask your own question, put it into a file, as a row {'prompt': '...'})"
         raise UnknownName(_NOUNS.get(kind, kind), name, known, remedy=remedy)
     return known[name]
 

@@ -51,7 +51,7 @@ def load_recipe(
 ) -> Recipe:
     """Load a recipe by team name, file or run folder, or from a mapping with a file's content.
 
-    `hub:OWNER/NAME` loads a team from the hub, which needs approval like any folder from elsewhere.
+    `hub:OWNER/NAME` loads a team from the hub, which needs approval like any third-party folder.
     A mapping may contain a function wherever a file may name one.
 
     Args:
@@ -60,13 +60,13 @@ def load_recipe(
         hidden: the task's fields that no agent sees; replace its own.
         settings: overrides of the form `key.key=value`.
         defaults: top-level keys for a recipe that does not set them itself.
-        trust: approval of the code that a recipe from elsewhere would run, or a function that asks
+        trust: approval of the code that a third-party recipe would run, or a function that asks
             for it.
         top: top-level keys that replace the recipe's own, e.g. `model="echo"`; None is ignored.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
-        Untrusted: it comes from elsewhere, would run code, and is not approved.
+        Untrusted: it is third-party, would run code, and is not approved.
     """
     recipe, question = read_recipe(
         name,

@@ -206,7 +206,7 @@ class Packing:
         Raises:
             OSError: a file cannot be copied.
             RecipeError: a function's file cannot be read.
-            Untrusted: a file from elsewhere has changed since it was approved.
+            Untrusted: a third-party file has changed since it was approved.
         """
         data: dict[str, Any] = changed(
             recipe.model_dump(mode="json", exclude_none=True), self._change
@@ -285,13 +285,13 @@ def _differs(path: Path, content: bytes) -> bool:
 
 
 class Files:
-    """Reads YAML files and remembers which of them come from elsewhere."""
+    """Reads YAML files and remembers which of them are third-party."""
 
     def __init__(self) -> None:
         self.trusted: list[Path] = []
         """Files of the current project and of the library."""
         self.foreign: dict[Path, str] = {}
-        """Files from elsewhere, each with a digest of its content."""
+        """Third-party files, each with a digest of its content."""
         self.project: Path | None = None
         """The folder in which names are looked up first."""
         self.first: Path | None = None

@@ -1,4 +1,4 @@
-"""The items in a recipe from elsewhere that a user must approve: code, addresses, files."""
+"""The items in a third-party recipe that a user must approve: code, addresses, files."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def allow(recipe: Spec, question: Question, trust: Consent) -> None:
 
     Raises:
         RecipeError: it names a function that cannot be used here.
-        Untrusted: it comes from elsewhere, would run code, and is not approved.
+        Untrusted: it is third-party, would run code, and is not approved.
     """
     check_functions(recipe)
     named = {text for _, _, text in named_in(recipe)}

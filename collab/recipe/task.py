@@ -26,7 +26,7 @@ TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
 ORIGINS = ("package", "path", "hub", "generate")
 """Keys of a source that set where its rows come from."""
 OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed")
-"""Keys to drop once the rows come from elsewhere. `adapt` and `leave_out` stay."""
+"""Keys to drop once the rows come from another source. `adapt` and `leave_out` stay."""
 
 
 def drop_former_source(task: dict[str, Any], origin: str) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class RanksSpec(Spec):
     removed = {"shard": (False, ", and set model.load_in to 4bit for a base that does not fit")}
 
     limit: float = Field(default=1800.0, gt=0.0)
-    """Seconds that ranks wait for a rank that computes. After that, the training ends with an error
+    """Seconds that ranks wait for a rank that computes. After that, training ends with an error
     that names it."""
     play_limit: float = Field(default=86400.0, gt=0.0)
     """Seconds that the other ranks wait while rank 0 plays, scores or evaluates."""
@@ -250,7 +250,7 @@ class TrainerSpec(Spec):
     """Largest mean difference between the sampler's and the trainer's log-probs, in nats per token.
     Default: 0.1, and 1 with max_staleness 1, which includes one step of learning."""
     ranks: RanksSpec = RanksSpec()
-    """Settings of the ranks, the processes of a training on several GPUs."""
+    """Settings of the ranks, the processes of a training run on several GPUs."""
     report_to: tuple[TrackerName, ...] = ()
     """Trackers that receive the metrics, besides `metrics.jsonl`."""
     report_samples: int = Field(default=4, ge=0)

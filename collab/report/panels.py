@@ -207,7 +207,7 @@ averaged.
 """
 
 SMOOTHED_FROM = 40
-"""Number of points from which a running mean is drawn over the curve."""
+"""Minimum number of points for a running mean to be drawn over the curve."""
 
 Curve = dict[float, float]
 """A metric by step."""

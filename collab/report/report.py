@@ -209,7 +209,7 @@ TEXT_LIMITS = (20_000, 6_000, 2_000, 600)
 
 @dataclass(frozen=True)
 class Alarm:
-    """A warning of a training, with the step that raised it."""
+    """A warning of a training run, with the step that raised it."""
 
     run: str
     step: int
@@ -251,7 +251,7 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
     reading = read_all(paths)
     report = make_report(reading, most)
     page = make_page(report, reading.runs)
-    with writing(out, "give another file with --out"):
+    with writing(out, "choose another file with --out"):
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, page)
     return report

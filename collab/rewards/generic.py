@@ -48,7 +48,7 @@ def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tup
 
 
 def equals(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
-    """The artifact equals the problem's `field`, ignoring case and white space."""
+    """The artifact equals the problem's `field`, ignoring case and whitespace."""
     expected = context.field(field)
     same = normal(_artifact(context, agent)) == normal(expected)
     return float(same), f"equals '{field}'" if same else f"differs from '{field}'"
@@ -70,7 +70,7 @@ def _artifact(context: RewardContext, agent: str) -> str:
 
 
 def normal(text: str) -> str:
-    """Return the text in lower case, with runs of white space as one space."""
+    """Return the text in lower case, with runs of whitespace as one space."""
     return " ".join(text.split()).casefold()
 
 

@@ -69,7 +69,7 @@ class PartFunction:
         """Return the part's value, from 0 to 1. For a part about several helpers, return the mean
         over them.
 
-        `budget` is the time of all parts together.
+        `budget` is the time limit for all parts together.
 
         Raises:
             RewardError: the function raised, took too long, or returned something else.

@@ -21,7 +21,7 @@ from collab.runs.layout import EPISODES, MARKS, METRICS, RUN
 from collab.wording import faults
 
 RUNNING, KILLED = "running", "killed"
-"""Statuses of a running run, and of one whose process is gone."""
+"""Statuses of a running run, and of one whose process no longer exists."""
 
 
 def this_process() -> dict[str, Any]:
@@ -30,7 +30,7 @@ def this_process() -> dict[str, Any]:
 
 
 def status_of(about: Mapping[str, Any]) -> str:
-    """Return the status in `run.json`, or `killed` if the process that would end the run is gone.
+    """Return the status in `run.json`, or `killed` if the run's process no longer exists.
 
     A process on another machine counts as running, and so does that of a record that names none.
     """

@@ -40,7 +40,7 @@ def check_no_other_files(path: Path, *marks: str) -> None:
             return
         if any(not item.name.startswith(".") for item in path.iterdir()):
             raise RecordError(
-                f"{path} contains other files; give another folder with {option('out')}"
+                f"{path} contains other files; choose another folder with {option('out')}"
             )
 
 
@@ -91,7 +91,7 @@ def _check_links(folder: Path) -> None:
             if os.path.islink(path) and os.path.commonpath([root, real]) != root:  # noqa: PTH114
                 raise RecordError(
                     f"{path} is a link to {real}, outside {folder}; put the file itself there, or"
-                    " give another folder with --out (in Python: out=)"
+                    " choose another folder with --out (in Python: out=)"
                 )
 
 
@@ -115,7 +115,7 @@ class Lock:
             self._file.acquire()
         except Timeout:
             raise RecordError(
-                f"{folder} is being written by another process; wait until it ends, or give"
+                f"{folder} is being written by another process; wait until it ends, or choose"
                 " another folder with --out (in Python: out=)"
             ) from None
         except (OSError, NotImplementedError) as error:  # the latter: no locks on its file system

@@ -5,15 +5,15 @@ A run (`collab run`):
 recipe.yaml            the resolved recipe, which refers to the user's files in this folder
 functions/  data/      the user's functions, and the rows of a suite that is a file
 run.json               what was run, with which versions, and how it ended
-episodes.jsonl         one episode a line, appended as they end
-best.jsonl             with --best-of: one problem a line, the best of all combinations of answers
+episodes.jsonl         one episode per line, appended as they end
+best.jsonl             with --best-of: one problem per line, the best of all combinations of answers
 probe.json             of `collab probe`: `collab.probe.results.TeamProbe`
 
 In a training run (`collab train`), `recipe.yaml` is the trained team. It also has:
 
 training.yaml          the recipe as it was trained
-metrics.jsonl          one step or evaluation a line
-evaluation.jsonl       one held-out episode a line, with its step and mode
+metrics.jsonl          one step or evaluation per line
+evaluation.jsonl       one held-out episode per line, with its step and mode
 logs/rank-1.log        what a rank other than the first said, where there are several
 adapters/POLICY/       the policies in PEFT's format; models/AGENT/ for whole models
 checkpoints/step-000012/   each whole or not there:

@@ -151,7 +151,7 @@ def to_pandas(rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
     try:
         import pandas
     except ImportError as error:
-        raise CollabError("to_pandas needs pandas; remedy: pip install pandas") from error
+        raise CollabError("to_pandas needs pandas; run: pip install pandas") from error
     return pandas.DataFrame.from_records([dict(row) for row in rows])
 
 

@@ -126,7 +126,7 @@ def _make_agent(
 
 
 def prefix_of(name: str, spec: AgentSpec) -> Template:
-    """Return the template of an agent's forced beginning, with all white space kept."""
+    """Return the template of an agent's forced beginning, with all whitespace kept."""
     return Template(spec.prefix, f"team.agents.{name}.prefix", as_written=True)
 
 
@@ -135,9 +135,9 @@ def _check_continues(agent: str, model: Model) -> None:
     offered = model.capabilities if isinstance(model, HasCapabilities) else Capabilities()
     if not (offered.continues or not offered.generates):
         raise RecipeError(
-            f"agent '{agent}' has a prefix or style 'completion', which the model {model.name!r}"
-            f" cannot follow: it takes the messages of a chat only; leave out team.agents.{agent}"
-            ".prefix and style, or give the agent a local model"
+            f"agent '{agent}' has a prefix or style 'completion', but model {model.name!r}"
+            f" accepts only chat messages; leave out team.agents.{agent}.prefix and style, or give"
+            " the agent a local model"
         )
 
 

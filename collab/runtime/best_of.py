@@ -49,7 +49,7 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
     if combinations > MOST_COMBINATIONS:
         raise RecipeError(
             f"--best-of {samples} makes {samples}^{len(turn.joined)} = {combinations} joint"
-            f" artifacts of each problem, more than {MOST_COMBINATIONS}; give fewer"
+            f" artifacts of each problem, more than {MOST_COMBINATIONS}; use fewer"
         )
 
 

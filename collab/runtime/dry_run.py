@@ -257,7 +257,7 @@ def _check_adapters(recipe: Recipe) -> None:
             if not (folder / file).is_file():
                 raise RecipeError(
                     f"agent '{name}': adapter {agent.adapter} cannot be read: it has no {file};"
-                    f" give a folder with an adapter in PEFT's format, {ADAPTER_CONFIG} and"
+                    f" use a folder with an adapter in PEFT's format, {ADAPTER_CONFIG} and"
                     f" {ADAPTER_WEIGHTS}"
                 )
         check_adapter(folder, recipe.model_of(name))

@@ -51,7 +51,7 @@ class RunFolder:
             episodes = path / EPISODES
             if episodes.exists() and episodes.stat().st_size:
                 raise RecordError(
-                    f"{path} already contains a run; give another folder with {option('out')}"
+                    f"{path} already contains a run; choose another folder with {option('out')}"
                 )
             folder = cls(path, recipe, about, lock)
             opened.pop_all()

@@ -29,7 +29,7 @@ def find_problems(
     Raises:
         RecipeError: the addresses have different suites, there is no suite, or a feedback source
             does not support a problem.
-        Untrusted: a suite from elsewhere would run code, and is not approved.
+        Untrusted: a third-party suite would run code, and is not approved.
         TaskError: a problem is not in the suite.
     """
     spec, selections = _one_suite(recipe, addresses, trust)
@@ -55,7 +55,7 @@ def flat_addresses(addresses: Sequence[Any]) -> list[str]:
             raise RecipeError(f"an address is text such as 'humaneval/12', got {item!r:.80}")
         if not inner:
             raise RecipeError(
-                "the list is empty; give rows or addresses, or leave it out for the whole suite of"
+                "the list is empty; pass rows or addresses, or leave it out for the whole suite of"
                 " the recipe"
             )
         flat += inner

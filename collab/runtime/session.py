@@ -32,6 +32,7 @@ from collab.runtime.scheduler import Scheduler
 from collab.sandbox import Sandbox
 from collab.telemetry import Attributes, Operation, traced_episode
 from collab.tools import ToolServers, open_tools
+from collab.wording import option
 
 LANES = 32
 """Default number of lanes if neither the recipe nor the engine sets one."""
@@ -234,8 +235,8 @@ class Session:
             return await score_unplayed(self._games(problem), artifacts, self.recipe.team.turns)
         if self._scorer is None:
             raise RecipeError(
-                "the recipe names no task suite, so there is no reward; set its key task"
-                " (in Python: task=)"
+                "the recipe has no task, so there is no reward; add one with"
+                f" {option('task', 'SUITE')}"
             )
         agents = self.recipe.team.roles.among(artifacts).contributors
         assert self._join is not None, "open comes first"

@@ -60,7 +60,7 @@ class Team:
         recipe.
 
         Args:
-            trust: asked if an address names a suite from elsewhere.
+            trust: asked if an address names a third-party suite.
             rewards: replace the reward of the problems passed to `run`.
             hidden: the fields of these problems that no agent sees; they replace the suite's hidden
                 fields.
@@ -190,13 +190,13 @@ def load(
         rewards: functions that replace the task's reward, e.g. `[right, (short, 0.5)]`.
         hidden: fields of the task that no agent sees; replace its own.
         settings: overrides as on the command line, e.g. `["team.turns=2"]`.
-        trust: True approves the functions of a recipe or a folder from elsewhere.
+        trust: True approves the functions of a third-party recipe or folder.
         top: keys of the recipe or a section of it, e.g. `model="echo"`, `samples=4`, `seed=1`,
             `max_new_tokens=64`.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
-        Untrusted: it comes from elsewhere, would run code, and is not approved.
+        Untrusted: it is third-party, would run code, and is not approved.
     """
     keys, within = settings_of(top, PLAYED, top=top_level_keys("team", "task"))
     recipe, question = read_recipe(name, task=task, settings=[*settings, *within], **keys)

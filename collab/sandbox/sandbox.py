@@ -164,7 +164,7 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-UNSAFE_HINT = "or, to run without isolation, give --sandbox unsafe"
+UNSAFE_HINT = "or, to run without isolation, use --sandbox unsafe"
 _OF_THE_EXECUTOR = {"isolation", "workers"}
 """Settings that are not limits of a program."""
 

@@ -33,13 +33,13 @@ def app(
     Args:
         names: teams' names, team or recipe files, folders of runs.
         served_as: the name of each team for clients; default: the name of its folder, or its own.
-        trust: True approves the functions of recipes from elsewhere.
+        trust: True approves the functions of third-party recipes.
         model: for agents without a model of their own.
         settings: fields of `collab.serving.settings.Settings`, e.g. `keys=("...",)`.
 
     Raises:
         RecipeError: a team is unknown, or packages are missing.
-        Untrusted: a recipe comes from elsewhere, would run code, and is not approved.
+        Untrusted: a recipe is third-party, would run code, and is not approved.
     """
     check_installed()
     if settings.get("mcp"):

@@ -53,7 +53,7 @@ class Words:
     """The whole response, with its last words."""
     differs: bool = False
     """True if the text sent so far is not the beginning of the whole response, so that nothing can
-    follow. White space at the ends does not count."""
+    follow. Whitespace at the ends does not count."""
 
 
 _Place = tuple[int, int, str, int]
@@ -161,7 +161,7 @@ class Trimmed:
         self.sent = ""
 
     def add(self, text: str) -> str:
-        """Return the text to send now. Trailing white space waits until more text follows."""
+        """Return the text to send now. Trailing whitespace waits until more text follows."""
         whole = self._kept + text
         if not self.sent:
             whole = whole.lstrip()

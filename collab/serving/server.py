@@ -42,7 +42,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason = error.strerror or str(error)
         raise RecipeError(
-            f"cannot listen at {host}:{port}: {reason}; give another --host or --port"
+            f"cannot listen at {host}:{port}: {reason}; choose another --host or --port"
         ) from error
 
 

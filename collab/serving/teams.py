@@ -130,7 +130,7 @@ def read_teams(
 
     Raises:
         RecipeError: a team is unknown.
-        Untrusted: a recipe comes from elsewhere, would run code, and is not approved.
+        Untrusted: a recipe is third-party, would run code, and is not approved.
     """
     served = {}
     for name, given in names.items():

@@ -25,17 +25,17 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     """Return the recipe of a trained team, and each agent's adapter.
 
     Raises:
-        RecordError: the folder holds no team, or a team without adapters, or it comes from
-            elsewhere and names an adapter outside.
+        RecordError: the folder holds no team, or a team without adapters, or it is
+            third-party and names an adapter outside.
     """
     if not (run / RECIPE).is_file():
-        raise RecordError(f"{run} contains no {RECIPE}; give the folder of a trained team")
+        raise RecordError(f"{run} contains no {RECIPE}; specify the folder of a trained team")
     check_within(run, (run / RECIPE,))
     recipe, question = read_recipe(str(run))
     adapters = {n: Path(a.adapter) for n, a in recipe.team.agents.items() if a.adapter is not None}
     if not adapters:
         whole = run / MODELS
-        remedy = f"its whole models are in {whole}" if whole.is_dir() else "give a trained team"
+        remedy = f"its whole models are in {whole}" if whole.is_dir() else "specify a trained team"
         raise RecordError(f"no agent of {run} has an adapter; {remedy}")
     if question.files and (outside := about_adapters(recipe, question, run).open):
         raise RecordError(
@@ -93,7 +93,7 @@ def _export(
 ) -> dict[str, str]:
     recipe, adapters = adapters_of(run)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RecordError(f"{out} is not empty; give another folder")
+        raise RecordError(f"{out} is not empty; choose another folder")
     bases = {agent: base_of(recipe, agent) for agent in adapters}
     for folder in adapters.values():
         with _reading(folder):

@@ -136,7 +136,7 @@ def _results(run: Path) -> Iterator[str]:
         yield _table(("", "before", "after", "gain"), rows)
     else:
         yield _table(("", "mean"), [(title_of(n), estimate_cell(n, shown[n]).text) for n in shown])
-    yield f"In brackets 95 % intervals ({METHOD})."
+    yield f"Brackets hold 95 % intervals ({METHOD})."
 
 
 def _table(heads: tuple[str, ...], rows: Any) -> str:
@@ -161,9 +161,9 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
             empty.
     """
     if not (run / RECIPE).is_file():
-        raise RecordError(f"{run} contains no {RECIPE}; give the folder of a run or a training")
+        raise RecordError(f"{run} contains no {RECIPE}; specify the folder of a run")
     if out.exists() and any(out.iterdir()):
-        raise RecordError(f"{out} is not empty; give another folder")
+        raise RecordError(f"{out} is not empty; choose another folder")
     _check_links(run)
     out.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / RECIPE, out / RECIPE)
@@ -179,7 +179,7 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
         for key, value in _places(read_mapping(run / RECIPE), "")
     ]
     if license is None:
-        notes.append("the card names no license; give --license, e.g. apache-2.0")
+        notes.append("the card names no license; add --license, e.g. apache-2.0")
     return notes
 
 

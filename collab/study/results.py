@@ -76,7 +76,7 @@ class TrainerResult(Record):
     on_the_way: OverSeeds
     """Mean value over the whole token budget. It is higher if the team learned sooner."""
     level: float
-    """The value to reach: half-way between the start of training and the best final result of any
+    """The value to reach: halfway between the start of training and the best final result of any
     trainer on the suite.
     """
     tokens_to_level: tuple[float | None, ...]

@@ -199,7 +199,7 @@ def load_study(path: Path, trust: Consent = False) -> StudySpec:
 
     Raises:
         RecipeError: the study, or the recipe of a cell, cannot be read, or is wrong.
-        Untrusted: it would run something from elsewhere, and is not approved.
+        Untrusted: it would run third-party code, and is not approved.
     """
     spec = read_study(path)
     recipes, questions = zip(*(cell.read() for cell in cells_of(spec)), strict=True)

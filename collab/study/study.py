@@ -409,7 +409,7 @@ class StudyFolder:
             if key not in MAY_GROW and before.get(key) != now[key]:
                 raise RecordError(
                     f"{key} is {before.get(key)!r} in the study {self.path}, and {now[key]!r}"
-                    " would change it; change the value back, or give another folder with --out"
+                    " would change it; change the value back, or choose another folder with --out"
                 )
         for cell in filter(self.is_begun, cells_of(spec)):
             check_same_cell(cell, self.cell(cell))
@@ -445,8 +445,8 @@ def check_same_cell(cell: Cell, run: Path) -> None:
     ]
     for difference in (*settings, *(f"{file} has changed" for file in others)):
         raise RecordError(
-            f"{run} was started with another recipe: {difference}; change it back, or give another"
-            " folder with --out"
+            f"{run} was started with another recipe: {difference}; change it back, or choose"
+            " another folder with --out"
         )
 
 

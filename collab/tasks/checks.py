@@ -45,7 +45,7 @@ def _check_has_code(known: Sequence[str], source: str) -> None:
     if known and not {"entry_point", "test"} & {*known}:
         raise TaskError(
             f"{source_name(source)}: no reward is given, and without 'entry_point' and 'test' these"
-            f" rows are not code problems (fields: {', '.join(known)}); give a suite file with"
+            f" rows are not code problems (fields: {', '.join(known)}); use a suite file with"
             " `kind: text` and a reward (in Python: rewards=[...])"
         )
 
@@ -61,7 +61,7 @@ def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
             remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(known)}"
             place = source_name(source)
             if place != source:
-                remedy += "; add the field, or give rewards that need none, with hidden=[]"
+                remedy += "; add the field, or use rewards that do not need it, with hidden=[]"
             raise TaskError(
                 f"the suite '{spec.name}': `{key}` names '{name}', which no row of {place} has;"
                 f" {remedy}"

@@ -19,7 +19,7 @@ from collab.recipe import SourceSpec
 LOOKUP_SECONDS = 5.0
 """Time limit of one attempt to reach the hub. The hub's client may make a second one."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_REMEDY = "or give the path of a local .jsonl file as suite"
+_REMEDY = "or use the path of a local .jsonl file as suite"
 
 
 def pin_revision(source: SourceSpec) -> SourceSpec:
@@ -70,7 +70,7 @@ def _reader(name: str) -> Callable[..., Any]:
         from datasets import load_dataset  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise TaskError(
-            f"the dataset '{name}' is on the hub, which needs the package 'datasets'; remedy:"
+            f"the dataset '{name}' is on the hub, which needs the package 'datasets'; run:"
             f" {install('hub')}, {_REMEDY}"
         ) from None
     reader: Callable[..., Any] = load_dataset

@@ -62,7 +62,7 @@ def read_file(path: Path) -> list[PlacedRow]:
     ending = Path(path.name.removesuffix(".gz")).suffix
     if ending in TABLES:
         raise TaskError(
-            f"{path}: collab cannot read {ending}; give the rows as JSON lines (.jsonl) or one"
+            f"{path}: collab cannot read {ending}; save the rows as JSON lines (.jsonl) or one"
             " JSON list (.json), optionally gzipped (.gz)"
         )
     try:
@@ -144,7 +144,7 @@ def _package_file(package: str, file: str) -> Path:
         matching = [entry for entry in files(package) or [] if str(entry) == file]
     except PackageNotFoundError:
         raise TaskError(
-            f"the package '{package}' is not installed; remedy: pip install {package}"
+            f"the package '{package}' is not installed; run: pip install {package}"
         ) from None
     if not matching:
         raise TaskError(f"the package '{package}' has no file '{file}'")

@@ -5,7 +5,7 @@ humaneval/0-19           rows 0 to 19
 humaneval/test           a split that the suite names
 humaneval/3,7,20-25      several of these
 humaneval                all of it
-./mine.jsonl/3           the same for a file of one's own
+./mine.jsonl/3           the same for a file of your own
 reasoning_gym/maze/3     a set of reasoning-gym is a suite
 """
 
@@ -175,8 +175,8 @@ class Suite:
             )
         if last >= len(self.rows):
             raise TaskError(
-                f"'{piece}' is outside the suite '{self.spec.name}',"
-                f" which has rows 0-{len(self.rows) - 1}"
+                f"'{piece}' is outside the suite '{self.spec.name}';"
+                f" choose from rows 0-{len(self.rows) - 1}"
             )
         return range(first, last + 1)
 

@@ -48,7 +48,7 @@ class ToolServers:
             ToolUnavailable: the extra is missing, or the server does not start in time.
             RecipeError: the server lacks a tool in `only`, or has a tool that cannot be described
                 to models.
-            Untrusted: a recipe from elsewhere names the server, and it is not approved.
+            Untrusted: a third-party recipe names the server, and it is not approved.
         """
         key = spec.model_copy(update={"only": None}).model_dump_json()
         if key not in self._servers:
@@ -87,12 +87,12 @@ class ToolConnection:
 
         Raises:
             ToolUnavailable: see `ToolServers.tools`.
-            Untrusted: a recipe from elsewhere names it, and it is not approved.
+            Untrusted: a third-party recipe names it, and it is not approved.
         """
         if is_blocked(self.spec.lock):
             raise Untrusted(
-                f"{self.spec} is named by a recipe from elsewhere and would run with your rights;"
-                " read it; if you trust it, give --trust (in Python: trust=True)"
+                f"{self.spec} is named by a third-party recipe and would run with your"
+                " permissions; read it, and if you trust it, add --trust (in Python: trust=True)"
             )
         self._ready = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._serve(self._ready))

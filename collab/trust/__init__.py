@@ -1,4 +1,4 @@
-"""Files from elsewhere are code: nothing in them runs until the user approves it."""
+"""Third-party files are code: nothing in them runs until the user approves it."""
 
 from collab.trust.question import NOTHING, Ask, Consent, Item, Question, joined, remember, settle
 

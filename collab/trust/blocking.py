@@ -1,4 +1,4 @@
-"""Blocks functions and servers from elsewhere until the user approves them.
+"""Blocks third-party functions and servers until the user approves them.
 
 Every reader of a recipe must settle its question before loading functions or starting MCP servers.
 This lock enforces that rule: code that forgets to ask is refused. Items are identified by a name:
@@ -20,7 +20,7 @@ _unblocked: set[str] = set()
 _approved: dict[str, str] = {}
 """Approved digests, by the name of a file, a module or a server."""
 _foreign_folders: set[Path] = set()
-"""Folders of YAML files from elsewhere, such as a download."""
+"""Folders of third-party YAML files, such as a download."""
 
 
 def block(name: str) -> None:
@@ -30,7 +30,7 @@ def block(name: str) -> None:
 
 
 def unblock(name: str) -> None:
-    """Unblock something, now and later."""
+    """Allow a function or server to run in this process, even if `block` is called later."""
     _unblocked.add(name)
     _blocked.discard(name)
 
@@ -60,7 +60,7 @@ def check(name: str, digest: str) -> None:
     """Raise Untrusted for contents that differ from the approved ones."""
     if _approved.get(name, digest) != digest:
         raise Untrusted(
-            f"{_shown(name)} has changed since you approved it; read it again, and give --trust"
+            f"{_shown(name)} has changed since you approved it; read it again, and add --trust"
             " (in Python: trust=True)"
         )
 

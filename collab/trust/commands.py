@@ -128,7 +128,7 @@ def _files(command: Sequence[str]) -> list[Path]:
 
 
 def _real(path: Path) -> Path:
-    """Return the path with links resolved, as far as they lead anywhere."""
+    """Return the path with links resolved, as far as the targets exist."""
     try:
         return Path(os.path.realpath(path))
     except ValueError:  # a text that can be no path
@@ -260,7 +260,7 @@ def as_approved(
 ) -> Iterator[tuple[list[str], dict[str, str]]]:
     """Yield a command and its environment variables, checked if the command is foreign.
 
-    Python then reads and writes no bytecode beside the sources, but in a new, empty folder.
+    Python then reads and writes no bytecode next to the sources, but in a new, empty folder.
 
     Raises:
         Untrusted: the command's files or folders have changed since they were approved.

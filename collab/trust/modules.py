@@ -158,7 +158,7 @@ class _Finder(MetaPathFinder):
         for place in _places(spec):
             if self._is_closed(place):
                 raise ModuleNotFoundError(
-                    f"the module '{fullname}' of {place} comes from elsewhere and is not approved;"
+                    f"the module '{fullname}' of {place} is third-party code and is not approved;"
                     " import it in the function's file with an import statement",
                     name=fullname,
                 )

@@ -1,4 +1,4 @@
-"""The question whether a recipe from elsewhere may run, and how it is answered."""
+"""The question whether a third-party recipe may run, and how it is answered."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Question:
-    """Everything that a recipe from elsewhere would do besides reading its own data."""
+    """Everything that a third-party recipe would do besides reading its own data."""
 
     name: str
     """Name of the recipe or folder, as the user wrote it."""
@@ -105,7 +105,7 @@ class Question:
 
     def text(self) -> str:
         """List the open items, one per line."""
-        lines = [f"{_plain(self.name)} comes from elsewhere; with your rights, it would"]
+        lines = [f"{_plain(self.name)} is third-party; with your permissions, it would"]
         return "\n".join([*lines, *(f"  {_plain(item.text)}" for item in self.open)])
 
     def _digest(self, item: Item) -> str:
@@ -139,7 +139,7 @@ def settle(question: Question, consent: Consent) -> None:
     """
     if question.open and not (consent if isinstance(consent, bool) else consent(question)):
         raise Untrusted(
-            f"{question.text()}\nread these files; if you trust them, give --trust (in Python:"
+            f"{question.text()}\nread these files, and if you trust them, add --trust (in Python:"
             " trust=True)"
         )
     remember(question)

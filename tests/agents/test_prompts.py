@@ -32,7 +32,8 @@ def test_a_missing_field_names_the_fields_there_are() -> None:
         (
             "{{ others.plannr }}",
             {"others": {"planner": "", "coder": ""}},
-            "others has no 'plannr'; did you mean 'planner'?; the fields of others: planner, coder",
+            "others has no 'plannr' (did you mean 'planner'?); the fields of others: planner,"
+            " coder",
         ),
         (
             "{{ others['plannr'] }}",

@@ -108,7 +108,7 @@ def test_settings_are_found_wherever_they_stand(pair: collab.Team, tmp_path: Pat
         ({"learning_rat": 1}, "did you mean 'learning_rate'"),
         ({"trainer": "magrp"}, "did you mean 'magrpo'"),
         ({"rewards": []}, "rewards is empty"),
-        ({"task": None, "rewards": None}, "names no task"),
+        ({"task": None, "rewards": None}, "the recipe has no task"),
     ],
 )
 def test_mistakes_are_told_before_any_work(
@@ -124,7 +124,7 @@ def test_mistakes_are_told_before_any_work(
 def test_resume_takes_no_other_run(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="resume continues a run with its own recipe"):
         collab.train("coding", resume=tmp_path)
-    with pytest.raises(RecipeError, match="give a team"):
+    with pytest.raises(RecipeError, match="pass a team"):
         collab.train()
 
 

@@ -53,7 +53,12 @@ CASES = {
     ),
     "folder without a run": (("show", "tasks"), "tasks is not a run's folder: it has no run.json"),
     "two to train": (("train", "pair", "--resume", "x"), "both a recipe and --resume are given"),
-    "nothing to train": (("train",), "give a recipe to train, or --resume RUN to continue"),
+    "training without a task": (
+        ("train", "pair"),
+        "the recipe has no task, so there is no reward; add one with --task SUITE\n",
+    ),
+    "missing argument": (("watch",), "error: missing argument 'RUN'\nsee "),
+    "nothing to train": (("train",), "specify a recipe to train, or --resume RUN to continue"),
     "backward range": (("run", "pair", "--task", "words/3-1"), "write the smaller row first: 1-3"),
 }
 
@@ -65,6 +70,7 @@ def test_names_the_value_and_the_remedy(case: str, collab) -> None:
     assert message in result.err
     assert result.err.startswith("error: ")
     assert "Traceback" not in result.err
+    assert "in Python" not in result.err
     assert (result.status, result.out) == (2, "")
 
 
@@ -92,7 +98,7 @@ def test_a_row_that_lacks_a_field_is_found_before_any_is_played(collab, project:
         arguments = ("pair", "--task", "words", "--model", "echo", "--out", "out")
         result = collab(command, *arguments)
         assert result.status == 2
-        assert "task has no 'word'; did you mean 'wrod'?; the task's fields: wrod" in result.err
+        assert "task has no 'word' (did you mean 'wrod'?); the task's fields: wrod" in result.err
         assert "the problem: words/1" in result.err
         assert not Path("out").exists()
 

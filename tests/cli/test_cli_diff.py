@@ -80,7 +80,7 @@ def test_evaluations_are_compared_team_by_team(collab) -> None:
     played(collab, "a")
     result = collab("diff", "e", "a")
     assert result.status == 2
-    assert "no team is in both; give two folders of e/other, e/pair and a" in result.err
+    assert "no team is in both; specify two folders of e/other, e/pair and a" in result.err
 
 
 def evaluation(step: int, **returns: float) -> str:

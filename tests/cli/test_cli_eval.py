@@ -152,7 +152,7 @@ def test_a_reward_that_was_edited_is_named_and_one_is_chosen(
     refused = collab(*both)
     assert refused.status == 2
     files = "a file has changed (parts.py and runs/first/functions/parts.py)"
-    assert f"{files}; choose one reward for all with --reward-from pair (in" in refused.err
+    assert f"{files}; choose one reward for all with --reward-from pair, or" in refused.err
     done = collab(*both, "--reward-from", chosen)
     assert done.status == 0, done.err
     results = read_results(Path("out"))
@@ -195,7 +195,7 @@ BAD = {
     "two selections": (("pair", "-t", "words/1", "--split", "first"), "needs a whole suite"),
     "k": (
         ("pair", "-t", "words/0", "-n", "4", "--k", "1,10"),
-        "give --samples 10 (in Python: samples=), or leave 10 out",
+        "use --samples 10, or leave 10 out",
     ),
     "no number": (("pair", "-t", "words/0", "--k", "one"), "--k takes numbers"),
     "greedy": (("pair", "-t", "words/0", "--greedy", "-n", "2"), "samples are all equal"),

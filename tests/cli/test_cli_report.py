@@ -41,7 +41,7 @@ def test_out_and_episodes(collab, run: Path) -> None:
 def test_a_file_that_cannot_be_written(collab, run: Path) -> None:
     result = collab("report", str(run), "--out", "tasks")
     assert result.status == 2
-    assert "tasks cannot be written: Is a directory; give another file with --out" in result.err
+    assert "tasks cannot be written: Is a directory; choose another file with --out" in result.err
 
 
 @pytest.fixture

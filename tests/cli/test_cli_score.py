@@ -60,13 +60,13 @@ def test_an_unsafe_judge_is_shown(collab) -> None:
 
 
 BAD = {
-    "no program": ((), "give programs"),
+    "no program": ((), "pass either whole programs"),
     "missing": (("no.py",), "no.py does not exist; check the path"),
     "folder": ((".",), ".: cannot be read: Is a directory"),
     "binary": (("binary.py",), "binary.py: cannot be read: not UTF-8 text"),
     "no name": (("--agent", "aux.py"), "--agent takes NAME=FILE"),
     "twice": (("--agent", "aux=aux.py", "--agent", "aux=main.py"), "is given twice"),
-    "both": (("right.py", "--agent", "aux=aux.py"), "give programs, or"),
+    "both": (("right.py", "--agent", "aux=aux.py"), "pass either whole programs"),
     "no effect": (("right.py", "--set", "team.turns=2"), "reads the keys of 'task' and 'sandbox'"),
 }
 
@@ -96,4 +96,4 @@ def test_a_file_without_end(collab) -> None:
 def test_an_address_of_several_problems(collab) -> None:
     result = collab("score", "humaneval/0-3", "right.py")
     assert result.status == 2
-    assert "names 4 problems" in result.err
+    assert "has 4 problems" in result.err

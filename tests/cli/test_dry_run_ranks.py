@@ -132,7 +132,7 @@ def test_what_a_gpu_alone_has_is_refused_as_training_refuses_it(folder: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--card", "h100", "--ranks", "2", "--dry-run"], "give --gpus, or leave out --card"),
+        (["--card", "h100", "--ranks", "2", "--dry-run"], "use --gpus, or leave out --card"),
         (["--card", "h100"], "--card needs --dry-run"),
     ],
 )

@@ -50,8 +50,8 @@ def test_every_gpu_is_used_unless_said_otherwise(
     ("given", "text"),
     [
         ({"gpus": 9}, "--gpus 9 is more than the 8 that the recipe's models can use"),
-        ({"ranks": 2}, "models use one of 8 GPUs; give --gpus, or set model.device=cpu"),
-        ({"ranks": 2, "gpus": 2}, "give only one of them"),
+        ({"ranks": 2}, "models use one of 8 GPUs; use --gpus, or set model.device=cpu"),
+        ({"ranks": 2, "gpus": 2}, "use only one of them"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_remedy(

@@ -81,7 +81,7 @@ def paid_at_once(game: type[Environment]) -> Callable[..., Step]:
 
 @pytest.mark.parametrize("opened", [-2, 1, 3, 5, 6])
 def test_a_board_cannot_be_opened_with_other_numbers_of_marks(opened: int) -> None:
-    with pytest.raises(RecipeError, match=f"opened is {opened}; give 0, 2 or 4"):
+    with pytest.raises(RecipeError, match=f"opened is {opened}; use 0, 2 or 4"):
         TicTacToe(opened=opened)
 
 

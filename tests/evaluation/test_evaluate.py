@@ -76,7 +76,7 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_k_that_the_samples_cannot_tell_is_refused() -> None:
-    with pytest.raises(RecipeError, match=r"give --samples 5 \(.*, or leave 5 out of --k"):
+    with pytest.raises(RecipeError, match=r"use --samples 5 \(.*, or leave 5 out of --k"):
         collab.evaluate("coding", task="humaneval/0", samples=2, k=[1, 5], model="echo")
 
 

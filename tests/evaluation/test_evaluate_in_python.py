@@ -38,7 +38,7 @@ def test_teams_of_objects_side_by_side_in_a_running_loop() -> None:
 def test_results_become_a_data_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     results = collab.evaluate(team("one", "red"), task=ROWS)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(CollabError, match="to_pandas needs pandas; remedy: pip install pandas"):
+    with pytest.raises(CollabError, match="to_pandas needs pandas; run: pip install pandas"):
         results.to_pandas()
     pandas = SimpleNamespace(DataFrame=SimpleNamespace(from_records=list))
     monkeypatch.setitem(sys.modules, "pandas", pandas)

@@ -77,7 +77,7 @@ def test_nothing_stays_of_an_evaluation_that_did_not_begin(tmp_path: Path) -> No
 
 def test_the_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "episodes.jsonl").write_text("")
-    with pytest.raises(RecordError, match="contains other files; give another folder with --out"):
+    with pytest.raises(RecordError, match="contains other files; choose another folder with --out"):
         EvaluationFolder(tmp_path)
 
 

@@ -68,7 +68,7 @@ def test_what_cannot_work_is_refused(options: dict[str, Any], words: str) -> Non
 def test_without_vllm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "find_spec", lambda name: None)
     with pytest.raises(
-        ModelUnavailable, match=r"pip install 'collab-agents\[vllm\]', or give `servers`"
+        ModelUnavailable, match=r"pip install 'collab-agents\[vllm\]', or use `servers`"
     ):
         open_model(VLLMModel(name="smollm2-135m"))
 

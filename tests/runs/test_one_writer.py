@@ -35,7 +35,7 @@ from collab.trainers.training.data import recorded_episodes
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n  b: {prompt: "Say {{ task.word }}."}\n'
 LINE = ("pair", "-t", "words/0-3", "--model", "held.py:held")
 ROOT = Path(__file__).resolve().parents[2]
-REFUSED = "r is being written by another process; wait until it ends, or give another folder"
+REFUSED = "r is being written by another process; wait until it ends, or choose another folder"
 
 
 @pytest.fixture

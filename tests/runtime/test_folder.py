@@ -56,7 +56,7 @@ def test_a_second_run_does_not_write_over_the_first(project: Path) -> None:
 def test_a_folder_with_other_files_is_refused(project: Path) -> None:
     (project / "mine").mkdir()
     (project / "mine" / "note.txt").touch()
-    with pytest.raises(RecordError, match="mine contains other files; give another folder"):
+    with pytest.raises(RecordError, match="mine contains other files; choose another folder"):
         RunFolder.create(project / "mine", load_recipe("pair"), {})
     assert [file.name for file in (project / "mine").iterdir()] == ["note.txt"]
 

@@ -142,11 +142,11 @@ def test_addresses_may_come_as_lists(project: Path) -> None:
 @pytest.mark.parametrize(
     ("addresses", "said"),
     [
-        ([], "the list is empty; give rows or addresses"),
+        ([], "the list is empty; pass rows or addresses"),
         ([3], r"an address is text such as 'humaneval/12', got \[3\]"),
         (3, "an address is text such as 'humaneval/12', got 3"),
         (None, "an address is text"),
-        ("Add two numbers.", "ask a question of your own as a row of a file, such as {'prompt'"),
+        ("Add two numbers.", "to ask your own question, put it into a file, as a row {'prompt'"),
     ],
 )
 def test_what_is_no_address_is_refused(project: Path, addresses: Any, said: str) -> None:

@@ -84,7 +84,7 @@ def test_adapters_name_their_base_and_load_by_peft_alone(run: Path, base: Path) 
             model = AutoModelForCausalLM.from_pretrained(config["base_model_name_or_path"])
             found.append(logits(PeftModel.from_pretrained(model, str(place))))
         assert torch.equal(*found)
-    with pytest.raises(RecordError, match="is not empty; give another folder"):
+    with pytest.raises(RecordError, match="is not empty; choose another folder"):
         export_adapters(run, out)
 
 

@@ -119,7 +119,7 @@ def test_a_commit_in_the_cache_asks_nothing_of_the_hub(hub: HubServer) -> None:
     ("source", "said"),
     [
         ({"revision": "v9"}, r"'me/words' has no revision 'v9' on the hub \(any more\); set"),
-        ({"revision": LATER}, f"no revision '{LATER}' .*task.source.revision .* or give the path"),
+        ({"revision": LATER}, f"no revision '{LATER}' .*task.source.revision .* or use the path"),
         ({"hub": "me/other"}, r"the hub has no dataset 'me/other' \(a private one needs HF_TOKEN"),
         ({"split": "dev"}, f"'me/words' at revision '{COMMIT}' cannot be read .*task.source.split"),
     ],

@@ -94,7 +94,7 @@ def test_functions_that_cannot_be_called_are_found_before_any_work(
     ("path", "value", "told"),
     [
         ("trainer", None, "names no trainer"),
-        ("task", None, "names no task"),
+        ("task", None, "the recipe has no task"),
         ("team.agents.a.model", "echo", "engine 'echo' has no weights here"),
         ("sampling.temperature", 0.0, "samples at temperature 0"),
         ("model.dtype", "float16", "float16: .* set model.dtype to bfloat16 or float32"),

@@ -147,7 +147,7 @@ def test_a_sibling_that_no_statement_names_is_not_imported(folder: Path, marker:
     )
     load_recipe(str(folder), trust=True)
     (folder / "sibling.py").write_text(EVIL.format(str(marker)))
-    with pytest.raises(RecipeError, match="comes from elsewhere"):
+    with pytest.raises(RecipeError, match="is third-party code"):
         load(folder)
     assert not marker.exists()
 

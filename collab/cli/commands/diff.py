@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 def command(
     first: Path = argument(
-        "A", "The folder of a run, training or evaluation.", autocompletion=complete_runs
+        "A", "The folder of a run, training run or evaluation.", autocompletion=complete_runs
     ),
     second: Path = argument("B", "The folder to compare with A.", autocompletion=complete_runs),
     *,
     json: bool = JSON,
 ) -> None:
-    """Compare two recorded runs, trainings or evaluations.
+    """Compare two recorded runs, training runs or evaluations.
 
     Shows the settings that differ, results paired by problem and, for training
     runs, held-out results before and after. In two evaluations, teams with the
@@ -81,7 +81,7 @@ def _metrics_table(runs: RunDiff) -> ResultTable | None:
         if names.matched(names.VALUE_OF_PART, name) is None
     ]
     title = f"on the {counted(runs.shared, 'problem')} that both played"
-    note = f"in brackets 95% intervals ({METHOD}); differences are paired by problem"
+    note = f"brackets hold 95% intervals ({METHOD}); differences are paired by problem"
     return ResultTable(title, ["", "B less A", "A", "B"], rows, note) if rows else None
 
 

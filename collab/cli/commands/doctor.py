@@ -180,7 +180,7 @@ def _sandbox() -> Iterator[Finding]:
     try:
         layers = asyncio.run(attack())
     except CollabError as error:
-        remedy = "to run generated programs without isolation, give --sandbox unsafe"
+        remedy = "to run generated programs without isolation, use --sandbox unsafe"
         yield Finding("isolation", False, str(error), remedy, needed=True)
         return
     for layer in layers:

@@ -30,6 +30,7 @@ from collab.cli.options import (
 )
 from collab.cli.screen.page import open_page
 from collab.errors import RecipeError, UnknownName
+from collab.wording import for_command_line
 
 if TYPE_CHECKING:
     from collab.cli.live.view import View
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 
 def command(
     teams: list[str] = argument(
-        "TEAM|RECIPE|RUN",
-        "Teams, team or recipe files, or folders of runs.",
+        "TEAM",
+        "Names of teams, team files, recipe files, or folders of runs.",
         autocompletion=complete_teams,
     ),
     *,
@@ -51,7 +52,7 @@ def command(
     split: str | None = option("--split", "NAME", "A split of the suite, e.g. train."),
     reward_from: str | None = option(
         "--reward-from",
-        "TEAM|RUN",
+        "TEAM",
         "Score all teams with this team's reward, if their rewards differ.",
     ),
     samples: int = option("--samples, -n", "N", "Episodes per problem.", default=1, min=1),
@@ -105,7 +106,7 @@ def command(
       collab eval pro pro-single -n 8 --k 1,4,8 --select examples --recombine
       collab eval coding-single coding --task humaneval --samples 10 --dry-run
 
-    Exit status: 0 done, 1 the evaluation or every episode of a team failed,
+    Exit status: 0 success, 1 the evaluation or every episode of a team failed,
     2 bad usage or something is missing (a key, a server, a package), 130
     interrupted.
     """
@@ -252,6 +253,6 @@ def _exit_status(results: Results) -> int:
     status = 0
     for team in results.teams:
         if team.total_failure:
-            print(f"error: {team.total_failure}", file=sys.stderr)
+            print(f"error: {for_command_line(team.total_failure)}", file=sys.stderr)
             status = status or status_of_failures(team.failures)
     return status

@@ -32,13 +32,13 @@ def command(
       collab export runs/first --adapters adapters
       collab export runs/first --merged models
 
-    Exit status: 0 done, 1 the weights cannot be written, 2 bad usage.
+    Exit status: 0 success, 1 the weights cannot be written, 2 bad usage.
     """
     from collab.errors import RecipeError
     from collab.sharing.export import export_adapters, export_merged
 
     if adapters is None and merged is None:
-        raise RecipeError("give --adapters DIR, --merged DIR, or both")
+        raise RecipeError("use --adapters DIR, --merged DIR, or both")
     if adapters is not None:
         bases = export_adapters(run, adapters, half=half)
         for agent, base in bases.items():

@@ -33,8 +33,8 @@ def command(
 ) -> None:
     """Start a project: a team, a suite and a recipe.
 
-    The command overwrites nothing. The YAML files name their JSON Schema, with
-    which editors complete and check them.
+    The command overwrites nothing. The YAML files name their JSON Schema,
+    which editors use to complete and check them.
 
     Examples:
       collab init my-project

@@ -33,14 +33,14 @@ def command(
     task: list[str] | None = option(
         "--task, -t",
         "ADDRESS",
-        "A suite, for tasks of its training split, or single problems. Repeatable.",
+        "A suite, whose training split is used, or single problems. Repeatable.",
     ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     samples: int | None = option(
         "--samples, -n", "G", "Episodes per task. Default: the trainer's group_size, or 8.", min=2
     ),
-    tasks: int = option("--tasks", "N", "Largest number of tasks.", min=1, default=10),
+    tasks: int = option("--tasks", "N", "Maximum number of tasks.", min=1, default=10),
     seed: int | None = option(
         "--seed", "N", "Random seed; the same seed draws the same tasks.", min=0
     ),
@@ -65,8 +65,8 @@ def command(
 
     The result is an ordinary run folder with an extra file, probe.json.
 
-    Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
-    something is missing, 130 interrupted.
+    Exit status: 0 success, 1 the run or every episode failed, 2 bad usage or
+    something is missing (a key, a server, a package), 130 interrupted.
     """
     from collab.cli.plan import check
     from collab.probe.probe import draw, training_addresses

@@ -8,12 +8,12 @@ from collab.cli.options import argument, complete_runs, flag, option, remark
 
 
 def command(
-    run: Path = argument("RUN", "The folder of a run or a training.", autocompletion=complete_runs),
+    run: Path = argument("RUN", "The folder of a run.", autocompletion=complete_runs),
     to: str = option("--to", "OWNER/NAME", "The repository on the hub.", default=...),
     *,
     license: str | None = option("--license", "NAME", "License of the team, e.g. apache-2.0."),
     public: bool = flag("--public", "Make a new repository public. Default: private."),
-    dry_run: bool = flag("--dry-run", "Upload nothing; write the files to a local folder."),
+    dry_run: bool = flag("--dry-run", "Write the files to a local folder, without uploading them."),
     out: Path | None = option("--out", "DIR", "Folder for --dry-run. Default: push/OWNER-NAME."),
 ) -> None:
     """Upload a team to the Hugging Face hub, with a model card.
@@ -27,7 +27,7 @@ def command(
       collab push runs/first --to me/first --license apache-2.0
       collab run hub:me/first --task humaneval/140
 
-    Exit status: 0 done, 1 the hub refused the upload, 2 bad usage.
+    Exit status: 0 success, 1 the hub refused the upload, 2 bad usage.
     """
     import tempfile
 

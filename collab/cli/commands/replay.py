@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collab.recipe import Recipe
     from collab.records import Episode
 
-_READ = "; to run it again, read these files and give --trust"
+_READ = "; to run it again, read these files and add --trust"
 
 
 def command(
@@ -28,10 +28,11 @@ def command(
     """Run a recorded run again without a model, and compare.
 
     The command parses, joins and scores the recorded responses again. It skips
-    expert feedback, which cannot change a recorded response. If the run comes
-    from elsewhere, it only adds up the recorded rewards unless you add --trust.
+    expert feedback, which cannot change a recorded response. If the run has
+    third-party functions, it only adds up the recorded rewards unless you pass
+    --trust.
 
-    Exit status: 0 everything is the same, 1 a reward, a token or a failure
+    Exit status: 0 everything is equal, 1 a reward, a token or a failure
     differs.
 
     Examples:

@@ -11,7 +11,7 @@ from collab.wording import counted
 
 def command(
     runs: list[Path] = argument(
-        "RUN", "Folders of runs, trainings or evaluations.", autocompletion=complete_runs
+        "RUN", "Folders of runs, training runs or evaluations.", autocompletion=complete_runs
     ),
     out: Path | None = option(
         "--out",
@@ -19,7 +19,7 @@ def command(
         "The HTML file. Default: report.html in the run's folder, or here for several runs.",
     ),
     episodes: int | None = option(
-        "--episodes", "N", "Largest number of episodes. Default: 2000.", min=1
+        "--episodes", "N", "Maximum number of episodes. Default: 2000.", min=1
     ),
     browse: bool = flag("--open", "Open the file in the browser."),
 ) -> None:

@@ -77,7 +77,7 @@ def command(
       collab run coding -t humaneval/12 --best-of 4
       collab run recipe.yaml --model echo --dry-run
 
-    Exit status: 0 done, 1 the run or every episode failed, 2 bad usage or
+    Exit status: 0 success, 1 the run or every episode failed, 2 bad usage or
     something is missing (a key, a server, a package), 130 interrupted. A program
     that fails its tests changes the status only with --require-solved.
     """

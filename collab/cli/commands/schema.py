@@ -6,7 +6,7 @@ from collab.cli.options import argument
 
 
 def command(
-    part: str = argument("recipe|team|task|reward|trainer", "The kind of file.", default="recipe"),
+    part: str = argument("KIND", "recipe, team, task, reward or trainer.", default="recipe"),
 ) -> None:
     """Print the JSON Schema of your YAML files, for editors.
 

@@ -79,7 +79,7 @@ def command(
     recipe, problems = find_problems(recipe, [address])
     if len(problems) != 1:
         raise TaskError(
-            f"{address} names {len(problems)} problems, limit 1; name one: {problems[0].address}"
+            f"{address} has {len(problems)} problems, limit 1; choose one: {problems[0].address}"
         )
     helper = problems[0].public.get(HELPER_NAME) or HELPER
     works = _read_works(programs or [], agent or [], helper if is_code else None)
@@ -136,8 +136,8 @@ def _read_works(programs: list[str], agents: list[str], helper: str | None) -> l
     """Read programs, split at the function `helper`, or texts if it is None."""
     if bool(programs) == bool(agents):
         raise RecipeError(
-            "give programs, or the agents' artifacts: collab score ADDRESS PROGRAM.py"
-            "   or   --agent aux=A.py --agent main=B.py"
+            "pass either whole programs (collab score ADDRESS PROGRAM.py) or the agents' answers"
+            " (collab score ADDRESS --agent aux=A.py --agent main=B.py)"
         )
     if programs:
         wholes = [(program, _read(program)) for program in programs]

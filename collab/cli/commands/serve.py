@@ -27,17 +27,19 @@ if TYPE_CHECKING:
 
 def command(
     teams: list[str] = argument(
-        "TEAM|RECIPE|RUN",
-        "Names of teams, team or recipe files, or folders of runs.",
+        "TEAM",
+        "Names of teams, team files, recipe files, or folders of runs.",
         autocompletion=complete_teams,
     ),
     *,
     name: list[str] | None = option(
-        "--name", "NAME", "Name of a team for clients; one per team. Default: the team's name."
+        "--name",
+        "NAME",
+        "Name under which clients see a team. Repeat it for each team. Default: the team's name.",
     ),
     host: str = option("--host", "HOST", "Address to listen on.", default="127.0.0.1"),
     port: int = option(
-        "--port", "PORT", "Port to listen on; 0 picks a free one.", min=0, max=65535, default=8000
+        "--port", "PORT", "Port to listen on; 0 picks a free port.", min=0, max=65535, default=8000
     ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
@@ -53,26 +55,30 @@ def command(
         default="refuse",
     ),
     allow_sampling: bool = flag("--allow-sampling", "Let requests set temperature and top_p."),
-    no_details: bool = flag("--no-details", "Leave out the text of each agent."),
+    no_details: bool = flag("--no-details", "Omit the text of each agent from answers."),
     mcp: str | None = option(
         "--mcp",
         "http|stdio",
-        "Offer each team as an MCP tool: also at /mcp, or only on stdin and stdout.",
+        "Offer each team as an MCP tool. http adds /mcp; stdio uses only stdin and stdout.",
     ),
     run_code: bool = flag("--run-code", "Let feedback run the agents' code in the sandbox."),
     record: Path | None = option(
-        "--record", "DIR", "Save all episodes here, with the users' texts."
+        "--record", "DIR", "Save all episodes in this folder, with the users' texts."
     ),
     key: list[str] | None = option(
         "--key",
         "KEY",
-        "Key that clients must send. Process lists show it; COLLAB_API_KEYS=KEY,KEY stays hidden.",
+        "Key that clients must send. Others can see it in process lists, so prefer the variable"
+        " COLLAB_API_KEYS=KEY,KEY.",
     ),
     origin: list[str] | None = option(
         "--origin", "URL", "Allow requests from web pages of this origin. Repeatable."
     ),
     concurrency: int | None = option(
-        "--concurrency", "N", "Episodes at the same time. Default: the recipe's concurrency.", min=1
+        "--concurrency",
+        "N",
+        "Number of parallel episodes. Default: the recipe's concurrency.",
+        min=1,
     ),
     queue: int = option(
         "--queue",
@@ -108,7 +114,7 @@ def command(
       collab serve runs/first runs/second --name old --name new
       COLLAB_API_KEYS=... collab serve runs/first --host 0.0.0.0
 
-    Exit status: 0 ended by a signal, 2 bad usage or something is missing (a
+    Exit status: 0 stopped by a signal, 2 bad usage or something is missing (a
     key, a package, a free port).
     """
     from collab.serving import check_installed, check_mcp

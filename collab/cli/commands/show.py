@@ -37,7 +37,8 @@ def command(
     """List runs, or show the episodes of one run.
 
     Without RUN, the command lists runs/, evals/ and studies/, newest first. For
-    a folder that holds runs, it lists them; for an evaluation, it shows tables.
+    a folder that contains runs, it lists them; for an evaluation, it shows
+    tables.
     Interrupted and killed runs are shown up to the point they reached.
 
     Examples:

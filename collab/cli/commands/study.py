@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def command(
-    study: Path = argument("STUDY.yaml", "A study file: trainers, suites, seeds and a budget."),
+    study: Path = argument("STUDY", "A study file: trainers, suites, seeds and a budget."),
     *,
-    resume: bool = flag("--resume", "Continue a study; finished runs are kept."),
+    resume: bool = flag("--resume", "Continue a study and keep its finished runs."),
     retry: bool = flag("--retry", "With --resume: also continue runs that failed."),
     jobs: int | None = option(
-        "--jobs", "N", "Runs at once. Default: as many as the machine can handle.", min=1
+        "--jobs", "N", "Number of parallel runs. Default: as many as the machine can handle.", min=1
     ),
-    dry_run: bool = flag("--dry-run", "Check every run and show the plan; train nothing."),
+    dry_run: bool = flag("--dry-run", "Check every run and show the plan, without training."),
     trust: bool = TRUST,
     json: bool = JSON,
     out: Path | None = option("--out", "DIR", "The study's folder. Default: studies/NAME."),
@@ -41,7 +41,7 @@ def command(
       collab study examples/studies/game.yaml --jobs 2
       collab study examples/studies/game.yaml --resume
 
-    Exit status: 0 done, 1 a run failed, 2 bad usage, 130 interrupted. Finished
+    Exit status: 0 success, 1 a run failed, 2 bad usage, 130 interrupted. Finished
     work is always kept.
     """
     from collab.errors import RecipeError

@@ -40,7 +40,7 @@ def command(
     """
     if check:
         if suite is None:
-            raise typer.BadParameter("--check plays the games of a suite; name the suite")
+            raise typer.BadParameter("--check plays the games of a suite; specify the suite")
         _check(suite, consent(trust))
     elif suite is None:
         _suites()
@@ -57,7 +57,7 @@ def _suites() -> None:
         return [origin, str(data.get("description", ""))]
 
     columns = ["suite", "source", "description"]
-    show_components("task", columns, row, "problems of one: collab tasks SUITE")
+    show_components("task", columns, row, "to list the problems of a suite: collab tasks SUITE")
 
 
 def _source(source: Any) -> str:
@@ -127,7 +127,7 @@ def _check(name: str, trust: Consent) -> None:
     spec = load_task(name, trust=trust)
     if spec.environment is None:
         raise RecipeError(
-            f"--check plays games, and '{spec.name}' is no environment; name one whose kind is"
+            f"--check plays games, but '{spec.name}' is not one; choose a suite whose kind is"
             " environment"
         )
     make, fields = environment_for(spec.environment), options_of(spec, open_suite(spec).problem(0))

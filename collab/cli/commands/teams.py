@@ -34,7 +34,7 @@ def _teams() -> None:
         return [", ".join(spec.agents), str(spec.protocol), spec.description]
 
     columns = ["team", "agents", "protocol", "description"]
-    show_components("team", columns, row, "its prompts: collab teams TEAM")
+    show_components("team", columns, row, "to show the prompts of a team: collab teams TEAM")
 
 
 def _team(name: str) -> None:

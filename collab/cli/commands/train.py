@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 def command(
     recipe: str | None = argument(
-        "RECIPE|TEAM|FOLDER",
-        "A recipe file, a team's name, or a trained team's folder.",
+        "RECIPE",
+        "A recipe file, a team's name, or the folder of a trained team.",
         autocompletion=complete_teams,
         default=None,
     ),
@@ -59,7 +59,7 @@ def command(
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     seed: int | None = option(
-        "--seed", "N", "Random seed; the same seed gives the same training.", min=0
+        "--seed", "N", "Random seed; the same seed gives the same training run.", min=0
     ),
     resume: Path | None = option(
         "--resume", "RUN", "Continue a run from its last checkpoint.", autocompletion=complete_runs
@@ -90,9 +90,9 @@ def command(
       collab train recipe.yaml --dry-run --card h100
       collab run runs/first --task humaneval/140   # the trained team
 
-    Exit status: 0 done, 1 the training failed, 2 bad usage or something is
+    Exit status: 0 success, 1 training failed, 2 bad usage or something is
     missing (a key, a server, a package), 130 interrupted. The last checkpoint
-    is always kept; continue from it with --resume.
+    is always kept. Continue from it with --resume.
     """
     from json import dumps
 
@@ -109,15 +109,15 @@ def command(
         return
     if (recipe is None) == (resume is None):
         problem = "both a recipe and --resume are given" if recipe else "nothing to train"
-        raise RecipeError(f"{problem}; give a recipe to train, or --resume RUN to continue")
+        raise RecipeError(f"{problem}; specify a recipe to train, or --resume RUN to continue")
     if resume is not None and (out or task or trainer or model or seed is not None):
         raise RecipeError("--resume takes all settings from the run; change them with --set")
     dry_run = dry_run or show_recipe
     if card is not None and not dry_run:
-        raise RecipeError("--card needs --dry-run; a training here uses this machine's GPUs")
+        raise RecipeError("--card needs --dry-run, because training uses this machine's GPUs")
     if card is not None and ranks is not None:
         raise RecipeError(
-            f"--ranks {ranks} runs on CPUs, but --card {card} plans for GPUs; give --gpus,"
+            f"--ranks {ranks} runs on CPUs, but --card {card} plans for GPUs; use --gpus,"
             " or leave out --card"
         )
     name = str(_training_recipe(resume)) if resume is not None else str(recipe)
@@ -177,11 +177,11 @@ def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None
 
 
 def _show_finished(run: Path, summary: dict[str, Any], *, json: bool) -> None:
-    """Show the result of a training that has nothing left to do."""
+    """Show the result of a training run that has nothing left to do."""
     from collab.cli.live.view import JsonView, Report
     from collab.runtime.events import RunFinished
 
-    print(f"{run} is finished; to train longer, give --set trainer.steps=N", file=sys.stderr)
+    print(f"{run} is finished; to train longer, add --set trainer.steps=N", file=sys.stderr)
     view = JsonView() if json else Report(open_page(), folder=str(run))
     view.see(RunFinished(run=run.name, status="done", summary=summary))
 

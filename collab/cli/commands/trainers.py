@@ -46,7 +46,7 @@ def _trainers() -> None:
         ["trainer", "algorithm", ">G", "result", "description"],
         row,
         "result: measured on a real model (docs/results.md); -: no result yet",
-        "its settings: collab trainers TRAINER",
+        "to show the settings of a trainer: collab trainers TRAINER",
     )
 
 

@@ -14,7 +14,7 @@ def command(
         "FOLDER", "A folder of runs. Default: runs/, evals/ and studies/ here.", default=None
     ),
     port: int = option(
-        "--port", "PORT", "Port to listen on; 0 picks a free one.", min=0, max=65535, default=8765
+        "--port", "PORT", "Port to listen on; 0 picks a free port.", min=0, max=65535, default=8765
     ),
     browse: bool = flag("--open", "Open the page in the browser."),
 ) -> None:

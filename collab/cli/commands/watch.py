@@ -12,23 +12,23 @@ from collab.cli.options import JSON, argument, complete_runs
 
 def command(
     run: Path = argument(
-        "RUN", "The folder of a run, training or evaluation.", autocompletion=complete_runs
+        "RUN", "The folder of a run, training run or evaluation.", autocompletion=complete_runs
     ),
     *,
     json: bool = JSON,
 ) -> None:
-    """Follow a run, training or evaluation started elsewhere.
+    """Follow a run or an evaluation that another process started.
 
-    The command only reads the run's files. It ends when the run ends, and says
-    so if the run's process is gone. Ctrl-C stops watching; the run goes on.
+    The command only reads the run's files. It ends when the run ends or its
+    process no longer exists. Ctrl-C stops only this command, not the run.
 
     Examples:
       collab watch runs/20260101-120000-000-coding
       collab watch evals/first
       collab watch runs/first --json | jq -r .type
 
-    Exit status: 0 the run is done, 1 it failed, was interrupted or killed,
-    2 the folder holds no run.
+    Exit status: 0 the run finished, 1 it failed, was interrupted or killed,
+    2 the folder contains no run.
     """
     from collab.cli.live import open_view
     from collab.cli.live.recorded import follow, how_it_ended

@@ -1,4 +1,4 @@
-"""Follows a run, a training or an evaluation while it is running."""
+"""Follows a run, a training run or an evaluation while it is running."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from collab.runtime import team
 from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarize
 from collab.signals import ending_signals
-from collab.wording import counted
+from collab.wording import counted, for_command_line
 
 GRACE_SECONDS = 1.0
 """An interrupted run waits this long for work that does not stop."""
@@ -189,7 +189,8 @@ def exit_status(played: Played, *, require_solved: bool) -> int:
         first = failures[0]
         if options.debugging and first.traceback:
             print(first.traceback, file=sys.stderr)
-        print(f"error: every episode failed: {first.type}: {first.message}", file=sys.stderr)
+        reason = for_command_line(f"{first.type}: {first.message}")
+        print(f"error: every episode failed: {reason}", file=sys.stderr)
         return status_of_failures([failure.type for failure in failures])
     if require_solved and not all(episode.solved for episode in played.episodes):
         return 1

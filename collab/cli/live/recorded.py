@@ -1,4 +1,4 @@
-"""Reads the events of a run, a training or an evaluation from its files while it works."""
+"""Reads the events of a run, a training run or an evaluation from its files while it works."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def wait() -> None:
 
 
 def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
-    """Yield the events of a run, a training or an evaluation, from its start to its end.
+    """Yield the events of a run, a training run or an evaluation, from its start to its end.
 
     Raises:
         RecordError: the folder holds no run, training or evaluation.
@@ -47,7 +47,7 @@ def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
 
 
 def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
-    """Yield the events of a run or a training, from its start to its end, including work in
+    """Yield the events of a run or a training run, from its start to its end, including work in
     progress.
     """
     opening = _opening(folder, read_about(folder))
@@ -99,7 +99,7 @@ def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:
 
 
 def _is_gone(folder: Path) -> bool:
-    """Return True if the evaluating process is gone."""
+    """Return True if the evaluating process no longer exists."""
     return any(status_of(read_about(file.parent)) == KILLED for file in folder.glob(f"*/{RUN}"))
 
 

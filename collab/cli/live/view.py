@@ -34,7 +34,7 @@ IN_FULL = 4
 
 
 class View:
-    """Shows the events of a run, a training, an evaluation or a study."""
+    """Shows the events of a run, a training run, an evaluation or a study."""
 
     progress = False
     """True if the view needs events that only report progress."""
@@ -43,7 +43,7 @@ class View:
         self._stage = ""
 
     def see(self, event: Record) -> None:
-        """Show an event of a run, a training, an evaluation or a study."""
+        """Show an event of a run, a training run, an evaluation or a study."""
         raise NotImplementedError
 
     def loading(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002
@@ -174,7 +174,7 @@ class Report(View):
 
 
 def show_training(page: Page, event: RunFinished, folder: str) -> None:
-    """Show the result of a training: its steps, its time, and held-out results before and after."""
+    """Show the result of a training run: steps, time, and held-out results before and after."""
     summary = event.summary
     steps = counted(summary["steps"], "step")
     page.line(f"{steps} in {summary['seconds']:.0f} s")

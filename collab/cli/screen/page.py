@@ -33,7 +33,7 @@ Piece = str | tuple[str, str]
 """A text, or a text and its style. Plain pages omit styles."""
 
 SIDE_BY_SIDE = 110
-"""Number of columns from which a terminal shows two blocks next to each other."""
+"""Minimum number of columns for a terminal to show two blocks next to each other."""
 
 
 Columns = Sequence[str]

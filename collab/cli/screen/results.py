@@ -1,4 +1,4 @@
-"""The results of runs, probes, trainings, evaluations and studies, in lines and tables."""
+"""The results of runs, probes, training runs, evaluations and studies, in lines and tables."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def counts_text(summary: Mapping[str, Any]) -> str:
 
 
 def opening_line(event: RunStarted) -> list[Piece]:
-    """Return the team, its problems and its models, before a run or a training."""
+    """Return the team, its problems and its models, before a run or a training run."""
     models = ", ".join(sorted(set(event.models.values())))
     turns = f", {event.turns} turns" if event.turns > 1 else ""
     samples = f", {event.samples} samples" if event.samples > 1 else ""
@@ -182,7 +182,7 @@ def show_study(page: Page, results: StudyResults) -> None:
 def show_study_plan(
     page: Page, spec: StudySpec, plans: Mapping[str, Plan], jobs: int, folder: Path
 ) -> None:
-    """Show every training of a study, with its memory."""
+    """Show every training run of a study, with its memory."""
     page.line(
         (folder.name, NAME),
         f": {counted(len(plans), 'run')} of {spec.tokens:,} generated tokens, {jobs} at once,"

@@ -240,7 +240,7 @@ class AnthropicEngine(HostedEngine):
         for string in sampling.stop:
             if not string.strip():
                 raise RecipeError(
-                    f"{self.name} does not support the stop string {string!r}, white space only; "
+                    f"{self.name} does not support the stop string {string!r}, whitespace only; "
                     "remove it from sampling.stop for its agents"
                 )
 

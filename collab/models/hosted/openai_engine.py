@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LARGEST_SEED = 2**31
 
 UNDERSTOOD = {400, 422}
-"""Statuses with which servers refuse a field of a request."""
+"""HTTP statuses that servers use to refuse a field of a request."""
 
 EXTENSIONS: dict[str, Any] = {
     "logprobs": True,
@@ -333,7 +333,7 @@ class OpenAIEngine(HostedEngine):
             )
             raise Transient(ModelUnavailable(reason)) from None
         except (HTTPError, OSError) as error:
-            reason = f"{self.peer} cut the connection: {self._reason(error)}"
+            reason = f"{self.peer} closed the connection: {self._reason(error)}"
             raise Transient(ModelUnavailable(reason)) from None
         except ValueError as error:
             reason = f"{self.peer} did not send a chat completion: {self._reason(error)}"

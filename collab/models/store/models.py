@@ -31,7 +31,7 @@ def check_name(name: str, revision: str | None = None) -> None:
         if revision is not None:
             raise RecipeError(f"revision {revision!r} needs a hub name, and {name!r} is not one")
     elif not HUB_NAME.fullmatch(name):
-        forms = "a hub name is OWNER/NAME, a local folder ./NAME, another engine's ENGINE:NAME"
+        forms = "for a hub model, write OWNER/NAME; for a local folder, ./NAME; else ENGINE:NAME"
         raise UnknownName("model", name, ALIASES, remedy=f"({forms})")
 
 
@@ -81,7 +81,9 @@ def _local(name: str) -> bool:
     if path.is_dir() and (path / "config.json").is_file():
         return True
     if path.is_dir() and not HUB_NAME.fullmatch(name):
-        raise ModelUnavailable(f"folder {name} is not a model: it has no config.json")
+        raise ModelUnavailable(
+            f"folder {name} is not a model, because it has no config.json; check the path"
+        )
     if path.is_absolute() or name.startswith(("./", "../", "~")):
-        raise ModelUnavailable(f"no such model folder: {name}")
+        raise ModelUnavailable(f"model folder {name} does not exist; check the path")
     return False

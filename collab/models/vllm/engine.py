@@ -215,7 +215,7 @@ class VLLMEngine:
         return await self._thread.run(self._answer_all(requests, report))
 
     async def open_early(self, adapter: str | None = None) -> None:
-        """Start the engine, or reach the servers, with room for an adapter."""
+        """Start the engine, or connect to the servers. Reserve memory for `adapter`."""
         if adapter is not None:
             self._adapters.expect(adapter)
         await self._thread.run(self._open())

@@ -42,17 +42,18 @@ class OwnServer:
 
         Raises:
             ModelUnavailable: vLLM is not installed.
-            Untrusted: a recipe from elsewhere names the command, and it is not approved.
+            Untrusted: a third-party recipe names the command, and it is not approved.
         """
         if is_blocked(spec.lock):
             raise Untrusted(
-                f"server_command {shlex.join(spec.server_command)} is named by a recipe from"
-                " elsewhere; read it; if you trust it, give --trust (in Python: trust=True)"
+                f"server_command {shlex.join(spec.server_command)} is named by a"
+                " third-party recipe; read it, and if you trust it, add --trust (in Python:"
+                " trust=True)"
             )
         if not spec.server_command and find_spec("vllm") is None:
             raise ModelUnavailable(
                 f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')}, set"
-                " the model's server_command, or give `servers` that run it"
+                " the model's server_command, or use `servers` that run it"
             )
         folder = store.resolve(spec.name, spec.revision)
         options = engine_options(spec, folder, capacity, sleep=False)
@@ -86,7 +87,7 @@ class OwnServer:
         while time.monotonic() < until:
             if (status := self._process.poll()) is not None:
                 raise ModelUnavailable(
-                    f"vLLM's server ended while it started, exit status {status}; its log is"
+                    f"vLLM's server exited with status {status} during startup; its log is"
                     f" {self._log}"
                 )
             try:

@@ -74,7 +74,7 @@ class Process:
         if find_spec("vllm") is None:
             raise ModelUnavailable(
                 f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')},"
-                " or give `servers` that run it"
+                " or use `servers` that run it"
             )
         self._spec = spec
         self._llm: Any = None

@@ -138,7 +138,7 @@ def environment_score(
 
     Raises:
         RewardError: the package is not installed, or a sum is not between the two.
-        Untrusted: a recipe from elsewhere names the environment, and it is not approved.
+        Untrusted: a third-party recipe names the environment, and it is not approved.
     """
     text = context.artifacts[agent] if agent else context.joint.text
     hidden = context.problem.hidden

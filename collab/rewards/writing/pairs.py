@@ -106,7 +106,7 @@ class Pair:
 
 
 def lengths(context: RewardContext, minimum: int, maximum: int) -> Part:
-    """Both texts have `minimum` to `maximum` words, split at white space.
+    """Both texts have `minimum` to `maximum` words, split at whitespace.
 
     A word has a letter or a digit. A text that repeats its words more than `REPEATS` times on
     average does not count.
@@ -250,9 +250,9 @@ def _pair(context: RewardContext) -> Pair:
         return Pair(first, "".join(rest), ("the first paragraph", "the rest"))
     if len(texts) != 2:
         raise RewardError(
-            f"the writing rewards compare two texts, and the team has {len(texts)} agents"
-            f" ({', '.join(context.agents)}) who write the answer; let one or two, and set"
-            " 'contributes: false' for the others"
+            f"the writing rewards compare two texts, but {len(texts)} agents of the team"
+            f" ({', '.join(context.agents)}) contribute to the answer; set 'contributes: false' for"
+            " all but one or two"
         )
     one, other = context.agents
     return Pair(texts[0], texts[1], (one, other))

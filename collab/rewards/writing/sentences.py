@@ -1,7 +1,7 @@
 """Reward parts for single sentences: their form, their subject and their common words.
 
 No rule can decide whether a sentence makes sense. These parts exclude lists of words, repetitions
-and copies, which would otherwise earn as much.
+and copies, which would otherwise earn as much as a sentence.
 """
 
 from __future__ import annotations

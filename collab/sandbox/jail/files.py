@@ -73,7 +73,7 @@ def entry_file(files: tuple[File, ...]) -> File:
 def _check(file: File, files: dict[str, File], line: int) -> None:
     if len(file.name) > MAX_NAME or not _NAME.fullmatch(file.name):
         raise BadFiles(
-            f"{file.name[:MAX_NAME]!r} is not a file name; give a relative path of letters, digits"
+            f"{file.name[:MAX_NAME]!r} is not a file name; use a relative path of letters, digits"
             " and '_' that ends in .py, such as shapes/area.py",
             line,
         )

@@ -79,7 +79,7 @@ class _Pipes:
 
     def _give(self) -> None:
         """Write as much as the pipe accepts without waiting. Close it when nothing is left to
-        write, or the reader is gone.
+        write, or the reader has closed it.
         """
         try:
             written = os.write(self._feed, self._given[:_WRITE_BYTES]) if self._given else 0

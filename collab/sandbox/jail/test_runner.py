@@ -147,7 +147,7 @@ def _counts(case: Case) -> list[int | None]:
 def _loaded(
     case: Case, test: CountedTest, referee: object, candidate_of: Callable[[dict[str, Any]], object]
 ) -> Callable[[], Any]:
-    """Return the test's `check` of a candidate, in a separate namespace.
+    """Load the test in a separate namespace. Return a function that checks the candidate.
 
     Raises:
         Exception: the test's own exception.

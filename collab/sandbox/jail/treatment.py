@@ -27,7 +27,7 @@ _LOOKS = (
     "sys._current_", "sys.settrace", "sys.setprofile", "sys.monitoring", "sys.addaudithook",
     "gc.get_", "ctypes.",
 )  # fmt: skip
-"""Operations with which a program inspects the interpreter, as prefixes of audit events."""
+"""Operations that a program can use to inspect the interpreter, as prefixes of audit events."""
 _READS = frozenset({"f_code", "tb_frame", "gi_frame", "gi_code", "cr_frame", "cr_code"})
 _HARMLESS = {collections.namedtuple.__code__, typing._caller.__code__}  # type: ignore[attr-defined]
 """Code that reads a frame only for the name of a module."""

@@ -32,7 +32,7 @@ def send(fd: int, message: object) -> None:
     """Write one frame to the descriptor `fd`.
 
     Raises:
-        Closed: the reader is gone.
+        Closed: the reader has closed it.
     """
     view = memoryview(pack(message))
     try:

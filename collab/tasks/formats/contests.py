@@ -49,7 +49,7 @@ def same_value(value, expected):
 def check_printed(cases: Iterable[tuple[Any, Any]]) -> str:
     """Return the test of a program's output: the input and the expected output of each case.
 
-    As in LiveCodeBench, white space around the text and around each line is ignored, and each line
+    As in LiveCodeBench, whitespace around the text and around each line is ignored, and each line
     must be equal or have the same numbers.
 
     Raises:

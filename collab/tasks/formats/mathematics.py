@@ -13,7 +13,7 @@ MARK = "####"
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
 _UNBRACED = re.compile(r"(?:(?!\\[)\]])[^\s$])+")
-"""Matches up to the next white space or the end of the formula."""
+"""Matches up to the next whitespace or the end of the formula."""
 _LEVEL = re.compile(r"(?:level)?\s*(\d+)(?:\.0)?", re.IGNORECASE)
 
 

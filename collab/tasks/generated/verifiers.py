@@ -20,7 +20,7 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
 
     Raises:
         RecipeError: no environment is named, or it does not take these options.
-        Untrusted: a recipe from elsewhere names it, and it is not approved.
+        Untrusted: a third-party recipe names it, and it is not approved.
         TaskError: the package or the environment is not installed, or it needs more than answers.
     """
     if not environment:

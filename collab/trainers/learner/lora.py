@@ -91,7 +91,7 @@ def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
         return PeftConfig.from_pretrained(str(folder)), tensors
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise RecipeError(
-            f"adapter {folder} cannot be read: {error}; give a folder with an adapter in PEFT's"
+            f"adapter {folder} cannot be read: {error}; use a folder with an adapter in PEFT's"
             f" format, {ADAPTER_CONFIG} and {ADAPTER_WEIGHTS}"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Starts a training on several ranks with torchrun, or acts as one of the ranks."""
+"""Starts a training run on several ranks with torchrun, or acts as one of the ranks."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def device_of(policies: Policies) -> str:
 
 
 def follow() -> None:
-    """Take part in a training until its first rank ends it.
+    """Take part in a training run until its first rank ends it.
 
     Raises:
         RankLost: another rank is missing.

@@ -61,7 +61,7 @@ def _check(models: Sequence[VLLMModel], hosts: Sequence[str]) -> None:
             option = "sleep" if model.sleep else f"tensor_parallel {model.tensor_parallel}"
             raise RecipeError(
                 f"the model's {option} does not work with one vLLM server per rank, which has one"
-                " GPU and keeps its memory; remove it and set memory_share, or give `servers`"
+                " GPU and keeps its memory; remove it and set memory_share, or use `servers`"
                 " started with it"
             )
 

@@ -18,6 +18,7 @@ from collab.runtime.dry_run import DryRun, dry_run
 from collab.trainers.credit import algorithm_for
 from collab.trainers.training.data import TaskOrder, phases
 from collab.trainers.training.trackers import check_trackers
+from collab.wording import option
 
 
 def check_recipe(recipe: Recipe) -> TrainerSpec:
@@ -30,8 +31,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
         raise RecipeError("the recipe names no trainer; add one, e.g. --set trainer=magrpo")
     if recipe.task is None:
         raise RecipeError(
-            "the recipe names no task suite, so there is no reward; set its key task"
-            " (in Python: task=)"
+            f"the recipe has no task, so there is no reward; add one with {option('task', 'SUITE')}"
         )
     spec = recipe.trainer
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]

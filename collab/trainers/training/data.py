@@ -114,7 +114,7 @@ def recorded_episodes(name: str, key: str) -> list[Episode]:
     file = path / EPISODES if path.is_dir() else path
     if not file.is_file():
         raise RecordError(
-            f"{key}: {name} is neither a run's folder nor a file of episodes; give one that has"
+            f"{key}: {name} is neither a run's folder nor a file of episodes; use one that has"
             f" {EPISODES}"
         )
     episodes, complaints = read_whole_lines(file, Episode)

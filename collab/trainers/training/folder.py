@@ -230,7 +230,7 @@ class TrainingFolder:
         check_no_other_files(path, RUN, TRAINING_LOG)
         if (path / EPISODES).exists() and not _has_no_step(path):
             raise RecordError(
-                f"{path} already contains a run; give another folder with {option('out')}, or"
+                f"{path} already contains a run; choose another folder with {option('out')}, or"
                 f" continue with {option('resume', path)}"
             )
 

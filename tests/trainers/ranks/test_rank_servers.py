@@ -78,6 +78,6 @@ def test_a_server_that_does_not_start_is_told_with_its_log(
     folder = written(tiny_words, tmp_path, sys.executable, "-c", "raise SystemExit('no memory')")
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--trust", "--out", "run")
     assert ended.statuses[0] == 1
-    assert "vLLM's server ended while it started, exit status 1" in ended.stderr
+    assert "vLLM's server exited with status 1 during startup" in ended.stderr
     assert "run/logs/vllm-0-rank-" in ended.stderr
     assert "no memory" in (folder / "run/logs/vllm-0-rank-1.log").read_text()

@@ -1,4 +1,4 @@
-"""Chooses the ranks of a training, and the card that its plan is for."""
+"""Chooses the ranks of a training run, and the card that its plan is for."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def ranks_wanted(
     if ranks is not None and gpus is not None:
         raise RecipeError(
             "--gpus sets the number of GPUs, --ranks the number of processes"
-            " without a GPU; give only one of them"
+            " without a GPU; use only one of them"
         )
     visible = visible_gpus() if _takes_gpus(recipe) else 0
     if ranks is not None:
         if visible:
             raise RecipeError(
                 f"--ranks {ranks} runs on CPUs, but the recipe's models use one of"
-                f" {counted(visible, 'GPU')}; give --gpus, or set model.device=cpu"
+                f" {counted(visible, 'GPU')}; use --gpus, or set model.device=cpu"
             )
         return Wanted(ranks, on_gpus=False)
     if gpus is not None and gpus > visible:
         lower = "lower it," if visible else "there is no GPU;"
         raise RecipeError(
             f"--gpus {gpus} is more than the {visible} that the recipe's models can use; {lower}"
-            f" check CUDA_VISIBLE_DEVICES and model.device, give --ranks to train on CPUs, or"
+            f" check CUDA_VISIBLE_DEVICES and model.device, use --ranks to train on CPUs, or"
             f" {_REMEDY}"
         )
     if visible:

@@ -1,4 +1,4 @@
-"""Plans a training: steps, tokens, memory and disk, before any work."""
+"""Plans a training run: steps, tokens, memory and disk, before any work."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LEAST_SHOWN = 500_000
 
 @dataclass
 class Plan:
-    """Counts of a training, and its memory in bytes by part."""
+    """Counts of a training run, and its memory in bytes by part."""
 
     steps: int
     """Number of steps, or the minimum number that reaches the tokens that end the run."""
@@ -145,7 +145,7 @@ class Plan:
 
 
 def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
-    """Plan the training of `recipe` in `ranks` processes: here, or on GPUs elsewhere.
+    """Plan the training of `recipe` in `ranks` processes: on this machine, or on GPUs of another.
 
     The memory is that of one process or its GPU, which holds every local model. Frozen teammates
     count only with their weights. Sampling and learning alternate, so only the larger of the two
