@@ -304,7 +304,7 @@ class StudyFolder:
         self.path = path
         if not resume and path.exists() and any(path.iterdir()):
             remedy = "continue with --resume, or " if (path / STUDY).exists() else ""
-            raise RecordError(f"{path} is not empty; {remedy}give another folder with --out")
+            raise RecordError(f"{path} is not empty; {remedy}choose another folder with --out")
         self._check_same(spec)
         self.lock = Lock(path)
         with writing(path):
