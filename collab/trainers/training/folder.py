@@ -35,11 +35,11 @@ from collab.runs.layout import (
 )
 from collab.runs.log import Log, read_lines
 from collab.tasks import pin_revision
-from collab.trainers.training.events import HeldOut
 from collab.wording import option
 
 if TYPE_CHECKING:
     from collab.trainers.learner.policy import Policies, Policy
+    from collab.trainers.training.events import HeldOut
 
 Change = dict[str, Any]
 """A changed setting of a run, with the keys step, key, before, after."""
