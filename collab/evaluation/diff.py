@@ -13,6 +13,7 @@ from collab.evaluation.folder import is_evaluation
 from collab.evaluation.results import Estimate
 from collab.evaluation.values import Values, estimate_of, paired_differences, task_values
 from collab.recipe.documents import read_mapping
+from collab.recipe.overrides import flatten
 from collab.recipe.schema import reward_in
 from collab.records import Episode, Record
 from collab.records.run import open_run
@@ -25,7 +26,6 @@ from collab.trainers.training.events import (
     read_evaluations,
     values_by_task,
 )
-from collab.trainers.training.folder import flatten
 
 
 class DifferingSetting(Record):

@@ -1,4 +1,4 @@
-"""Applies `--set path.to.key=value` to a recipe's raw data before it is validated."""
+"""Settings by path: `--set path.to.key=value` is applied to raw data before it is validated."""
 
 from __future__ import annotations
 
@@ -47,6 +47,16 @@ def _origin_in(setting: str) -> str:
     """Return the key of a setting that changes a suite's row source, else ""."""
     above, _, last = setting.partition("=")[0].strip().rpartition(".")
     return last if above == "task.source" and last in ORIGINS else ""
+
+
+def flatten(data: Any, above: str = "") -> dict[str, Any]:
+    """Flatten nested settings to a mapping from path, as for `--set`, to value."""
+    if not isinstance(data, dict):
+        return {above: data}
+    settings: dict[str, Any] = {}
+    for key, value in data.items():
+        settings |= flatten(value, f"{above}.{key}" if above else str(key))
+    return settings
 
 
 def texts(settings: Sequence[str]) -> set[str]:

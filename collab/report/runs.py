@@ -15,6 +15,7 @@ from collab.errors import RecipeError, RecordError
 from collab.evaluation.folder import is_evaluation, open_evaluation
 from collab.evaluation.results import Results
 from collab.recipe.documents import parse_json, parse_yaml
+from collab.recipe.overrides import flatten
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode
 from collab.records.run import key_of, open_run
@@ -24,7 +25,6 @@ from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
 from collab.runs.log import each_once, read_lines, read_whole_lines
 from collab.trainers.training.events import Evaluation, HeldOut
-from collab.trainers.training.folder import flatten
 
 MOST_COMPLAINTS = 10
 

@@ -27,6 +27,7 @@ from collab.errors import CollabError, RecordError
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import parse_json, read_mapping
 from collab.recipe.load import WRITTEN_IN
+from collab.recipe.overrides import flatten
 from collab.recipe.packing import Packing
 from collab.runs.about import mark_interrupted, read_about
 from collab.runs.atomic import Lock, write_atomically, writing
@@ -48,7 +49,6 @@ from collab.study.spec import Cell, StudySpec, cells_of, marks_of
 from collab.tasks import pin_revision
 from collab.trainers import Plan
 from collab.trainers.training.events import TaskResult, largest_return, read_evaluations
-from collab.trainers.training.folder import flatten
 
 Emit = Callable[[StudyEvent], None]
 StudyStatus = Literal["running", "done", "interrupted", "failed"]

@@ -16,6 +16,7 @@ from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import parse_json
 from collab.recipe.model import TransformersModel
+from collab.recipe.overrides import flatten
 from collab.recipe.packing import Packing
 from collab.recipe.schema import write_recipe
 from collab.recipe.task import SourceSpec
@@ -129,16 +130,6 @@ def _rows(source: SourceSpec) -> Mapping[str, Any]:
 
 def _place(name: str | None) -> str | None:
     return str(Path(name).resolve()) if name and Path(name).exists() else name
-
-
-def flatten(data: Any, above: str = "") -> dict[str, Any]:
-    """Flatten nested settings to a mapping from path, as for `--set`, to value."""
-    if not isinstance(data, dict):
-        return {above: data}
-    settings: dict[str, Any] = {}
-    for key, value in data.items():
-        settings |= flatten(value, f"{above}.{key}" if above else str(key))
-    return settings
 
 
 _LOGS = (EPISODES, METRICS, EVALUATION)
