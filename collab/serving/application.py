@@ -227,6 +227,7 @@ class AnswerApp:
             pass
 
     async def _work(self) -> None:
+        """Play the episode once a lane is free, and send the answer or a refusal."""
         seconds = self.service.settings.ping_seconds if self.question.stream else None
         try:
             async with self._kept_alive(seconds), self.service.lanes.place():
