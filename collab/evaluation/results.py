@@ -245,7 +245,7 @@ def sections(results: Results) -> list[ResultTable]:
     tables = [ResultTable(headline(results) + status, ["", *columns], rows)]
     metrics = [difference.metrics for difference in results.differences]
     changes: list[TableRow] = [
-        [words(title_of(name)), *(change_cell(name, each.get(name)) for each in metrics)]
+        [words(metric_title(name)), *(change_cell(name, each.get(name)) for each in metrics)]
         for name in shown
         if names.matched(names.VALUE_OF_PART, name) is None
         and any(name in each for each in metrics)
@@ -268,7 +268,7 @@ def metric_rows(
     for name in shown:
         cells = [estimate_cell(name, metrics.get(name), most) for metrics, most in columns]
         if any(name in metrics for metrics, _ in columns):
-            yield [words(title_of(name)), *cells]
+            yield [words(metric_title(name)), *cells]
             if name == names.JOINT_RETURN:
                 largest = [None if most is None else f"{most:.2f}" for _, most in columns]
                 yield _row("return at most", largest)
@@ -292,7 +292,7 @@ def metric_names(
     return shown + [n for n in known if names.matched(names.TOKENS_OF_TRIES, n)]
 
 
-def title_of(name: str) -> str:
+def metric_title(name: str) -> str:
     """Return the title of a metric's row in a table, e.g. `tokens of 4 samples`."""
     if name == names.JOINT_RETURN:
         return "return"

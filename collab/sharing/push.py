@@ -12,7 +12,7 @@ import yaml
 from collab.errors import CollabError, RecipeError, RecordError
 from collab.evaluation.diff import read_played, side_of
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import change_cell, estimate_cell, title_of
+from collab.evaluation.results import change_cell, estimate_cell, metric_title
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping
@@ -126,7 +126,7 @@ def _results(run: Path) -> Iterator[str]:
     if side.gain:
         rows = [
             (
-                title_of(n),
+                metric_title(n),
                 estimate_cell(n, side.before.get(n)).text,
                 estimate_cell(n, shown[n]).text,
                 change_cell(n, side.gain.get(n)).text,
@@ -135,7 +135,9 @@ def _results(run: Path) -> Iterator[str]:
         ]
         yield _table(("", "before", "after", "gain"), rows)
     else:
-        yield _table(("", "mean"), [(title_of(n), estimate_cell(n, shown[n]).text) for n in shown])
+        yield _table(
+            ("", "mean"), [(metric_title(n), estimate_cell(n, shown[n]).text) for n in shown]
+        )
     yield f"Brackets hold 95 % intervals ({METHOD})."
 
 

@@ -10,7 +10,7 @@ from collab.cli.options import JSON, argument, complete_runs
 from collab.cli.screen.page import NAME, WARN, Page, open_page
 from collab.cli.screen.results import show_table
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import change_cell, estimate_cell, title_of
+from collab.evaluation.results import change_cell, estimate_cell, metric_title
 from collab.evaluation.table import ResultTable, TableRow, words
 from collab.runs import metric_names as names
 from collab.wording import counted
@@ -97,4 +97,4 @@ def _training_table(runs: RunDiff) -> ResultTable | None:
 
 def _row(name: str, change: Estimate, *ends: Estimate) -> TableRow:
     cells = [estimate_cell(name, each) for each in ends]
-    return [words(title_of(name)), change_cell(name, change), *cells]
+    return [words(metric_title(name)), change_cell(name, change), *cells]
