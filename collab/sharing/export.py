@@ -67,7 +67,7 @@ def export_adapters(run: Path, out: Path, *, half: bool = False) -> dict[str, st
     agent.
 
     Args:
-        half: round the weights to bfloat16, at half the size.
+        half: round the weights to bfloat16, which halves their size.
 
     Raises:
         RecordError: an adapter is missing or cannot be exported, or `out` is not empty.
