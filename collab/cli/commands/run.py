@@ -81,12 +81,12 @@ def command(
     a package); 1 the run or every episode failed for another reason; 130
     interrupted. With --require-solved, 1 also means that an episode is not solved.
     """
+    from collab.errors import RecipeError
     from collab.recipe import load_recipe
 
     if best_of is not None and samples is not None:
-        raise typer.BadParameter(
-            f"it plays {best_of} samples; leave --samples out",
-            param_hint="--best-of",
+        raise RecipeError(
+            f"--best-of {best_of} already plays {best_of} episodes per problem; leave out --samples"
         )
     recipe = load_recipe(
         team,
