@@ -204,7 +204,7 @@ def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
     """Return the signature of a function. `what` names it in the error.
 
     Raises:
-        RecipeError: Python does not know it.
+        RecipeError: the function's signature cannot be determined.
     """
     try:
         return inspect.signature(function)
