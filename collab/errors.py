@@ -187,15 +187,18 @@ COMPARED, LONGEST = 500, 60
 """Most known names that are compared with an unknown one, and the most characters of each."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | None:
     """Return the known name most like `name`, or None if none is close.
 
     Long names are not compared, nor are names after the first 500, because that takes too long.
+
+    Args:
+        cutoff: the least similarity of a close name, from 0 to 1 (difflib's ratio).
     """
     if len(name) > LONGEST:
         return None
     short = (other for other in known if len(other) <= LONGEST)
-    matches = difflib.get_close_matches(name, list(islice(short, COMPARED)), n=1, cutoff=0.65)
+    matches = difflib.get_close_matches(name, list(islice(short, COMPARED)), n=1, cutoff=cutoff)
     return matches[0] if matches else None
 
 

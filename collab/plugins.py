@@ -64,7 +64,10 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
     check_free(kind, reference)
     if (function := given(reference)) is not None:
         return function
-    module = _from_file(kind, origin) if origin.endswith(".py") else _from_module(kind, origin)
+    if origin.endswith(".py"):
+        module = _from_file(kind, origin)
+    else:
+        module = _from_module(kind, origin, attribute)
     function = getattr(module, attribute, None)
     if not callable(function):
         known = [name for name, value in vars(module).items() if callable(value)]
@@ -201,7 +204,7 @@ def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
     """Return the signature of a function. `what` names it in the error.
 
     Raises:
-        RecipeError: Python does not know it.
+        RecipeError: the function's signature cannot be determined.
     """
     try:
         return inspect.signature(function)
@@ -249,12 +252,26 @@ def _of_type(what: str, hint: Any, value: Any) -> Any:
         raise RecipeError(f"{what}: {reason}, got {value!r:.80}") from None
 
 
-def _from_module(kind: str, name: str) -> ModuleType:
+def _from_module(kind: str, name: str, attribute: str) -> ModuleType:
     keep_to_its_source(name)
     try:
         return importlib.import_module(name)
     except Exception as error:
-        raise RecipeError(f"{kind} '{name}' cannot be imported: {one_line(error)}") from error
+        message = f"{kind} '{name}' cannot be imported: {one_line(error)}"
+        missing = isinstance(error, ModuleNotFoundError) and error.name == name
+        if missing and (file := _file_named(name)):
+            message += f"; did you mean '{file}:{attribute}'?"
+        raise RecipeError(message) from error
+
+
+def _file_named(module: str) -> str | None:
+    """Return the file `module`.py in the current folder or in a folder below it, or None."""
+    here = Path.cwd()
+    if not module.isidentifier():
+        return None
+    folders = (here, *sorted(path for path in here.glob("[!.]*") if path.is_dir()))
+    files = (folder / f"{module}.py" for folder in folders)
+    return next((file.relative_to(here).as_posix() for file in files if file.is_file()), None)
 
 
 def _from_file(kind: str, name: str) -> ModuleType:

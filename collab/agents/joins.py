@@ -25,7 +25,8 @@ _Edit = tuple[int, int, str]
 
 
 def keep_owned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
-    """Return the artifacts, with other agents' definitions of a helper's function renamed."""
+    """Return the artifacts. If another agent redefines a helper's function, its definition is
+    renamed."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for helper in roles.helpers:
         owners[roles.function_of(helper, problem.public)].add(helper)

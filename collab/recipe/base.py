@@ -79,6 +79,9 @@ def _near_path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
     return path_of(near, sections) if near else None
 
 
+_SAME_LEVEL = 0.8
+"""Similarity from which a key of the same level is suggested rather than one of a section: `task`
+for `tasks`, but `trainer.report_samples` for `report_samples`."""
 _SHOWN = 20
 """Number of unknown keys that one error lists."""
 
@@ -89,7 +92,12 @@ def _unknown_keys(
     """Make one error with a line per key, as a validator can raise only one."""
     lines = []
     for key in keys[:_SHOWN]:
-        close = path_of(key, sections) or nearest(key, known) or _near_path_of(key, sections)
+        close = (
+            nearest(key, known, cutoff=_SAME_LEVEL)
+            or path_of(key, sections)
+            or nearest(key, known)
+            or _near_path_of(key, sections)
+        )
         remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
         lines.append(f"unknown key '{key}'; {remedy}")
     if len(keys) > _SHOWN:

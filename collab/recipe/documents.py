@@ -89,7 +89,24 @@ MOST_ODD_KEYS = 1_000
 """Limit on a mapping's keys that are not texts: numbers can be chosen so that all of them collide.
 """
 
-_END = re.compile("but (got|found) '<stream end>'")
+_WORDS = {
+    "but got '<stream end>'": "but the text ends",
+    "but found '<stream end>'": "but the text ends",
+    "found unexpected end of stream": "the text ends within quotes",
+    "<block end>, but found '?'": "the end of this block, but found a key",
+    "<block end>": "the end of this block",
+    "'<scalar>'": "text",
+    "'<alias>'": "an alias (*)",
+    "'<anchor>'": "an anchor (&)",
+    "'<tag>'": "a tag (!)",
+    "'<directive>'": "a directive (%)",
+    "'<document start>'": "'---'",
+    "'<document end>'": "'...'",
+    "'<block sequence start>'": "a list",
+    "'<block mapping start>'": "a mapping",
+}
+"""Plain words for the tokens in PyYAML's messages."""
+_TOKEN = re.compile("|".join(map(re.escape, _WORDS)))
 _HALF = re.compile("[\ud800-\udfff]")
 ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors that YAML's own constructors raise for an invalid value, e.g. the date 2024-99-99."""
@@ -136,7 +153,8 @@ def parse_yaml(text: str, place: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        problem = _END.sub("but the text ends", error.problem or error.context or "")
+        problem = error.problem or error.context or ""
+        problem = _TOKEN.sub(lambda token: _WORDS[token[0]], problem)
         raise RecipeError(f"{place}{where}: {problem}") from error
     except yaml.YAMLError as error:
         raise RecipeError(f"{place}: {error}") from error

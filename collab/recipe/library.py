@@ -62,8 +62,13 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
 
     Raises:
         UnknownName: there is no such name. The message suggests the nearest name.
-        RecipeError: there is no such file.
+        RecipeError: there is no such file, or a function is named instead of a reward.
     """
+    if kind == "reward" and re.fullmatch(r".+:[^\W\d]\w*", name):
+        raise RecipeError(
+            f"unknown reward {name!r}; to use a function, make it a part:"
+            f" reward: {{parts: {{NAME: {{use: {name}}}}}}}"
+        )
     if name.endswith((".yaml", ".yml")) or "/" in name:
         path = Path(name)
         if not path.is_file():

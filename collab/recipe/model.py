@@ -145,7 +145,8 @@ class VLLMModel(Spec):
 
     @property
     def weights(self) -> TransformersModel:
-        """The same model as a trainer loads it, with its weights."""
+        """The same model for the engine `transformers`, as the trainer loads it to change its
+        weights."""
         return TransformersModel(
             name=self.name,
             revision=self.revision,

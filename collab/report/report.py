@@ -54,7 +54,7 @@ TRAINER_FACTS = {
 
 @dataclass(frozen=True)
 class RunFacts:
-    """The known facts of a run."""
+    """The facts that a report shows about a run: status, settings, agents, recipe and command."""
 
     name: str
     status: str
@@ -67,7 +67,7 @@ class RunFacts:
 
     @property
     def summary(self) -> str:
-        """The settings in one line, for the folded view."""
+        """The team, task and algorithm in one line, for the folded view."""
         parts = [self.facts.get(label, "") for label in ("team", "task")]
         parts.append(self.trainer.get("algorithm", ""))
         return " · ".join(text for text in parts if text)

@@ -25,9 +25,13 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     """Return the recipe of a trained team, and each agent's adapter.
 
     Raises:
-        RecordError: the folder holds no team, or a team without adapters, or it is
-            third-party and names an adapter outside.
+        RecordError: there is no such folder, it holds no team or a team without adapters, or it
+            is third-party and names an adapter outside.
     """
+    if not run.exists():
+        raise RecordError(f"{run} does not exist; `collab show` lists your runs")
+    if not run.is_dir():
+        raise RecordError(f"{run} is a file; specify the folder of a trained team")
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} contains no {RECIPE}; specify the folder of a trained team")
     check_within(run, (run / RECIPE,))
@@ -67,7 +71,7 @@ def export_adapters(run: Path, out: Path, *, half: bool = False) -> dict[str, st
     agent.
 
     Args:
-        half: round the weights to bfloat16, at half the size.
+        half: round the weights to bfloat16, which halves their size.
 
     Raises:
         RecordError: an adapter is missing or cannot be exported, or `out` is not empty.

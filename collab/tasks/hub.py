@@ -38,7 +38,7 @@ def pin_revision(source: SourceSpec) -> SourceSpec:
 
 
 def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
-    """Return the rows of a split, in order.
+    """Return the rows of the source's dataset and split on the hub, in order.
 
     Raises:
         TaskError: the complete dataset is not available at its revision, or has no such split.

@@ -85,7 +85,7 @@ class Question:
         return replace(self, items=tuple(item for item in self.items if item.kind in kinds))
 
     def about(self, *references: str) -> Question:
-        """Return the question about some functions."""
+        """Return this question, limited to the functions in `references`."""
         chosen = tuple(item for item in self.items if item.reference in references)
         return replace(self, items=chosen)
 

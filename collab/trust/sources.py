@@ -56,7 +56,7 @@ class SourceFile:
 def sources_of(file: Path) -> list[SourceFile]:
     """Return the file, then every local module that it imports, directly or indirectly.
 
-    A module is local if it is in the folder of the function's file, or else in the current folder,
+    A module is local if it is in the folder of `file`, or else in the current folder,
     and is not installed. Every Python file of a package counts.
 
     Raises:

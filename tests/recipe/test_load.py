@@ -136,6 +136,8 @@ def test_a_key_of_a_section_given_from_python(key: str, value: Any, remedy: str)
         (["turns=2"], "unknown key 'turns'; did you mean 'team.turns'?"),
         (["temperature=1"], "unknown key 'temperature'; did you mean 'sampling.temperature'?"),
         (["steps=3"], "unknown key 'steps'; did you mean 'trainer.steps'?"),
+        (["tasks=x"], "unknown key 'tasks'; did you mean 'task'?"),
+        (["report_samples=1"], "did you mean 'trainer.report_samples'?"),
         (["agnets.a=1"], "unknown key 'agnets'; did you mean 'team.agents'?"),
         (["team.turns=0"], "team.turns: must be at least 1, got 0"),
         (["team.turns"], "--set takes KEY=VALUE"),
@@ -162,6 +164,15 @@ def test_unknown_team_names_the_nearest() -> None:
     [
         ("team: [coding\ntask: x", "line 2, column 5"),
         ("team: [coding\n", "expected ',' or ']', but the text ends"),
+        ('team: "coding\n', "line 2, column 1: the text ends within quotes"),
+        ("team: coding\n- a\n", "expected the end of this block, but found '-'"),
+        ("- a\nteam: b\n", "expected the end of this block, but found a key"),
+        ("team: ['a' 'b']\n", "expected ',' or ']', but got text"),
+        (
+            "team: coding\ntask: {extends: tldr, reward: 'mine.py:pays'}\n",
+            "unknown reward 'mine.py:pays'; to use a function, make it a part: reward: {parts:"
+            " {NAME: {use: mine.py:pays}}}",
+        ),
         ("team: coding\ntask: 7\n", "task: must be a name or a mapping, got 7"),
         ("team: {agents: {a: 7}}\n", "team.agents.a: must be a mapping, got 7"),
         ("team: coding\nteam: coding\n", "line 2, column 1: the key 'team' occurs twice"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,6 +129,18 @@ def test_mistakes_in_a_reward_are_found_before_any_work(part: dict[str, Any], me
         Scorer(spec, None)
     assert message in str(caught.value)
     assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize("folder", ["", "mine/"])
+def test_a_file_named_like_a_module_is_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "my_own_reward.py").touch()
+    spec = RewardSpec.model_validate({"parts": {"it": {"use": "my_own_reward:word"}}})
+    with pytest.raises(RecipeError, match=rf"did you mean '{folder}my_own_reward\.py:word'\?"):
+        Scorer(spec, None)
 
 
 def test_options_of_a_users_part_are_checked_too(use: Use) -> None:

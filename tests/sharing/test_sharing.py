@@ -117,8 +117,14 @@ def test_what_has_no_adapter_is_not_exported(run: Path) -> None:
     (run / "recipe.yaml").write_text(text.replace("adapter:", "# adapter:"))
     with pytest.raises(RecordError, match=r"no agent of .* has an adapter"):
         export_adapters(run, Path("out"))
-    with pytest.raises(RecordError, match=r"contains no recipe\.yaml"):
+    with pytest.raises(RecordError, match="nowhere does not exist; `collab show` lists your runs"):
         export_merged(Path("nowhere"), Path("out"))
+    Path("empty").mkdir()
+    with pytest.raises(RecordError, match=r"contains no recipe\.yaml"):
+        export_merged(Path("empty"), Path("out"))
+    Path("file").touch()
+    with pytest.raises(RecordError, match="is a file; specify the folder of a trained team"):
+        export_merged(Path("file"), Path("out"))
 
 
 @pytest.mark.parametrize("export", [export_adapters, export_merged])

@@ -18,7 +18,7 @@ def command(
     adapters: Path | None = option(
         "--adapters", "DIR", "Write one adapter per agent, in PEFT's format."
     ),
-    half: bool = flag("--half", "Round the adapters to bfloat16, at half the size."),
+    half: bool = flag("--half", "Round the adapters to bfloat16, which halves their size."),
     merged: Path | None = option(
         "--merged", "DIR", "Write one model per agent, with its adapter merged."
     ),

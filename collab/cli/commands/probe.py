@@ -65,8 +65,9 @@ def command(
 
     The result is an ordinary run folder with an extra file, probe.json.
 
-    Exit status: 0 success, 1 the run or every episode failed, 2 bad usage or
-    something is missing (a key, a server, a package), 130 interrupted.
+    Exit status: 0 success; 2 bad usage, or something is missing (a key, a server,
+    a package); 1 the run or every episode failed for another reason; 130
+    interrupted.
     """
     from collab.cli.plan import check
     from collab.probe.probe import draw, training_addresses

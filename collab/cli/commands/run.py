@@ -77,16 +77,16 @@ def command(
       collab run coding -t humaneval/12 --best-of 4
       collab run recipe.yaml --model echo --dry-run
 
-    Exit status: 0 success, 1 the run or every episode failed, 2 bad usage or
-    something is missing (a key, a server, a package), 130 interrupted. A program
-    that fails its tests changes the status only with --require-solved.
+    Exit status: 0 success; 2 bad usage, or something is missing (a key, a server,
+    a package); 1 the run or every episode failed for another reason; 130
+    interrupted. With --require-solved, 1 also means that an episode is not solved.
     """
+    from collab.errors import RecipeError
     from collab.recipe import load_recipe
 
     if best_of is not None and samples is not None:
-        raise typer.BadParameter(
-            f"it plays {best_of} samples; leave --samples out",
-            param_hint="--best-of",
+        raise RecipeError(
+            f"--best-of {best_of} already plays {best_of} episodes per problem; leave out --samples"
         )
     recipe = load_recipe(
         team,

@@ -94,7 +94,11 @@ def command(
         "--max-body", "BYTES", "Size limit of a request, in bytes.", min=1, default=1_000_000
     ),
     drain: float = option(
-        "--drain", "S", "Seconds to finish answers in progress after SIGTERM.", min=0, default=30.0
+        "--drain",
+        "S",
+        "Seconds to finish answers in progress after SIGTERM or Ctrl-C.",
+        min=0,
+        default=30.0,
     ),
     sandbox: str | None = SANDBOX,
     trust: bool = TRUST,
@@ -103,10 +107,10 @@ def command(
 
     The server implements OpenAI's chat completions and Responses APIs, with and
     without streaming. Clients pass the team's name as the model, and the
-    problem as the user's message. The team's joint answer is the content. Each
-    agent's text is sent as reasoning and in the object `collab`. Without a key,
-    only this machine can use the server. On SIGTERM or Ctrl-C, the server
-    finishes the answers in progress.
+    problem as the user's message. The team's joint answer is returned as the
+    message's content. Each agent's text is returned as reasoning, and also in
+    the object `collab`. Without a key, only this machine can use the server. On
+    SIGTERM or Ctrl-C, the server finishes the answers in progress.
 
     Examples:
       collab serve runs/first

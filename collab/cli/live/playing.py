@@ -43,7 +43,9 @@ class Played:
 
 
 def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View) -> Played:
-    """Run to the end, and return also after an interruption.
+    """Play the team on the problems, show the progress in `view`, and return the episodes.
+
+    An interruption is no error: the result holds the episodes that have finished, and the status.
 
     Raises:
         RecipeError, TaskError, ModelUnavailable, SandboxUnavailable: nothing was played.

@@ -117,7 +117,7 @@ async def retrying(
         await asyncio.sleep(wait)
     if retries == 0:
         raise last.error from None
-    raise type(last.error)(f"{last.error}; gave up after {retries + 1} attempts") from None
+    raise type(last.error)(f"gave up after {retries + 1} attempts: {last.error}") from None
 
 
 ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)

@@ -328,9 +328,9 @@ class OpenAIEngine(HostedEngine):
         try:
             await self._converse(request, reply, progress)
         except ConnectError as error:
-            reason = (
-                f"{self.peer} cannot be reached ({self._reason(error)}); is the server running?"
-            )
+            why = self._reason(error)
+            why = why[:1].lower() + why[1:]
+            reason = f"{self.peer} cannot be reached ({why}); is the server running?"
             raise Transient(ModelUnavailable(reason)) from None
         except (HTTPError, OSError) as error:
             reason = f"{self.peer} closed the connection: {self._reason(error)}"

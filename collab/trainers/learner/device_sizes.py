@@ -36,8 +36,9 @@ def learning_bytes(dimensions: Dimensions, tokens: int, chunk: int, *, checkpoin
 
 
 def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> int:
-    """Return the bytes that the layers keep for `tokens`. With `checkpointing`, these are only
-    their inputs.
+    """Return the bytes that the forward pass over `tokens` keeps for the backward pass.
+
+    With `checkpointing`, each layer keeps only its inputs.
     """
     read = tokens * dimensions.hidden * dimensions.bytes
     layer = read if checkpointing else _layer_bytes(dimensions, tokens)

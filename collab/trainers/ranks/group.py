@@ -69,8 +69,8 @@ def _text_of(error: Exception) -> str:
 
 
 def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
-    """Raise the failure of the first failed rank, if any. It names the rank unless all ranks have
-    it.
+    """Raise the failure of the first failed rank, if any. The error names the rank, unless all
+    ranks failed with the same message.
     """
     failed = [(rank, o.kind, o.text) for rank, o in enumerate(outcomes) if o.kind is not None]
     if not failed:

@@ -30,7 +30,7 @@ class Alarms:
         self._raised: set[str] = set()
 
     def read(self, row: Row) -> tuple[str, ...]:
-        """Return the alarms that a step's metrics raise, in plain words."""
+        """Add a step's metrics, and return the texts of the alarms that were not already raised."""
         self._rows.append(row)
         alarms = dict(self._current())
         new = [text for key, text in alarms.items() if key not in self._raised]

@@ -183,9 +183,10 @@ MEMORY = {
 
 @dataclass(frozen=True)
 class Counted:
-    """Memory in bytes by part, and the quantities from which it was computed."""
+    """The estimated memory of training, and the quantities from which it was computed."""
 
     memory: dict[str, int]
+    """Bytes by part."""
     parameters: int
     trained: list[tuple[int, int]]
     """Number of trained parameters and bytes per parameter, for each policy."""
