@@ -14,7 +14,7 @@ RESULTS = Path(__file__).with_name("results.md")
 POINT = re.compile(r"([\d,]+), ([\d.]+) \[([\d.]+), ([\d.]+)\]")
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 820, 400, 50, 20, 350
-MOST_TOKENS, MOST_SOLVED, LABELS = 1300, 60, 610
+MOST_TOKENS, MOST_SOLVED, LABELS = 1300, 60, 580
 STYLE = """\
 text { fill: #57606a } .team { color: #1a7f37 } .agent { color: #0969da }
 .team text, .agent text { fill: currentColor } .untrained { stroke-dasharray: 5 4 }
