@@ -49,7 +49,7 @@ def test_an_agent_that_does_not_write_is_passed_over(score: Score_) -> None:
 
 
 def test_three_agents_are_an_error(score: Score_) -> None:
-    with pytest.raises(RewardError, match=r"the team has 3 agents \(a, b, c\)"):
+    with pytest.raises(RewardError, match=r"3 agents of the team \(a, b, c\) contribute"):
         score(
             shipped_reward("tldr"),
             {"a": "", "b": "", "c": ""},
