@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from functools import partial
@@ -243,6 +244,17 @@ def test_a_team_is_sent(run: Path) -> None:
         push(Path("staged"), "me/shut", private=True, hub=hub)
     with pytest.raises(RecipeError, match="write OWNER/NAME"):
         push(Path("staged"), "nobody", private=True, hub=hub)
+
+
+def test_a_full_disk_is_an_error_that_names_the_folder(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", fill)
+    with pytest.raises(RecordError, match="staged cannot be written: No space left on device"):
+        stage(run, Path("staged"), repository="me/pair", license=None)
 
 
 def with_a_function(run: Path) -> None:
