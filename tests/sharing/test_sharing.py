@@ -185,6 +185,12 @@ def test_an_own_run_is_exported_with_an_adapter_elsewhere(run: Path, tmp_path: P
     assert set(export_adapters(Path("own"), Path("out"))) == {"a", "b"}
 
 
+def test_a_place_that_cannot_be_written_is_named(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RecordError, match="file/out cannot be written: Not a directory"):
+        export_adapters(run, tmp_path / "file" / "out")
+
+
 def test_an_adapter_without_its_configuration_is_not_exported(run: Path) -> None:
     (run / "adapters/a/adapter_config.json").unlink()
     with pytest.raises(RecordError, match=r"adapters/a, which is not in this folder; copy"):
