@@ -76,6 +76,9 @@ def roles_of(
     return Roles(tuple(contributors), entry, tuple(agent for agent in writers if agent != entry))
 
 
+MOST_TURNS = 1000
+"""Maximum number of turns of an episode. The length of its prompts grows with each turn."""
+
 CODE_JOINS = ("python", "python-owned", "files", "class")
 """Joins that make a program."""
 DISCUSS = """\
@@ -188,7 +191,7 @@ class TeamSpec(Spec):
     """The order of moves, and what each agent sees of the others: `single`, `parallel`,
     `sequential`, `discussion`, `debate`, `pipeline`, `critic_loop`, `repair`, or your own,
     `file.py:function`. Options are given as `{use: debate, options: {rebuttals: 2}}`."""
-    turns: int = Field(default=1, ge=1)
+    turns: int = Field(default=1, ge=1, le=MOST_TURNS)
     """H, the number of turns of an episode. `when_solved` defines what happens after the task is
     solved."""
     when_solved: WhenSolved = "absorb"

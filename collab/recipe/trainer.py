@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from collab.recipe.base import Component, Named, Spec
 from collab.recipe.feedback import FeedbackSpec
+from collab.recipe.team import MOST_TURNS
 
 
 def check_clip(objective: str, low: float | None, high: float | None) -> None:
@@ -98,7 +99,7 @@ class PhaseSpec(Spec):
 
     steps: int = Field(ge=1)
     """Optimizer steps in the phase."""
-    turns: int = Field(ge=1)
+    turns: int = Field(ge=1, le=MOST_TURNS)
     """H, the turns of an episode during the phase."""
     feedback: tuple[FeedbackSpec, ...] | None = None
     """Feedback during the phase. Default: the team's."""

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from collab.errors import RecordError
 from collab.evaluation.table import ResultTable
 from collab.report.episodes import (
     ShownEpisode,
@@ -246,15 +247,25 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
     """Write one HTML file about some runs.
 
     Raises:
-        RecordError: there is nothing to be shown, or the file cannot be written.
+        RecordError: there is nothing to be shown, or the file cannot be written or is not a report.
     """
     reading = read_all(paths)
     report = make_report(reading, most)
     page = make_page(report, reading.runs)
     with writing(out, "choose another file with --out"):
+        if out.exists() and not out.is_dir() and not _is_report(out):
+            raise RecordError(f"{out} exists and is not a report; choose another file with --out")
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, page)
     return report
+
+
+def _is_report(path: Path) -> bool:
+    """Return True if an earlier call wrote the file, so that it may be replaced."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return b'<meta name="generator" content="collab ' in stream.read(4096)
 
 
 def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:

@@ -108,6 +108,8 @@ class FeedbackStandIn:
 
 MOST_PROBLEMS = 64
 """Maximum number of problems to play. If there are more, the longest are used."""
+MOST_TURNS_PLAYED = 6400
+"""Maximum number of turns to play in all. With long episodes, fewer problems are played."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,8 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
     _check_adapters(recipe)
     for problem in problems if recipe.team.turns > 1 or turn.asks_feedback else ():
         check_sources(recipe.team.feedback, problem)
-    chosen = [problems[number] for number in _longest(problems)]
+    most = min(MOST_PROBLEMS, MOST_TURNS_PLAYED // recipe.team.turns)
+    chosen = [problems[number] for number in _longest(problems, most)]
     requests, unread = wait_for(_play(recipe, chosen))
     short = games_cut_short(games_of(recipe), chosen, recipe.team.turns)
     warnings = [*unread, *short, *_unused_feedback(recipe.team, turn), *_uncounted(recipe)]
@@ -237,15 +240,17 @@ def _played_by(agent: RunningAgent, seen: _Seen) -> RunningAgent:
     return replace(agent, role=role, templates=templates, harness=respond, parse=str)
 
 
-def _longest(problems: Sequence[Problem]) -> list[int]:
-    """Return the first problem of each set of fields, and the longest ones, in order."""
+def _longest(problems: Sequence[Problem], most: int) -> list[int]:
+    """Return the first problem of each set of fields, and the longest ones, in order, but no more
+    than `most` of each kind.
+    """
 
     def length(number: int) -> int:
         return sum(len(str(value)) for value in problems[number].public.values())
 
-    numbers = sorted(range(len(problems)), key=length, reverse=True)[:MOST_PROBLEMS]
+    numbers = sorted(range(len(problems)), key=length, reverse=True)[:most]
     fields = {frozenset(problems[n].public): n for n in reversed(range(len(problems)))}
-    return sorted({*numbers, *fields.values()})
+    return sorted({*numbers, *sorted(fields.values())[:most]})
 
 
 def _check_adapters(recipe: Recipe) -> None:

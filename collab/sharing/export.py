@@ -17,6 +17,7 @@ from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import TransformersModel, local_weights
 from collab.recipe.question import about_adapters
+from collab.runs.atomic import writing
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTERS, MODELS, RECIPE
 from collab.runs.links import check_within
 
@@ -103,7 +104,8 @@ def _export(
         with _reading(folder):
             check_harmless(folder)
     for agent, folder in adapters.items():
-        (out / agent).mkdir(parents=True)
+        with writing(out):
+            (out / agent).mkdir(parents=True)
         with _reading(folder):
             write(bases[agent], folder, out / agent)
     return {agent: public_name(base.name) for agent, base in bases.items()}

@@ -18,6 +18,7 @@ from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping
 from collab.recipe.model import local_weights
 from collab.runs import metric_names as names
+from collab.runs.atomic import writing
 from collab.runs.layout import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -160,22 +161,23 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
 
     Raises:
         RecordError: the folder holds no team, or a link to a place outside it, or `out` is not
-            empty.
+            empty or cannot be written.
     """
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} contains no {RECIPE}; specify the folder of a run")
-    if out.exists() and any(out.iterdir()):
-        raise RecordError(f"{out} is not empty; choose another folder")
     _check_links(run)
-    out.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(run / RECIPE, out / RECIPE)
-    for part in PARTS:
-        if (run / part).is_dir():
-            shutil.copytree(
-                run / part, out / part, ignore=_needless if part == ADAPTERS else _HIDDEN
-            )
     card = model_card(run, repository=repository, license=license)
-    (out / "README.md").write_text(card, encoding="utf-8")
+    with writing(out):
+        if out.exists() and any(out.iterdir()):
+            raise RecordError(f"{out} is not empty; choose another folder")
+        out.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(run / RECIPE, out / RECIPE)
+        for part in PARTS:
+            if (run / part).is_dir():
+                shutil.copytree(
+                    run / part, out / part, ignore=_needless if part == ADAPTERS else _HIDDEN
+                )
+        (out / "README.md").write_text(card, encoding="utf-8")
     notes = [
         f"{key} names {value}, which is only on this machine"
         for key, value in _places(read_mapping(run / RECIPE), "")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
 import time
@@ -30,7 +29,7 @@ from collab.recipe.load import WRITTEN_IN
 from collab.recipe.overrides import flatten
 from collab.recipe.packing import Packing
 from collab.runs.about import mark_interrupted, read_about
-from collab.runs.atomic import Lock, write_atomically, writing
+from collab.runs.atomic import Lock, check_no_other_files, write_atomically, writing
 from collab.runs.layout import RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
 from collab.stats import mean
 from collab.study.results import (
@@ -305,6 +304,7 @@ class StudyFolder:
         if not resume and path.exists() and any(path.iterdir()):
             remedy = "continue with --resume, or " if (path / STUDY).exists() else ""
             raise RecordError(f"{path} is not empty; {remedy}choose another folder with --out")
+        check_no_other_files(path, STUDY_RECIPE)
         self._check_same(spec)
         self.lock = Lock(path)
         with writing(path):
@@ -342,15 +342,15 @@ class StudyFolder:
         Wait for the process of a killed study, which still writes its state.
 
         Raises:
-            RecordError: another process trains in the folder, and does not end.
+            RecordError: another process trains in the folder, and does not end, or the folder
+                holds other files.
         """
         self.failures.pop(cell.name, None)
         Lock(self.cell(cell), seconds=ENDING_SECONDS).release()
         if self.is_begun(cell):
             return True
-        if self.cell(cell).exists():
-            shutil.rmtree(self.cell(cell))  # killed before it wrote anything
-        self.cell(cell).mkdir(parents=True)
+        check_no_other_files(self.cell(cell), TRAINING_LOG)
+        self.cell(cell).mkdir(parents=True, exist_ok=True)
         return False
 
     def result(self, cell: Cell, seconds: float) -> CellResult:

@@ -44,6 +44,20 @@ def test_a_file_that_cannot_be_written(collab, run: Path) -> None:
     assert "tasks cannot be written: Is a directory; choose another file with --out" in result.err
 
 
+@pytest.mark.parametrize("name", ["notes.md", "out/episodes.jsonl", "out/report.html"])
+def test_only_a_report_is_replaced(collab, run: Path, name: str) -> None:
+    file = Path(name)
+    if not file.exists():
+        file.write_text("<!doctype html>\nmine")
+    before = file.read_bytes()
+    result = collab("report", str(run), "--out", name)
+    assert result.status == 2
+    assert f"{name} exists and is not a report; choose another file with --out" in result.err
+    assert file.read_bytes() == before
+    for _ in range(2):
+        assert collab("report", str(run), "--out", "new.html").status == 0
+
+
 @pytest.fixture
 def evaluated(collab, project: Path) -> Path:
     """Two teams on four problems, two samples each."""

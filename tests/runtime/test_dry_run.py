@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from support.library import TEAMS, suite_of
 from support.tiny_words import save_tiny
 
@@ -190,3 +191,20 @@ def test_more_new_tokens_than_the_context_holds(project: Path, tmp_path: Path) -
     later = make(agents=agents, sampling={"max_new_tokens": 200}, turns=2)
     [told] = played(later).warnings
     assert "may not fit if answers reach max_new_tokens" in told
+
+
+def test_long_episodes_are_played_on_fewer_problems(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, problems = find_problems(make(turns=4), ["words/0-3"])
+    assert len({r.call.task for r in dry_run(recipe, problems).requests}) == 4
+    monkeypatch.setattr("collab.runtime.dry_run.MOST_TURNS_PLAYED", 9)
+    requests = dry_run(recipe, problems).requests
+    assert len({r.call.task for r in requests}) < 4
+    assert {r.call.turn for r in requests} == {0, 1, 2, 3}
+
+
+def test_an_episode_has_at_most_1000_turns(project: Path) -> None:
+    assert make(turns=1000).team.turns == 1000
+    with pytest.raises(ValidationError, match="less than or equal to 1000"):
+        make(turns=1001)

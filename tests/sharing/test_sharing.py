@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from functools import partial
@@ -190,6 +191,12 @@ def test_an_own_run_is_exported_with_an_adapter_elsewhere(run: Path, tmp_path: P
     assert set(export_adapters(Path("own"), Path("out"))) == {"a", "b"}
 
 
+def test_a_place_that_cannot_be_written_is_named(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RecordError, match="file/out cannot be written: Not a directory"):
+        export_adapters(run, tmp_path / "file" / "out")
+
+
 def test_an_adapter_without_its_configuration_is_not_exported(run: Path) -> None:
     (run / "adapters/a/adapter_config.json").unlink()
     with pytest.raises(RecordError, match=r"adapters/a, which is not in this folder; copy"):
@@ -249,6 +256,17 @@ def test_a_team_is_sent(run: Path) -> None:
         push(Path("staged"), "me/shut", private=True, hub=hub)
     with pytest.raises(RecipeError, match="write OWNER/NAME"):
         push(Path("staged"), "nobody", private=True, hub=hub)
+
+
+def test_a_full_disk_is_an_error_that_names_the_folder(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", fill)
+    with pytest.raises(RecordError, match="staged cannot be written: No space left on device"):
+        stage(run, Path("staged"), repository="me/pair", license=None)
 
 
 def with_a_function(run: Path) -> None:

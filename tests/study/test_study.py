@@ -174,6 +174,25 @@ def test_a_cell_that_another_process_trains_is_left_alone(
     study.close()
 
 
+def test_files_that_no_study_wrote_stay(project: Path) -> None:
+    spec, folder = load_study(Path("s.yaml")), Path("studies/s")
+    notes = folder / cells_of(spec)[0].name / "notes.md"
+    notes.parent.mkdir(parents=True)
+    notes.touch()
+    with pytest.raises(RecordError, match="studies/s contains other files"):
+        room.Study(spec, folder, resume=True)
+    moved = notes.parent.rename("moved")
+    study = room.Study(spec, folder, resume=True)
+    moved.rename(notes.parent)
+    with pytest.raises(RecordError, match="contains other files"):
+        study.folder.prepare(study.cells[0])
+    assert notes.exists()
+    (notes.parent / "log.txt").touch()
+    assert not study.folder.prepare(study.cells[0]), "it was killed before it wrote its record"
+    assert notes.exists()
+    study.close()
+
+
 def test_as_many_at_once_as_the_machine_bears() -> None:
     plans = [Plan(1, 1, 1, 1, 1, 1, memory={"all": size}) for size in (10, 40, 20)]
     assert jobs_for(plans, cores=8, memory=1000) == 3
