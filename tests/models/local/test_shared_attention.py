@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from support.tiny_models import tiny
 from torch import Tensor
 
-from collab.models.local.fast.cuda_graph import FixedCache
+from collab.models.local.fast.cuda_graph import FixedCache, GraphedCache
 from collab.models.local.fast.equivalence import supports_shared_prefix
 from collab.models.local.fast.shared_prefix import RoomyCache, SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
@@ -157,3 +158,41 @@ def test_layers_with_room_give_what_plain_layers_give() -> None:
     module = tiny("llama")
     for ours, theirs in zip(logits_of(module, RoomyCache), logits_of(module, KVCache), strict=True):
         assert torch.equal(ours, theirs)
+
+
+class Replayed:
+    """Stands in for a CUDA graph: computes again what was captured, into the same place."""
+
+    def __init__(self) -> None:
+        self.replays = 0
+
+    def replay(self) -> None:
+        self.replays += 1
+        self.logits.copy_(self.read(self.tokens))
+
+    def take(self, read: Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
+        self.read, self.tokens, self.logits = read, tokens, read(tokens)
+        return self.logits
+
+
+def test_a_graph_is_captured_after_each_move_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs: list[Replayed] = []
+
+    class Graphed(GraphedCache):
+        def _captured(self, graph: Any, tokens: Tensor) -> Tensor:
+            graphs.append(graph)
+            return graphs[-1].take(self._read_one, tokens)
+
+        def extend(self, tokens: Tensor) -> Tensor:
+            return super().extend(tokens).clone()
+
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Replayed)
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    module = tiny("qwen3")
+    together, apart = logits_of(module, Graphed), logits_of(module, KVCache)
+    for ours, theirs in zip(together, apart, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    # The first token after a move is read alone: at the start, after rows have ended twice, and
+    # where the buffers of 64 tokens grow. The last move has one token left.
+    assert [graph.replays for graph in graphs] == [2, 60, 4]

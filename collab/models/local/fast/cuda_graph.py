@@ -163,16 +163,10 @@ class GraphedCache(FixedCache):
 
     def _capture(self, tokens: Tensor) -> bool:
         """Capture the reading of one token per row, or warn that the model does not allow it."""
-        held, graph = tokens.clone(), torch.cuda.CUDAGraph()
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
+        graph, held = torch.cuda.CUDAGraph(), tokens.clone()
         try:
-            with torch.cuda.stream(stream):
-                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-                try:
-                    logits = self._read_one(held)
-                finally:
-                    graph.capture_end()
+            with torch.cuda.device(tokens.device):  # else that of this thread, the first GPU
+                logits = self._captured(graph, held)
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
@@ -184,6 +178,18 @@ class GraphedCache(FixedCache):
                 str(error).splitlines()[0],
             )
             return False
-        torch.cuda.current_stream().wait_stream(stream)
         self._graph, self._tokens, self._logits = graph, held, logits
         return True
+
+    def _captured(self, graph: torch.cuda.CUDAGraph, tokens: Tensor) -> Tensor:
+        """Capture into `graph`, on a side stream, and return the logits that it writes."""
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                logits = self._read_one(tokens)
+            finally:
+                graph.capture_end()
+        torch.cuda.current_stream().wait_stream(stream)
+        return logits
