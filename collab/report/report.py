@@ -253,7 +253,8 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
     report = make_report(reading, most)
     page = make_page(report, reading.runs)
     with writing(out, "choose another file with --out"):
-        if out.exists() and not out.is_dir() and not _is_report(out):
+        is_here = out.exists() and not (out.is_dir() or out.is_symlink())  # a link is replaced
+        if is_here and not _is_report(out):
             raise RecordError(f"{out} exists and is not a report; choose another file with --out")
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, page)
