@@ -19,8 +19,8 @@ ROUNDS = 9
 BASE = "import asyncio, jinja2, rich, typer, yaml; from pydantic import BaseModel, TypeAdapter"
 
 GOALS = {
-    "--help": 1.3,
-    "tasks": 1.6,
+    "--help": 0.6,
+    "tasks": 1.3,
     "teams": None,
     "schema": None,
     "models": None,
