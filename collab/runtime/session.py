@@ -11,7 +11,7 @@ from types import TracebackType
 
 from collab.agents import join_for, make_joint
 from collab.agents.joins import Join
-from collab.errors import RecipeError
+from collab.errors import ModelUnavailable, RecipeError
 from collab.feedback import Source, open_sources
 from collab.models import HasCapabilities, Model, Progress, Request
 from collab.models.base import OpensEarly
@@ -60,7 +60,10 @@ def _wide_engines(model: ModelSpec) -> int:
         return 0
     from collab.models.weights import pick_device
 
-    return int(pick_device(model.device).type == "cuda")
+    try:
+        return int(pick_device(model.device).type == "cuda")
+    except ModelUnavailable:  # loading reports it, unless another model takes its place
+        return 0
 
 
 Adjust = Callable[[Sampling], Sampling]

@@ -22,6 +22,7 @@ TWO = {"engine": "vllm", "name": "m", "servers": ["http://one:1", "http://two:2"
         ("vllm:smollm2-135m", None, WIDE_LANES),
         (TWO, None, 2 * WIDE_LANES),
         (TWO, 8, 8),
+        ({"name": "smollm2-135m", "device": "cuda:99"}, None, LANES),
         ("echo", 100, 100),
     ],
 )
