@@ -1,4 +1,4 @@
-"""Sampling on a GPU: what a CUDA graph reads, and what it costs."""
+"""Sampling on a GPU: a CUDA graph gives the logits of kernels that are launched one by one."""
 
 from __future__ import annotations
 

@@ -354,7 +354,7 @@ class Generation:
                 logits = cache.extend(torch.tensor(drawn, device=logits.device))
             while True:
                 tokens = decoder.choose(logits)
-                if decoder.should_shrink(cache.kept_share):
+                if decoder.should_shrink(cache.shrink_at):
                     live = decoder.live()
                     if not live:
                         break

@@ -18,8 +18,8 @@ from collab.models.local.multi_lora import RowAdapters, can_mix, unwrapped
 class KVCache:
     """The tokens read so far in each row: keys, values and positions."""
 
-    kept_share = 7 / 8
-    """Share of live rows from which a batch without the others is worth making."""
+    shrink_at = 7 / 8
+    """Share of live rows at which the ended rows are removed from the batch."""
 
     def __init__(self, module: Any, adapters: Sequence[str]) -> None:
         """Start with the rows' adapters, by name."""

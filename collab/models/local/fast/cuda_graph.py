@@ -89,8 +89,8 @@ class FixedLayer(SharedLayer):
 class FixedCache(SharedPrefixCache):
     """A cache whose tensors keep their places from token to token."""
 
-    kept_share = 1 / 2
-    """Lower than for other caches, because fewer rows take a new graph."""
+    shrink_at = 1 / 2
+    """Lower than for other caches, because a smaller batch needs a new graph."""
     _place: Place
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
