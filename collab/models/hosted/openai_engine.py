@@ -329,7 +329,8 @@ class OpenAIEngine(HostedEngine):
             await self._converse(request, reply, progress)
         except ConnectError as error:
             why = self._reason(error)
-            why = why[:1].lower() + why[1:]
+            if why[1:2].islower():  # no abbreviation
+                why = why[:1].lower() + why[1:]
             reason = f"{self.peer} cannot be reached ({why}); is the server running?"
             raise Transient(ModelUnavailable(reason)) from None
         except (HTTPError, OSError) as error:

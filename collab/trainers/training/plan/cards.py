@@ -56,7 +56,7 @@ def find_card(text: str) -> Card:
     except ValueError:
         gigabytes = 0.0
     if not 1 <= gigabytes <= 10_000:
-        remedy = "(or use its memory in GB, e.g. 24)"
+        remedy = "(or specify its memory in GB, e.g. 24)"
         raise UnknownName("card", text, list(CARDS), remedy=remedy)
     return Card(f"{gigabytes:g} GB", int(gigabytes * GIB))
 

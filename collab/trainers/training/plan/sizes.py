@@ -138,7 +138,9 @@ def _config(name: str, revision: str | None) -> Any:
         )
     except (OSError, ValueError, TypeError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
-        remedy = "download the model again" if is_here else "check the network, or use a folder"
+        remedy = (
+            "download the model again" if is_here else "check the network, or use a local folder"
+        )
         raise ModelUnavailable(
             f"the configuration of {name!r} cannot be loaded: {reason}; {remedy}"
         ) from error
