@@ -238,6 +238,8 @@ class Tests(Record):
 class PartScore(Record):
     """One named part of a joint reward. `points` = `weight` x `value`."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     name: str
     level: str
     value: float
@@ -254,6 +256,8 @@ class PartScore(Record):
 
 class Score(Record):
     """The joint reward of one turn, with all its parts."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     reward: float
     maximum: float

@@ -127,6 +127,19 @@ def is_at_work(folder: Path) -> bool:
         return True
 
 
+def check_has_ended(folder: Path) -> None:
+    """Check that no process still writes the run in `folder`. A folder without a run passes.
+
+    Raises:
+        RecordError: one does, or `run.json` is invalid.
+    """
+    if (folder / RUN).is_file() and status_of(read_about(folder)) == RUNNING:
+        raise RecordError(
+            f"{folder} is still being written; wait until it ends, or end it with `collab train"
+            f" --resume {folder}`"
+        )
+
+
 def read_about(folder: Path) -> dict[str, Any]:
     """Return the content of `run.json` in a run's folder.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,6 +43,24 @@ def check_no_other_files(path: Path, *marks: str) -> None:
             raise RecordError(
                 f"{path} contains other files; choose another folder with {option('out')}"
             )
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[None]:
+    """Context manager that makes the folder `path`, and removes it if the block fails.
+
+    Raises:
+        RecordError: it is not empty, or cannot be written.
+    """
+    with writing(path):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise RecordError(f"{path} is not empty; choose another folder")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            yield
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
 
 
 @contextmanager

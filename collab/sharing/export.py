@@ -17,7 +17,8 @@ from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import TransformersModel, local_weights
 from collab.recipe.question import about_adapters
-from collab.runs.atomic import writing
+from collab.runs.about import check_has_ended
+from collab.runs.atomic import new_folder
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTERS, MODELS, RECIPE
 from collab.runs.links import check_within
 
@@ -26,8 +27,8 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     """Return the recipe of a trained team, and each agent's adapter.
 
     Raises:
-        RecordError: there is no such folder, it holds no team or a team without adapters, or it
-            is third-party and names an adapter outside.
+        RecordError: there is no such folder, it is still being written, it holds no team or a team
+            without adapters, or it is third-party and names an adapter outside.
     """
     if not run.exists():
         raise RecordError(f"{run} does not exist; `collab show` lists your runs")
@@ -35,6 +36,7 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
         raise RecordError(f"{run} is a file; specify the folder of a trained team")
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} contains no {RECIPE}; specify the folder of a trained team")
+    check_has_ended(run)
     check_within(run, (run / RECIPE,))
     recipe, question = read_recipe(str(run))
     adapters = {n: Path(a.adapter) for n, a in recipe.team.agents.items() if a.adapter is not None}
@@ -97,17 +99,15 @@ def _export(
     run: Path, out: Path, write: Callable[[TransformersModel, Path, Path], None]
 ) -> dict[str, str]:
     recipe, adapters = adapters_of(run)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RecordError(f"{out} is not empty; choose another folder")
     bases = {agent: base_of(recipe, agent) for agent in adapters}
     for folder in adapters.values():
         with _reading(folder):
             check_harmless(folder)
-    for agent, folder in adapters.items():
-        with writing(out):
-            (out / agent).mkdir(parents=True)
-        with _reading(folder):
-            write(bases[agent], folder, out / agent)
+    with new_folder(out):
+        for agent, folder in adapters.items():
+            (out / agent).mkdir()
+            with _reading(folder):
+                write(bases[agent], folder, out / agent)
     return {agent: public_name(base.name) for agent, base in bases.items()}
 
 

@@ -18,7 +18,8 @@ from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping
 from collab.recipe.model import local_weights
 from collab.runs import metric_names as names
-from collab.runs.atomic import writing
+from collab.runs.about import check_has_ended
+from collab.runs.atomic import new_folder
 from collab.runs.layout import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -160,17 +161,15 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
     The record itself stays local: neither episodes nor the command line are included.
 
     Raises:
-        RecordError: the folder holds no team, or a link to a place outside it, or `out` is not
-            empty or cannot be written.
+        RecordError: the folder holds no team, is still being written, or has a link to a place
+            outside it, or `out` is not empty or cannot be written.
     """
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} contains no {RECIPE}; specify the folder of a run")
+    check_has_ended(run)
     _check_links(run)
     card = model_card(run, repository=repository, license=license)
-    with writing(out):
-        if out.exists() and any(out.iterdir()):
-            raise RecordError(f"{out} is not empty; choose another folder")
-        out.mkdir(parents=True, exist_ok=True)
+    with new_folder(out):
         shutil.copyfile(run / RECIPE, out / RECIPE)
         for part in PARTS:
             if (run / part).is_dir():
@@ -180,7 +179,7 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
         (out / "README.md").write_text(card, encoding="utf-8")
     notes = [
         f"{key} names {value}, which is only on this machine"
-        for key, value in _places(read_mapping(run / RECIPE), "")
+        for key, value in places_outside(read_mapping(run / RECIPE), run)
     ]
     if license is None:
         notes.append("the card names no license; add --license, e.g. apache-2.0")
@@ -202,16 +201,25 @@ def _needless(folder: str, names: list[str]) -> set[str]:
     return _HIDDEN(folder, names) | files - {ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md"}
 
 
-def _places(data: Any, above: str) -> list[tuple[str, str]]:
-    """Return the keys of the recipe whose value is the full path of an existing file or folder."""
+def places_outside(data: Any, run: Path, above: str = "") -> list[tuple[str, str]]:
+    """Return the keys of the recipe whose value is the path of a file or folder outside `run`."""
     if isinstance(data, dict):
         items = [(f"{above}.{k}" if above else str(k), v) for k, v in data.items()]
     elif isinstance(data, list):
         items = [(f"{above}[{n}]", v) for n, v in enumerate(data)]
     else:
-        is_path = isinstance(data, str) and data.startswith("/") and len(data) < 1024
-        return [(above, data)] if is_path and "\n" not in data and Path(data).exists() else []
-    return [place for key, value in items for place in _places(value, key)]
+        return [(above, data)] if isinstance(data, str) and _is_outside(data, run) else []
+    return [place for key, value in items for place in places_outside(value, run, key)]
+
+
+def _is_outside(text: str, run: Path) -> bool:
+    if "/" not in text:
+        return False
+    try:
+        path = (run / text).resolve()
+        return path.exists() and not path.is_relative_to(run.resolve())
+    except (OSError, ValueError):  # too long for a path, or with a NUL
+        return False
 
 
 def check_repository(name: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from collab.errors import RecordError
+from collab.records import Score
 from collab.runs.log import BLOCK, Log, Tail, each_line, read_lines
 
 Open = Callable[..., Log]
@@ -133,3 +134,11 @@ def test_lines_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path) -> N
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="nothere does not exist; check the path"):
         list(each_line(tmp_path / "nothere"))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_a_reward_that_is_not_a_finite_number_is_not_read(tmp_path: Path, number: str) -> None:
+    (tmp_path / "log").write_text(f'{{"reward": {number}, "maximum": 1.0}}\n')
+    lines = read_lines(tmp_path / "log", Score, "not a score")
+    assert lines.items == []
+    assert ["reward" in complaint for complaint in lines.complaints] == [True]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 from support.hub_server import HubServer, read_datasets_from
 from support.tiny_words import save_tiny
@@ -22,8 +23,9 @@ from collab.errors import RecipeError, RecordError, Untrusted
 from collab.recipe import load_recipe
 from collab.recipe.packing import Packing
 from collab.recipe.schema import write_recipe
+from collab.runs.about import write_about
 from collab.sharing.export import export_adapters, export_merged
-from collab.sharing.push import push, stage
+from collab.sharing.push import places_outside, push, stage
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
 """Of PEFT itself, which asks transformers in a way of before."""
@@ -204,10 +206,11 @@ def test_an_adapter_without_its_configuration_is_not_exported(run: Path) -> None
 
 
 def test_weights_that_are_none_are_not_exported(run: Path) -> None:
-    (run / "adapters/a/adapter_model.safetensors").write_bytes(b"pickle")
+    (run / "adapters/b/adapter_model.safetensors").write_bytes(b"pickle")
     for number, export in enumerate((export_merged, partial(export_adapters, half=True))):
-        with pytest.raises(RecordError, match=r"adapter .*/a cannot be exported"):
+        with pytest.raises(RecordError, match=r"adapter .*/b cannot be exported"):
             export(run, Path(f"out{number}"))
+        assert not Path(f"out{number}").exists()
 
 
 def test_the_card_tells_the_team_and_its_results(run: Path) -> None:
@@ -267,6 +270,24 @@ def test_a_full_disk_is_an_error_that_names_the_folder(
     monkeypatch.setattr(shutil, "copyfile", fill)
     with pytest.raises(RecordError, match="staged cannot be written: No space left on device"):
         stage(run, Path("staged"), repository="me/pair", license=None)
+    assert not Path("staged").exists()
+
+
+def test_a_run_that_is_being_written_is_not_handed_on(run: Path) -> None:
+    write_about(run, {"team": "pair", "status": "running"})
+    for hand_on in (partial(stage, repository="me/pair", license=None), export_adapters):
+        with pytest.raises(RecordError, match="is still being written; wait until it ends"):
+            hand_on(run, Path("out"))
+        assert not Path("out").exists()
+
+
+def test_names_of_files_outside_the_folder_are_noted(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "private").touch()
+    for name, noted in (("../private", True), ("data/../recipe.yaml", False), ("x/" * 999, False)):
+        recipe = yaml.safe_load((run / "recipe.yaml").read_text())
+        recipe["description"] = name
+        notes = [key for key, _ in places_outside(recipe, run)]
+        assert ("description" in notes) == noted
 
 
 def with_a_function(run: Path) -> None:
