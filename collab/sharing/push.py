@@ -48,15 +48,15 @@ def model_card(run: Path, *, repository: str, license: str | None) -> str:
         f"---\n{_header(recipe, license)}---",
         f"# {repository.rpartition('/')[2]}",
         f"A team of {counted(len(recipe.team.agents), 'language model agent')} that work together"
-        f" ({recipe.team.protocol}, {counted(recipe.team.turns, 'turn')}), made with"
-        " [collab](https://pypi.org/project/collab-agents/).",
+        f" ({recipe.team.protocol}, {counted(recipe.team.turns, 'turn')}), made with collab.",
         recipe.team.description,
         _table(("agent", "model", "adapter", "role"), _agents(recipe)),
         *_task(recipe),
         *_training(run),
         *_results(run),
         "## Use",
-        f"```sh\npip install collab-agents\ncollab run hub:{repository}{address}\n```",
+        "Install collab from a clone of its repository, then run:",
+        f"```sh\ncollab run hub:{repository}{address}\n```",
         "The team's functions are code: collab lists what would run, and asks first.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
