@@ -22,7 +22,7 @@ def pytest_collection_finish() -> None:
 def without_waiting_for_the_disk() -> Iterator[None]:
     """Files outlive the processes that tests kill; only a machine that crashes loses them."""
     before = os.fsync
-    os.fsync = lambda descriptor: None
+    os.fsync = lambda fd: None
     yield
     os.fsync = before
 

@@ -13,7 +13,7 @@ import collab
 from collab.errors import RecipeError, RecordError
 
 ROWS = [{"prompt": f"say a word {n}", "wanted": "left"} for n in range(4)]
-QUICK = {"steps": 2, "group_size": 2, "learning_rate": 1e-2}
+QUICK: dict[str, Any] = {"steps": 2, "group_size": 2, "learning_rate": 1e-2}
 
 
 def wanted(context: Any) -> float:

@@ -1,16 +1,12 @@
 """A small project: one team of two agents, one text task without a sandbox, plug-in models."""
 
-import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.command_line import Collab
 from support.word_project import make_project
-from typer.testing import CliRunner
-
-from collab.cli.app import app
 
 TEAM = """\
 description: Two agents each say a word.
@@ -82,26 +78,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     return tmp_path
-
-
-class Result:
-    """How a command line ended."""
-
-    def __init__(self, result: Any) -> None:
-        self.status: int = result.exit_code
-        self.out: str = result.stdout
-        self.err: str = result.stderr
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-class Collab:
-    """Runs `collab` within this process."""
-
-    def __call__(self, *arguments: str) -> Result:
-        return Result(CliRunner().invoke(app, list(arguments)))
 
 
 @pytest.fixture

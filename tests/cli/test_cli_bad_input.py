@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.command_line import Collab
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -64,7 +65,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_names_the_value_and_the_remedy(case: str, collab) -> None:
+def test_names_the_value_and_the_remedy(case: str, collab: Collab) -> None:
     arguments, message = CASES[case]
     result = collab(*arguments)
     assert message in result.err
@@ -74,7 +75,7 @@ def test_names_the_value_and_the_remedy(case: str, collab) -> None:
     assert (result.status, result.out) == (2, "")
 
 
-def test_malformed_yaml_is_located(collab, project: Path) -> None:
+def test_malformed_yaml_is_located(collab: Collab, project: Path) -> None:
     (project / "agents" / "broken.yaml").write_text("agents:\n  a: {prompt: [unclosed\n")
     result = collab("run", "broken", "--task", "words/0")
     assert result.status == 2
@@ -82,7 +83,7 @@ def test_malformed_yaml_is_located(collab, project: Path) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["{{ task.wrod }}", "{{ others.b }}"])
-def test_a_template_that_names_a_missing_field(collab, project: Path, prompt: str) -> None:
+def test_a_template_that_names_a_missing_field(collab: Collab, project: Path, prompt: str) -> None:
     (project / "agents" / "odd.yaml").write_text(f"agents:\n  a: {{prompt: '{prompt}'}}\n")
     result = collab("run", "odd", "--task", "words/0", "--model", "echo", "--out", "out")
     assert result.status == 2
@@ -90,7 +91,9 @@ def test_a_template_that_names_a_missing_field(collab, project: Path, prompt: st
     assert not Path("out").exists()
 
 
-def test_a_row_that_lacks_a_field_is_found_before_any_is_played(collab, project: Path) -> None:
+def test_a_row_that_lacks_a_field_is_found_before_any_is_played(
+    collab: Collab, project: Path
+) -> None:
     rows = [{"word": "a", "answer": "b"}, {"wrod": "c", "answer": "d"}]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (project / "tasks" / "words.jsonl").write_text(lines)
@@ -103,21 +106,21 @@ def test_a_row_that_lacks_a_field_is_found_before_any_is_played(collab, project:
         assert not Path("out").exists()
 
 
-def test_a_template_that_does_not_parse(collab, project: Path) -> None:
+def test_a_template_that_does_not_parse(collab: Collab, project: Path) -> None:
     (project / "agents" / "odd.yaml").write_text("agents:\n  a: {prompt: '{{ task.word'}\n")
     result = collab("run", "odd", "--task", "words/0", "--model", "echo")
     assert result.status == 2
     assert "team.agents.a.prompt, line 1" in result.err
 
 
-def test_a_file_that_is_not_text(collab, project: Path) -> None:
+def test_a_file_that_is_not_text(collab: Collab, project: Path) -> None:
     (project / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     result = collab("run", "binary.yaml")
     assert result.status == 2
     assert "binary.yaml: cannot be read: not UTF-8 text" in result.err
 
 
-def test_one_broken_team_does_not_hide_the_others(collab, project: Path) -> None:
+def test_one_broken_team_does_not_hide_the_others(collab: Collab, project: Path) -> None:
     (project / "agents" / "broken.yaml").write_text("agents: 3\n")
     result = collab("teams")
     assert result.status == 0
@@ -126,7 +129,7 @@ def test_one_broken_team_does_not_hide_the_others(collab, project: Path) -> None
 
 
 def test_a_defect_of_ours_is_short_and_shows_no_values(
-    collab, project: Path, monkeypatch: pytest.MonkeyPatch
+    collab: Collab, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(spec: object) -> None:
         secret = "k-123"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from support.command_line import Collab, Result
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -23,12 +23,12 @@ def script(answers: dict[str, list[str]]) -> str:
     return "scripted:script.yaml"
 
 
-def run(collab: Any, *more: str, answers: dict[str, list[str]] = ANSWERS) -> Any:
+def run(collab: Collab, *more: str, answers: dict[str, list[str]] = ANSWERS) -> Result:
     model = script(answers)
     return collab("run", "pair", "-t", "words/0", "--model", model, "--best-of", "3", *more)
 
 
-def test_the_best_pair_was_never_played(collab: Any) -> None:
+def test_the_best_pair_was_never_played(collab: Collab) -> None:
     result = run(collab, "--out", "out")
     assert result.status == 0
     told = (
@@ -44,7 +44,7 @@ def test_the_best_pair_was_never_played(collab: Any) -> None:
     assert len(Path("out/episodes.jsonl").read_text().splitlines()) == 3, "nothing else was played"
 
 
-def test_what_was_played_is_preferred_to_its_equals(collab: Any) -> None:
+def test_what_was_played_is_preferred_to_its_equals(collab: Collab) -> None:
     answers = {"a": ["no", "Say w0.", "Say w0."], "b": ["no", "Say w0.", "no"]}
     result = run(collab, "--json", answers=answers)
     best = result.events[-1]
@@ -61,7 +61,7 @@ def test_what_was_played_is_preferred_to_its_equals(collab: Any) -> None:
     ],
 )
 def test_it_is_refused_where_answers_cannot_be_joined_anew(
-    collab: Any, more: tuple[str, ...], told: str
+    collab: Collab, more: tuple[str, ...], told: str
 ) -> None:
     result = run(collab, *more)
     assert result.status == 2

@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from support.command_line import Collab
 from support.openai_server import OpenAIServer, talk
 from support.service import status
 
@@ -22,7 +24,7 @@ def silent(spec):
 """
 
 
-def test_an_engine_of_ones_own_is_checked(project, collab) -> None:
+def test_an_engine_of_ones_own_is_checked(project: Path, collab: Collab) -> None:
     (project / "engine.py").write_text(SILENT)
     result = collab("models", "--check", "engine.py:silent", "--set", "name=mine")
     assert result.status == 1
@@ -30,7 +32,7 @@ def test_an_engine_of_ones_own_is_checked(project, collab) -> None:
     assert result.out.endswith("mine does not conform: see the lines marked no\n")
 
 
-def test_a_server_is_checked(project, collab) -> None:
+def test_a_server_is_checked(project: Path, collab: Collab) -> None:
     with OpenAIServer(talk()) as server:
         name = f"openai:{server.base_url}#qwen"
         result = collab("models", "--check", name, "--set", "tokens=true", "--json")
@@ -43,7 +45,7 @@ def test_a_server_is_checked(project, collab) -> None:
     assert outcomes["adapters"] == "not applicable"
 
 
-def test_no_secret_is_told(project, collab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_is_told(project: Path, collab: Collab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-never-to-be-seen")
     with OpenAIServer(status(401, "invalid_api_key", "bad key: sk-never-to-be-seen")) as server:
         result = collab("models", "--check", f"openai:{server.base_url}#qwen")
@@ -61,13 +63,13 @@ def test_no_secret_is_told(project, collab, monkeypatch: pytest.MonkeyPatch) -> 
         (("--set", "a=b"), "need --check"),
     ],
 )
-def test_bad_usage(project, collab, arguments: tuple[str, ...], words: str) -> None:
+def test_bad_usage(project: Path, collab: Collab, arguments: tuple[str, ...], words: str) -> None:
     result = collab("models", *arguments)
     assert result.status == 2
     assert words in result.err
 
 
-def test_models_as_json(collab) -> None:
+def test_models_as_json(collab: Collab) -> None:
     told = json.loads(collab("models", "--json").out)
     assert told["aliases"][0]["alias"] == "smollm2-135m"
     coder = told["aliases"][1]
@@ -100,7 +102,7 @@ def stubborn(spec):
 
 
 @pytest.mark.slow
-def test_an_engine_that_cannot_be_stopped_is_left_behind(project) -> None:
+def test_an_engine_that_cannot_be_stopped_is_left_behind(project: Path) -> None:
     (project / "engine.py").write_text(STUBBORN)
     command = [sys.executable, "-m", "collab", "models", "--check", "engine.py:stubborn", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

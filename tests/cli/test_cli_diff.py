@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.command_line import Collab
 
 pytestmark = pytest.mark.usefixtures("project")
 
 
-def played(collab: Any, out: str, *more: str) -> None:
+def played(collab: Collab, out: str, *more: str) -> None:
     words = ["run", "pair", "-t", "words/0-4", "--out", out, "-m", "echo", *more]
     result = collab(*words)
     assert result.status == 0, result.err
@@ -27,7 +27,7 @@ def fails_on(folder: str, number: int) -> None:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
-def test_settings_that_differ_and_results_paired_by_problem(collab) -> None:
+def test_settings_that_differ_and_results_paired_by_problem(collab: Collab) -> None:
     played(collab, "a")
     played(collab, "b", "--seed", "7", "--set", "agents.a.role=Be brief.")
     fails_on("a", 4)
@@ -48,7 +48,7 @@ def test_settings_that_differ_and_results_paired_by_problem(collab) -> None:
     assert "on the 5 problems that both played" in message
 
 
-def test_runs_without_a_common_problem(collab) -> None:
+def test_runs_without_a_common_problem(collab: Collab) -> None:
     played(collab, "a")
     assert collab("run", "pair", "-t", "words/6", "-m", "echo", "--out", "b").status == 0
     message = collab("diff", "a", "b")
@@ -56,7 +56,7 @@ def test_runs_without_a_common_problem(collab) -> None:
     assert "B less A" not in message.out
 
 
-def test_changed_functions_are_told(collab) -> None:
+def test_changed_functions_are_told(collab: Collab) -> None:
     played(collab, "a")
     played(collab, "b")
     for name, text in (("a", "1"), ("b", "2")):
@@ -66,7 +66,7 @@ def test_changed_functions_are_told(collab) -> None:
     assert [s["key"] for s in outcome["settings"]] == ["functions/mine.py"]
 
 
-def test_evaluations_are_compared_team_by_team(collab) -> None:
+def test_evaluations_are_compared_team_by_team(collab: Collab) -> None:
     text = Path("agents/pair.yaml").read_text()
     Path("agents/other.yaml").write_text(text)
     for out, seed in (("e", "0"), ("f", "1")):
@@ -91,7 +91,7 @@ def evaluation(step: int, **returns: float) -> str:
     return json.dumps({"type": "evaluation.finished", "step": step, "sampled": sampled}) + "\n"
 
 
-def test_trainings_are_told_before_and_after(collab) -> None:
+def test_trainings_are_told_before_and_after(collab: Collab) -> None:
     for out, gain in (("a", 1.0), ("b", 2.0)):
         played(collab, out)
         Path(out, "training.yaml").write_text(Path(out, "recipe.yaml").read_text())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command_line import Collab
 from support.programs.held_model import HELD
 
 from collab.evaluation.folder import read_results
@@ -25,7 +26,7 @@ def row(text: str, title: str) -> list[str]:
     return re.split(r"\s{2,}", line.removeprefix(title).strip())
 
 
-def test_teams_stand_side_by_side_with_intervals(collab) -> None:
+def test_teams_stand_side_by_side_with_intervals(collab: Collab) -> None:
     result = collab(*ECHO, "--task", "words/0-5")
     assert result.status == 0, result.err
     assert "words: 6 problems, 1 sample, echo, seed 0" in result.out
@@ -39,7 +40,7 @@ def test_teams_stand_side_by_side_with_intervals(collab) -> None:
     assert "record: out" in result.out
 
 
-def test_a_dry_run_plans_every_team_and_plays_none(collab) -> None:
+def test_a_dry_run_plans_every_team_and_plays_none(collab: Collab) -> None:
     asked = (*ECHO, "--task", "words/0-3", "--samples", "2", "--dry-run")
     limit = ("--set", "sampling.max_new_tokens=10")
     result = collab(*asked, *limit)
@@ -58,7 +59,7 @@ def test_a_dry_run_plans_every_team_and_plays_none(collab) -> None:
     assert collab("eval", "pair", "--task", "words/99", "--dry-run").status == 2
 
 
-def test_the_second_call_plays_nothing_again(collab) -> None:
+def test_the_second_call_plays_nothing_again(collab: Collab) -> None:
     first = collab(*ECHO, "--task", "words/0-3", "--json")
     written = Path("out/pair/episodes.jsonl").read_bytes()
     second = collab(*ECHO, "--task", "words/0-3", "--json")
@@ -71,7 +72,7 @@ def numbers(finished: dict[str, Any]) -> list[dict[str, Any]]:
     return [team["metrics"] for team in finished["results"]["teams"]]
 
 
-def test_more_samples_and_problems_play_only_what_is_missing(collab) -> None:
+def test_more_samples_and_problems_play_only_what_is_missing(collab: Collab) -> None:
     collab(*ECHO, "--task", "words/0-1")
     result = collab(*ECHO, "--task", "words/0-2", "--samples", "2")
     assert "pair: 4 episodes to play, 2 recorded" in result.out
@@ -82,7 +83,7 @@ def test_more_samples_and_problems_play_only_what_is_missing(collab) -> None:
     assert [team["episodes"] for team in fewer["teams"]] == [1, 1]
 
 
-def test_json_lines_begin_and_end_with_the_evaluation(collab) -> None:
+def test_json_lines_begin_and_end_with_the_evaluation(collab: Collab) -> None:
     events = collab(*ECHO, "--task", "words/0-1", "--json").events
     types = [event["type"] for event in events]
     assert (types[0], types[-1]) == ("eval.started", "eval.finished")
@@ -91,7 +92,7 @@ def test_json_lines_begin_and_end_with_the_evaluation(collab) -> None:
     assert events[-1]["results"] == json.loads(Path("out/eval.json").read_text())
 
 
-def test_the_schema_of_the_results_is_stable(collab) -> None:
+def test_the_schema_of_the_results_is_stable(collab: Collab) -> None:
     results = collab(*ECHO, "--task", "words/0-1", "--json").events[-1]["results"]
     assert list(results) == [
         "evaluation", "status", "suite", "tasks", "samples", "k", "seed", "levels", "confidence",
@@ -112,7 +113,7 @@ def test_the_schema_of_the_results_is_stable(collab) -> None:
     assert list(results["differences"][0]) == ["team", "baseline", "metrics"]
 
 
-def test_a_teams_folder_is_a_run_like_any(collab) -> None:
+def test_a_teams_folder_is_a_run_like_any(collab: Collab) -> None:
     collab(*ECHO, "--task", "words/0-1")
     shown = collab("show", "out/pair")
     assert "words/1#0" in shown.out
@@ -125,14 +126,16 @@ def test_a_teams_folder_is_a_run_like_any(collab) -> None:
     assert again.status == 0, again.err
 
 
-def test_greedy_sets_every_agent_to_temperature_0(collab) -> None:
+def test_greedy_sets_every_agent_to_temperature_0(collab: Collab) -> None:
     collab(*ECHO, "--task", "words/0", "--greedy", "--set", "agents.a.sampling.temperature=0.7")
     recipe = Path("out/pair/recipe.yaml").read_text()
     assert recipe.count("temperature: 0.0") == 2
     assert "0.7" not in recipe
 
 
-def test_failed_episodes_count_for_nothing_and_are_tried_again(collab, project: Path) -> None:
+def test_failed_episodes_count_for_nothing_and_are_tried_again(
+    collab: Collab, project: Path
+) -> None:
     (project / "script.yaml").write_text("[{failure: the line is dead}, x, Say w1., Say w1.]")
     line = ("eval", "pair", "-t", "words/0-1", "--model", "scripted:script.yaml", "--out", "out")
     result = collab(*line)
@@ -144,7 +147,7 @@ def test_failed_episodes_count_for_nothing_and_are_tried_again(collab, project: 
 
 @pytest.mark.parametrize(("chosen", "mean"), [("pair", 0.25), ("runs/first", 1.0), ("first", 1.0)])
 def test_a_reward_that_was_edited_is_named_and_one_is_chosen(
-    collab, project: Path, chosen: str, mean: float
+    collab: Collab, project: Path, chosen: str, mean: float
 ) -> None:
     collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
     (project / "parts.py").write_text("def right(context):\n    return 0.25\n")
@@ -159,14 +162,14 @@ def test_a_reward_that_was_edited_is_named_and_one_is_chosen(
     assert [team.metrics["return"].mean for team in results.teams] == [mean, mean]
 
 
-def test_a_suite_of_ones_own_is_not_asked_about_beside_a_run(collab, project: Path) -> None:
+def test_a_suite_of_ones_own_is_not_asked_about_beside_a_run(collab: Collab, project: Path) -> None:
     collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
     (project / "parts.py").write_text("def right(context):\n    return 0.25\n")
     done = collab("eval", "pair", "runs/first", "-t", "tasks/words.yaml/0", "-m", "echo")
     assert (done.status, done.err) == (0, "")
 
 
-def test_a_team_that_fails_throughout_is_an_error(collab, project: Path) -> None:
+def test_a_team_that_fails_throughout_is_an_error(collab: Collab, project: Path) -> None:
     (project / "script.yaml").write_text("[{failure: the line is dead}, x]")
     result = collab("eval", "pair", "-t", "words/0", "--model", "scripted:script.yaml")
     assert result.status == 1
@@ -176,7 +179,7 @@ def test_a_team_that_fails_throughout_is_an_error(collab, project: Path) -> None
     assert row(result.out, "failed") == ["1 of 1"]
 
 
-def test_cost_is_that_of_the_whole_evaluation(collab, project: Path) -> None:
+def test_cost_is_that_of_the_whole_evaluation(collab: Collab, project: Path) -> None:
     paid = HELD.replace("new_tokens=3", "new_tokens=3, cost=0.25")
     (project / "paid.py").write_text(paid)
     result = collab("eval", "pair", "-t", "words/0-1", "--model", "paid.py:held")
@@ -209,7 +212,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_usage_is_one_message(case: str, collab, project: Path) -> None:
+def test_bad_usage_is_one_message(case: str, collab: Collab, project: Path) -> None:
     (project / "nothing").mkdir()
     (project / "empty.jsonl").write_text("")
     (project / "bare.jsonl").write_text('{"prompt": "a", "entry_point": "b", "test": "c"}\n')
@@ -226,7 +229,7 @@ def test_bad_usage_is_one_message(case: str, collab, project: Path) -> None:
     assert not Path("evals").exists() or not any(Path("evals").iterdir())
 
 
-def test_a_tester_must_be_an_agent(collab) -> None:
+def test_a_tester_must_be_an_agent(collab: Collab) -> None:
     asked = ("eval", "coding-tested", "--task", "humaneval/0", "--model", "echo", "--dry-run")
     result = collab(*asked, "--select", "examples", "--tester", "testr")
     assert result.status == 2

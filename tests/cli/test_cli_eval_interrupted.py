@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.command_line import Collab
 from support.programs.held_model import HELD
 
 from collab.evaluation.folder import read_results
@@ -50,7 +51,7 @@ def begin(*arguments: str) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_killed_evaluation_is_readable_and_gone_on_with(collab, held: Path) -> None:
+def test_a_killed_evaluation_is_readable_and_gone_on_with(collab: Collab, held: Path) -> None:
     process = begin()
     process.kill()
     process.communicate(timeout=10)

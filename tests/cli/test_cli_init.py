@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.command_line import Collab
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS
 from typer.testing import CliRunner
@@ -34,7 +35,7 @@ def scaffold(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path / "mine"
 
 
-def test_the_project_runs_as_it_is(collab, scaffold: Path) -> None:
+def test_the_project_runs_as_it_is(collab: Collab, scaffold: Path) -> None:
     result = collab("run", "recipe.yaml", "--model", "echo")
     assert result.status == 0, result.err
     assert "my-team on 3 problems" in result.out
@@ -49,7 +50,7 @@ def test_every_yaml_file_names_a_schema_that_is_there(scaffold: Path) -> None:
         assert set(yaml.safe_load(path.read_text())) <= set(schema["properties"])
 
 
-def test_its_canonical_solutions_pass(collab, scaffold: Path) -> None:
+def test_its_canonical_solutions_pass(collab: Collab, scaffold: Path) -> None:
     lines = (scaffold / "tasks" / "problems.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     for number, row in enumerate(rows):
@@ -62,12 +63,13 @@ def test_its_canonical_solutions_pass(collab, scaffold: Path) -> None:
 def other_kind(
     request: pytest.FixtureRequest, begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> str:
-    shutil.copytree(begun / request.param, tmp_path / "mine")
+    kind: str = request.param
+    shutil.copytree(begun / kind, tmp_path / "mine")
     monkeypatch.chdir(tmp_path / "mine")
-    return request.param
+    return kind
 
 
-def test_every_kind_of_project_is_whole(collab, other_kind: str) -> None:
+def test_every_kind_of_project_is_whole(collab: Collab, other_kind: str) -> None:
     test_every_yaml_file_names_a_schema_that_is_there(Path())
     for line in ("run recipe.yaml", "train recipe.yaml --trainer my-trainer"):
         result = collab(*line.split(), "--model", "echo", "--dry-run")
@@ -92,7 +94,7 @@ def test_every_kind_of_project_trains(
     assert metrics["episodes/dropped"] == 0
 
 
-def test_nothing_is_overwritten(collab, scaffold: Path) -> None:
+def test_nothing_is_overwritten(collab: Collab, scaffold: Path) -> None:
     (scaffold / "recipe.yaml").write_text("mine")
     result = collab("init")
     assert result.status == 2

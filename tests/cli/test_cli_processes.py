@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.command_line import Collab
 
 from collab.records import read_episodes
 
@@ -119,7 +120,7 @@ def test_every_line_of_a_run_with_the_best_of_its_answers_is_on_stdout() -> None
     assert "best_of" not in ended.stderr
 
 
-def test_a_killed_run_is_readable_to_its_last_finished_episode(collab) -> None:
+def test_a_killed_run_is_readable_to_its_last_finished_episode(collab: Collab) -> None:
     process = begin("--model", "models.py:patient")
     process.kill()
     process.communicate(timeout=10)
@@ -146,7 +147,9 @@ def test_what_others_write_to_stdout_is_not_between_the_json_lines(project: Path
     assert {"a print", "a child", "a library"} <= set(result.stderr.splitlines())
 
 
-def test_no_secret_reaches_output_or_record(collab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_reaches_output_or_record(
+    collab: Collab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = "sk-ant-never-to-be-seen"
     monkeypatch.setenv("ANTHROPIC_API_KEY", secret)
     monkeypatch.setenv("HF_TOKEN", secret)
@@ -171,10 +174,10 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_a_reader_that_leaves_ends_a_command_quietly(collab, line: str) -> None:
+def test_a_reader_that_leaves_ends_a_command_quietly(collab: Collab, line: str) -> None:
     if "done" in line:
-        done = collab("run", "pair", "--task", "words/0-3", "-m", "echo", "--out", "done")
-        assert done.status == 0
+        played = collab("run", "pair", "--task", "words/0-3", "-m", "echo", "--out", "done")
+        assert played.status == 0
     Path("a.txt").write_text("w0")
     reading, writing = os.pipe()
     os.close(reading)
@@ -195,7 +198,7 @@ def test_a_reader_that_leaves_ends_a_command_quietly(collab, line: str) -> None:
         assert collab("show", "out").out
 
 
-def test_a_record_from_elsewhere_steers_no_terminal(collab) -> None:
+def test_a_record_from_elsewhere_steers_no_terminal(collab: Collab) -> None:
     evil = "\x1b]0;owned\x07\x1b[8m\u202e[blink]x\x9b2J"
     assert collab("run", "pair", "--task", "words/0", "-m", "echo", "--out", "out").status == 0
     about = json.loads(Path("out/run.json").read_text())

@@ -1,23 +1,25 @@
 """`collab report`, on whole and on broken runs."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.command_line import Collab
 from support.report_runs import data_of
 
 pytestmark = pytest.mark.usefixtures("project")
 
 
 @pytest.fixture
-def run(collab) -> Path:
+def run(collab: Collab) -> Path:
     folder = Path("out")
     arguments = ("run", "pair", "-t", "words/0-2", "-n", "2", "-m", "echo", "--out", str(folder))
     assert collab(*arguments).status == 0
     return folder
 
 
-def test_one_run_has_its_report_in_its_folder(collab, run: Path) -> None:
+def test_one_run_has_its_report_in_its_folder(collab: Collab, run: Path) -> None:
     result = collab("report", str(run))
     assert (result.status, result.err) == (0, "")
     assert result.out.startswith("out/report.html: 6 episodes, ")
@@ -26,26 +28,26 @@ def test_one_run_has_its_report_in_its_folder(collab, run: Path) -> None:
     assert "<dd>pair</dd>" in page
 
 
-def test_several_runs_have_theirs_here(collab, run: Path) -> None:
+def test_several_runs_have_theirs_here(collab: Collab, run: Path) -> None:
     collab("run", "pair", "-t", "words/3", "-m", "echo", "--out", "second")
     assert collab("report", str(run), "second").status == 0
     assert "pair: 2 runs" in Path("report.html").read_text()
 
 
-def test_out_and_episodes(collab, run: Path) -> None:
+def test_out_and_episodes(collab: Collab, run: Path) -> None:
     result = collab("report", str(run), "--out", "new/r.html", "--episodes", "4")
     assert result.out.startswith("new/r.html: 4 episodes, ")
     assert "warning: 4 of 6 episodes are in this report" in result.err
 
 
-def test_a_file_that_cannot_be_written(collab, run: Path) -> None:
+def test_a_file_that_cannot_be_written(collab: Collab, run: Path) -> None:
     result = collab("report", str(run), "--out", "tasks")
     assert result.status == 2
     assert "tasks cannot be written: Is a directory; choose another file with --out" in result.err
 
 
 @pytest.mark.parametrize("name", ["notes.md", "out/episodes.jsonl", "out/report.html"])
-def test_only_a_report_is_replaced(collab, run: Path, name: str) -> None:
+def test_only_a_report_is_replaced(collab: Collab, run: Path, name: str) -> None:
     file = Path(name)
     if not file.exists():
         file.write_text("<!doctype html>\nmine")
@@ -59,7 +61,7 @@ def test_only_a_report_is_replaced(collab, run: Path, name: str) -> None:
 
 
 @pytest.fixture
-def evaluated(collab, project: Path) -> Path:
+def evaluated(collab: Collab, project: Path) -> Path:
     """Two teams on four problems, two samples each."""
     team = (project / "agents" / "pair.yaml").read_text()
     (project / "agents" / "other.yaml").write_text(team.replace("Say {{", "Tell {{"))
@@ -68,7 +70,7 @@ def evaluated(collab, project: Path) -> Path:
     return Path("teams")
 
 
-def test_an_evaluation_is_shown_with_its_teams(collab, evaluated: Path) -> None:
+def test_an_evaluation_is_shown_with_its_teams(collab: Collab, evaluated: Path) -> None:
     result = collab("report", str(evaluated))
     assert (result.status, result.err) == (0, "")
     page = (evaluated / "report.html").read_text()
@@ -79,7 +81,7 @@ def test_an_evaluation_is_shown_with_its_teams(collab, evaluated: Path) -> None:
     assert len(data["episodes"]) == 16
 
 
-def test_an_evaluation_counts_what_it_is_of(collab, evaluated: Path) -> None:
+def test_an_evaluation_counts_what_it_is_of(collab: Collab, evaluated: Path) -> None:
     file = evaluated / "eval.json"
     results = json.loads(file.read_text())
     file.write_text(json.dumps({**results, "samples": 1, "tasks": ["words/0", "words/1"]}))
@@ -88,7 +90,7 @@ def test_an_evaluation_counts_what_it_is_of(collab, evaluated: Path) -> None:
     assert sorted({episode["id"] for episode in episodes}) == ["words/0#0", "words/1#0"]
 
 
-def test_a_changed_team_is_shown_as_it_was_evaluated_last(collab, evaluated: Path) -> None:
+def test_a_changed_team_is_shown_as_it_was_evaluated_last(collab: Collab, evaluated: Path) -> None:
     arguments = ("-t", "words/0", "-m", "echo", "--set", "agents.a.prompt=Hush.", "--out", "teams")
     assert collab("eval", "pair", *arguments).status == 0
     collab("report", str(evaluated))
@@ -104,7 +106,9 @@ def test_a_changed_team_is_shown_as_it_was_evaluated_last(collab, evaluated: Pat
         (lambda text: text[:100], "eval.json: not an evaluation"),
     ],
 )
-def test_an_evaluation_that_broke_off(collab, evaluated: Path, change, message: str) -> None:
+def test_an_evaluation_that_broke_off(
+    collab: Collab, evaluated: Path, change: Callable[[str], str], message: str
+) -> None:
     file = evaluated / "eval.json"
     file.write_text(change(file.read_text()))
     result = collab("report", str(evaluated))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.command_line import Collab
 
 from collab.recipe import TaskSpec
 from collab.records import read_episodes
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("project")
 ECHO = ("run", "pair", "--model", "echo")
 
 
-def test_shows_agents_joint_verdict_parts_and_record(collab) -> None:
+def test_shows_agents_joint_verdict_parts_and_record(collab: Collab) -> None:
     result = collab(*ECHO, "--task", "words/0", "--out", "out")
     assert result.status == 0
     assert "-- a, 7 tokens" in result.out
@@ -29,7 +30,7 @@ def test_shows_agents_joint_verdict_parts_and_record(collab) -> None:
     assert result.err == ""
 
 
-def test_the_record_is_readable(collab) -> None:
+def test_the_record_is_readable(collab: Collab) -> None:
     collab(*ECHO, "--task", "words/0-2", "--samples", "2", "--seed", "5", "--out", "out")
     episodes = list(read_episodes(Path("out")))
     assert [episode.seed for episode in episodes] == [5] * 6
@@ -37,7 +38,7 @@ def test_the_record_is_readable(collab) -> None:
     assert yaml.safe_load(Path("out/recipe.yaml").read_text())["samples"] == 2
 
 
-def test_json_is_a_stream_of_events(collab) -> None:
+def test_json_is_a_stream_of_events(collab: Collab) -> None:
     result = collab(*ECHO, "--task", "words/0-1", "--json", "--out", "out")
     types = [event["type"] for event in result.events]
     assert types[0] == "run.started"
@@ -48,7 +49,7 @@ def test_json_is_a_stream_of_events(collab) -> None:
     assert result.events[0]["folder"] == "out"
 
 
-def test_turns_show_what_agents_are_told_and_the_change(collab, project: Path) -> None:
+def test_turns_show_what_agents_are_told_and_the_change(collab: Collab, project: Path) -> None:
     answers = {"a": ["Say w1.", "Say w0."], "b": ["Say w0.", "Say w0."]}
     (project / "script.yaml").write_text(yaml.safe_dump(answers))
     (project / "told.py").write_text("def tell(outcome):\n    return {'a': 'Listen to b.'}\n")
@@ -63,7 +64,7 @@ def test_turns_show_what_agents_are_told_and_the_change(collab, project: Path) -
     assert "reward 1.00 of 1.00 (+0.50 from the turn before)" in result.out
 
 
-def test_a_script_that_is_not_used_up_fails_the_run(collab, project: Path) -> None:
+def test_a_script_that_is_not_used_up_fails_the_run(collab: Collab, project: Path) -> None:
     (project / "script.yaml").write_text("[one, two, three]")
     arguments = ("--task", "words/0", "--model", "scripted:script.yaml", "--json", "--out", "out")
     result = collab("run", "pair", *arguments)
@@ -73,7 +74,7 @@ def test_a_script_that_is_not_used_up_fails_the_run(collab, project: Path) -> No
     assert json.loads(Path("out/run.json").read_text())["status"] == "failed"
 
 
-def test_every_episode_failing_fails_the_run(collab, project: Path) -> None:
+def test_every_episode_failing_fails_the_run(collab: Collab, project: Path) -> None:
     (project / "script.yaml").write_text("[{failure: the line is dead}, {failure: so is this}]")
     result = collab("run", "pair", "--task", "words/0", "--model", "scripted:script.yaml")
     assert result.status == 1
@@ -81,7 +82,7 @@ def test_every_episode_failing_fails_the_run(collab, project: Path) -> None:
     assert "1 failed (ModelError 1)" in result.out
 
 
-def test_a_model_that_cannot_be_had_is_bad_usage(collab, project: Path) -> None:
+def test_a_model_that_cannot_be_had_is_bad_usage(collab: Collab, project: Path) -> None:
     (project / "models.py").write_text(
         "from collab.errors import ModelUnavailable\n\n\n"
         "class Gone:\n"
@@ -98,12 +99,12 @@ def test_a_model_that_cannot_be_had_is_bad_usage(collab, project: Path) -> None:
     assert "ModelUnavailable: no such model on the hub" in result.err
 
 
-def test_require_solved_wants_every_episode_solved(collab) -> None:
+def test_require_solved_wants_every_episode_solved(collab: Collab) -> None:
     assert collab(*ECHO, "--task", "words/0", "--require-solved").status == 1
     assert collab(*ECHO, "--task", "words/0", "--require-pass").status == 1, "its older name"
 
 
-def test_a_folder_that_holds_a_run_is_not_overwritten(collab) -> None:
+def test_a_folder_that_holds_a_run_is_not_overwritten(collab: Collab) -> None:
     collab(*ECHO, "--task", "words/0", "--out", "out")
     before = Path("out/episodes.jsonl").read_bytes()
     result = collab(*ECHO, "--task", "words/1", "--out", "out")
@@ -112,7 +113,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(collab) -> None:
     assert Path("out/episodes.jsonl").read_bytes() == before
 
 
-def test_a_dry_run_prints_the_plan_and_the_recipe_on_request(collab) -> None:
+def test_a_dry_run_prints_the_plan_and_the_recipe_on_request(collab: Collab) -> None:
     asked = (
         *ECHO, "--task", "words/0-3", "--samples", "2",
         "--set", "sampling.max_new_tokens=10", "--set", "agents.b.sampling.temperature=0.5",
@@ -137,7 +138,7 @@ def recipe_above_the_plan(out: str) -> Any:
     return yaml.safe_load(rest.partition("\npair, parallel")[0])
 
 
-def test_workers_are_a_setting_of_the_sandbox_and_are_shown(collab) -> None:
+def test_workers_are_a_setting_of_the_sandbox_and_are_shown(collab: Collab) -> None:
     code = ("run", "pocket", "-t", "pocket-code/0", "-m", "echo")
     result = collab(*code, "--workers", "3", "--dry-run")
     assert "judging: 3 programs at a time, on this machine" in result.out
@@ -146,14 +147,16 @@ def test_workers_are_a_setting_of_the_sandbox_and_are_shown(collab) -> None:
     assert collab(*ECHO, "--task", "words/0", "--workers", "0", "--dry-run").status == 2
 
 
-def test_control_characters_of_a_model_do_not_reach_the_terminal(collab, project: Path) -> None:
+def test_control_characters_of_a_model_do_not_reach_the_terminal(
+    collab: Collab, project: Path
+) -> None:
     (project / "script.yaml").write_text('["\\e[31mred\\a", "b"]')
     result = collab("run", "pair", "--task", "words/0", "--model", "scripted:script.yaml")
     assert "\\x1b[31mred\\x07" in result.out
     assert "\x1b" not in result.out
 
 
-def test_problems_are_found_once_a_run(collab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_are_found_once_a_run(collab: Collab, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
 
     def watched(spec: TaskSpec) -> Suite:
@@ -165,7 +168,7 @@ def test_problems_are_found_once_a_run(collab, monkeypatch: pytest.MonkeyPatch) 
     assert opened == ["words"]
 
 
-def test_loading_a_model_is_no_part_of_a_run(collab, project: Path) -> None:
+def test_loading_a_model_is_no_part_of_a_run(collab: Collab, project: Path) -> None:
     result = collab("run", "pair", "-t", "words/0", "-m", "models.py:heavy", "--json", "--out", "o")
     assert result.status == 0, result.err
     for summary in (
@@ -177,7 +180,7 @@ def test_loading_a_model_is_no_part_of_a_run(collab, project: Path) -> None:
     assert result.events[-2]["episode"]["seconds"] < 1
 
 
-def test_truncated_agents_are_named_at_the_end(collab, project: Path) -> None:
+def test_truncated_agents_are_named_at_the_end(collab: Collab, project: Path) -> None:
     begun = {"text": "Say", "finish_reason": "length"}
     script = {"a": [begun] * 4, "b": ["Say w0."] * 4}
     (project / "script.yaml").write_text(yaml.safe_dump(script))
@@ -187,7 +190,7 @@ def test_truncated_agents_are_named_at_the_end(collab, project: Path) -> None:
     assert "responses of b" not in result.out
 
 
-def test_feedback_that_no_turn_is_left_for_is_named(collab, project: Path) -> None:
+def test_feedback_that_no_turn_is_left_for_is_named(collab: Collab, project: Path) -> None:
     message = "warning: team.feedback is never used: team.turns is 1; set team.turns=2"
     arguments = (*ECHO, "-t", "words/0", "--set", "team.feedback=[self]")
     assert message in collab(*arguments).err
@@ -197,7 +200,7 @@ def test_feedback_that_no_turn_is_left_for_is_named(collab, project: Path) -> No
     assert "never used" not in shipped.out, "which offers feedback for more turns"
 
 
-def test_a_run_without_an_episode_does_not_block_its_folder(collab, project: Path) -> None:
+def test_a_run_without_an_episode_does_not_block_its_folder(collab: Collab, project: Path) -> None:
     Path("models.py").write_text(Path("models.py").read_text() + LOST)
     asked = ("run", "pair", "-t", "words/0", "--out", "out")
     assert "the disk is gone" in collab(*asked, "-m", "models.py:lost").err

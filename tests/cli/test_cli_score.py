@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.command_line import Collab
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -34,7 +35,7 @@ def programs(project: Path) -> None:
     (project / "main.py").write_text(f"from typing import List, Optional\n\n{main}")
 
 
-def test_several_programs_at_once(collab) -> None:
+def test_several_programs_at_once(collab: Collab) -> None:
     files = ("right.py", "wrong.py", "broken.py")
     result = collab("score", "humaneval/12", *files, "--json")
     right, wrong, broken = result.events
@@ -49,13 +50,13 @@ def test_several_programs_at_once(collab) -> None:
     assert (broken["solved"], broken["reward"]) == (False, 0.0)
 
 
-def test_agents_artifacts(collab) -> None:
+def test_agents_artifacts(collab: Collab) -> None:
     agents = ("--agent", "aux=aux.py", "--agent", "main=main.py")
     result = collab("score", "humaneval/12", *agents)
     assert "solved, 3 of 3 tests, reward 4.00 of 4.00" in result.out
 
 
-def test_an_unsafe_judge_is_shown(collab) -> None:
+def test_an_unsafe_judge_is_shown(collab: Collab) -> None:
     assert "unsafe" in collab("score", "humaneval/12", "wrong.py", "--sandbox", "unsafe").out
 
 
@@ -72,7 +73,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_usage(case: str, collab, project: Path) -> None:
+def test_bad_usage(case: str, collab: Collab, project: Path) -> None:
     (project / "binary.py").write_bytes(b"\x80\xff")
     arguments, message = BAD[case]
     result = collab("score", "humaneval/12", *arguments)
@@ -80,20 +81,20 @@ def test_bad_usage(case: str, collab, project: Path) -> None:
     assert (result.status, result.out) == (2, "")
 
 
-def test_what_editors_write_besides_the_program(collab, project: Path) -> None:
+def test_what_editors_write_besides_the_program(collab: Collab, project: Path) -> None:
     program = (project / "right.py").read_bytes().replace(b"\n", b"\r\n")
     (project / "windows.py").write_bytes(b"\xef\xbb\xbf" + program)
     (scored,) = collab("score", "humaneval/12", "windows.py", "--json").events
     assert scored["solved"]
 
 
-def test_a_file_without_end(collab) -> None:
+def test_a_file_without_end(collab: Collab) -> None:
     result = collab("score", "humaneval/12", "/dev/zero")
     assert "/dev/zero: cannot be read: more than" in result.err
     assert (result.status, result.out) == (2, "")
 
 
-def test_an_address_of_several_problems(collab) -> None:
+def test_an_address_of_several_problems(collab: Collab) -> None:
     result = collab("score", "humaneval/0-3", "right.py")
     assert result.status == 2
     assert "has 4 problems" in result.err

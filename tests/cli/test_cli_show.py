@@ -4,19 +4,20 @@ import json
 from pathlib import Path
 
 import pytest
+from support.command_line import Collab
 
 pytestmark = pytest.mark.usefixtures("project")
 
 
 @pytest.fixture
-def run(collab) -> Path:
+def run(collab: Collab) -> Path:
     folder = Path("out")
     result = collab("run", "pair", "-t", "words/0-2", "-n", "2", "-m", "echo", "--out", str(folder))
     assert result.status == 0
     return folder
 
 
-def test_lists_the_episodes(collab, run: Path) -> None:
+def test_lists_the_episodes(collab: Collab, run: Path) -> None:
     result = collab("show", str(run))
     assert result.status == 0
     assert result.out.splitlines()[1].split()[-3:] == ["turns", "tokens", "flags"]
@@ -24,7 +25,7 @@ def test_lists_the_episodes(collab, run: Path) -> None:
     assert result.err == ""
 
 
-def test_a_training_says_what_it_gained(collab, run: Path) -> None:
+def test_a_training_says_what_it_gained(collab: Collab, run: Path) -> None:
     gain = {"before": 0.5, "after": 1.5, "gain": 1.0, "error": 0.25, "maximum": 2.0, "tasks": 4}
     gains = {"sampled": gain | {"solved_before": None, "solved_after": None}}
     about = json.loads((run / "run.json").read_text())
@@ -36,20 +37,20 @@ def test_a_training_says_what_it_gained(collab, run: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["words/1#0", "2"])
-def test_shows_one_episode(collab, run: Path, name: str) -> None:
+def test_shows_one_episode(collab: Collab, run: Path, name: str) -> None:
     result = collab("show", str(run), name)
     assert "== words/1#0" in result.out
     assert "-- a observes: user\nSay w1." in result.out
     assert "-- b responds: 7 tokens" in result.out
 
 
-def test_one_agent_only(collab, run: Path) -> None:
+def test_one_agent_only(collab: Collab, run: Path) -> None:
     result = collab("show", str(run), "words/1#0", "--agent", "b", "--turn", "1")
     assert "-- b responds" in result.out
     assert "-- a responds" not in result.out
 
 
-def test_a_problem_means_all_its_episodes(collab, run: Path) -> None:
+def test_a_problem_means_all_its_episodes(collab: Collab, run: Path) -> None:
     result = collab("show", str(run), "words/1", "--json")
     assert [event["id"] for event in result.events] == ["words/1#0", "words/1#1"]
 
@@ -62,13 +63,13 @@ def test_a_problem_means_all_its_episodes(collab, run: Path) -> None:
         (("words/1#0", "--agent", "c"), "unknown agent 'c' of words/1#0"),
     ],
 )
-def test_unknown_parts(collab, run: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_unknown_parts(collab: Collab, run: Path, arguments: tuple[str, ...], message: str) -> None:
     result = collab("show", str(run), *arguments)
     assert result.status == 2
     assert message in result.err
 
 
-def test_a_cut_off_run_is_shown_as_far_as_it_came(collab, run: Path) -> None:
+def test_a_cut_off_run_is_shown_as_far_as_it_came(collab: Collab, run: Path) -> None:
     episodes = (run / "episodes.jsonl").read_bytes().splitlines(keepends=True)
     (run / "episodes.jsonl").write_bytes(b"".join(episodes[:2]) + b"{}\n" + episodes[2][:50])
     about = json.loads((run / "run.json").read_text())
@@ -81,21 +82,21 @@ def test_a_cut_off_run_is_shown_as_far_as_it_came(collab, run: Path) -> None:
     assert "is still running, or was killed: 2 of 6 episodes finished" in result.err
 
 
-def test_a_run_without_run_json(collab, run: Path) -> None:
+def test_a_run_without_run_json(collab: Collab, run: Path) -> None:
     (run / "run.json").unlink()
     result = collab("show", str(run))
     assert result.out.count("words/") == 6
     assert "warning: out is not a run's folder: run.json" in result.err
 
 
-def test_replay_is_the_same(collab, run: Path) -> None:
+def test_replay_is_the_same(collab: Collab, run: Path) -> None:
     result = collab("replay", str(run))
     assert result.status == 0
     assert "the same: rewards and tokens of 6 episodes" in result.out
     assert not Path("runs").exists()
 
 
-def test_replay_tells_what_differs(collab, run: Path, project: Path) -> None:
+def test_replay_tells_what_differs(collab: Collab, run: Path, project: Path) -> None:
     rows = run / "data" / "words.jsonl"
     rows.write_text(rows.read_text().replace('"Say w1."', '"Say what."'))
     result = collab("replay", str(run), "--json")
@@ -104,7 +105,7 @@ def test_replay_tells_what_differs(collab, run: Path, project: Path) -> None:
     assert result.events[-1]["type"] == "run.finished"
 
 
-def test_replay_asks_for_what_was_recorded_only(collab, run: Path) -> None:
+def test_replay_asks_for_what_was_recorded_only(collab: Collab, run: Path) -> None:
     lines = (run / "episodes.jsonl").read_bytes().splitlines(keepends=True)
     (run / "episodes.jsonl").write_bytes(b"".join(lines[:2]))
     result = collab("replay", str(run))
@@ -112,7 +113,7 @@ def test_replay_asks_for_what_was_recorded_only(collab, run: Path) -> None:
     assert "tokens of 2 episodes" in result.out
 
 
-def test_an_agent_with_a_model_of_its_own_is_replayed_too(collab) -> None:
+def test_an_agent_with_a_model_of_its_own_is_replayed_too(collab: Collab) -> None:
     own = ("--set", "agents.a.model=echo")
     collab("run", "pair", "-t", "words/0", "-m", "echo", *own, "--out", "own")
     Path("own/recipe.yaml").write_text(

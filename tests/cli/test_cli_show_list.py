@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command_line import Collab
 
 from collab import Agent, Team
 from collab.recipe import TeamSpec
@@ -18,7 +19,7 @@ from collab.runs.about import read_about, status_of, this_process, write_about
 pytestmark = pytest.mark.usefixtures("project")
 
 
-def played(collab: Any, out: str, *more: str) -> Path:
+def played(collab: Collab, out: str, *more: str) -> Path:
     result = collab("run", "pair", "-t", "words/0-1", "-m", "echo", "--out", out, *more)
     assert result.status == 0, result.err
     return Path(out)
@@ -28,7 +29,7 @@ def began(folder: Path, when: str) -> None:
     write_about(folder, {**read_about(folder), "started": when})
 
 
-def test_without_a_run_all_are_listed_newest_first(collab) -> None:
+def test_without_a_run_all_are_listed_newest_first(collab: Collab) -> None:
     began(played(collab, "runs/old"), "2020-01-02T03:04:05+00:00")
     began(played(collab, "runs/new"), "2021-01-02T03:04:05+00:00")
     collab("eval", "pair", "-t", "words/0", "-m", "echo", "--out", "evals/e")
@@ -41,7 +42,7 @@ def test_without_a_run_all_are_listed_newest_first(collab) -> None:
     assert result.err == ""
 
 
-def test_a_team_without_a_name_is_told_by_its_agents(collab) -> None:
+def test_a_team_without_a_name_is_told_by_its_agents(collab: Collab) -> None:
     agents = {name: {"prompt": "x"} for name in ("aux", "ma/in", "c", "d", "e")}
     assert TeamSpec.model_validate({"agents": agents}).name == "aux+ma-in+c+2"
     assert TeamSpec.model_validate({"name": "duo", "agents": agents}).name == "duo"
@@ -55,19 +56,19 @@ def test_a_team_without_a_name_is_told_by_its_agents(collab) -> None:
     assert text == {"runs/unnamed": "aux+main", "runs/old": "a+b"}
 
 
-def test_no_run_is_no_error(collab) -> None:
+def test_no_run_is_no_error(collab: Collab) -> None:
     result = collab("show")
     assert (result.status, result.out) == (0, "")
     assert "no runs in runs/, evals/, studies/; begin with: collab run" in result.err
 
 
-def test_a_broken_run_is_listed_with_the_reason(collab) -> None:
+def test_a_broken_run_is_listed_with_the_reason(collab: Collab) -> None:
     (played(collab, "runs/a") / "run.json").write_text("[")
     assert "cannot be read: runs/a/run.json: not JSON" in collab("show").out
 
 
 @pytest.mark.parametrize("odd", ["x", None, [1], {"a": 1}, 10**4000, True])
-def test_odd_numbers_are_none(collab, odd: Any) -> None:
+def test_odd_numbers_are_none(collab: Collab, odd: Any) -> None:
     folder = played(collab, "runs/a")
     about = json.loads((folder / "run.json").read_text())
     about["summary"] |= dict.fromkeys(("mean_return", "largest_return", "solved", "solvable"), odd)
@@ -83,7 +84,7 @@ def test_odd_numbers_are_none(collab, odd: Any) -> None:
     assert collab("show").status == 0
 
 
-def test_of_a_training_the_last_evaluation_is_told(collab) -> None:
+def test_of_a_training_the_last_evaluation_is_told(collab: Collab) -> None:
     folder = played(collab, "runs/a")
     (folder / "training.yaml").write_text("")
     task = {"joint_return": 1.5, "solved": 0.25, "maximum": 4.0}
@@ -97,7 +98,7 @@ def test_of_a_training_the_last_evaluation_is_told(collab) -> None:
     assert "3.00" in collab("show").out
 
 
-def test_an_evaluation_shows_its_tables_and_names_its_teams(collab) -> None:
+def test_an_evaluation_shows_its_tables_and_names_its_teams(collab: Collab) -> None:
     collab("eval", "pair", "-t", "words/0", "-m", "echo", "--out", "teams")
     result = collab("show", "teams")
     assert result.status == 0
@@ -106,7 +107,7 @@ def test_an_evaluation_shows_its_tables_and_names_its_teams(collab) -> None:
     assert collab("show", "teams", "--json").events[0]["suite"] == "words"
 
 
-def test_a_run_whose_process_is_gone_was_killed(collab) -> None:
+def test_a_run_whose_process_is_gone_was_killed(collab: Collab) -> None:
     folder = played(collab, "runs/a")
     write_about(folder, {**read_about(folder), "status": "running"})
     about = read_about(folder)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support.command_line import Collab
 
 from collab.cli.screen.page import Page, PlainPage, TerminalPage
 from collab.cli.screen.results import show_evaluation, show_probe, show_study
@@ -40,7 +41,7 @@ def check(show: Callable[[Page], None], width: int) -> str:
     return shown(narrow)
 
 
-def test_an_evaluation_of_four_teams(project: Path, collab) -> None:
+def test_an_evaluation_of_four_teams(project: Path, collab: Collab) -> None:
     teams = ["pair", "second-pair", "third-pair-of-them", "fourth"]
     for name in teams[1:]:
         text = (project / "agents" / "pair.yaml").read_text()
@@ -72,7 +73,7 @@ def test_a_study(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_probe(project: Path, collab, width: int) -> None:
+def test_a_probe(project: Path, collab: Collab, width: int) -> None:
     result = collab("probe", "pair", "-t", "words", "-m", "echo", "--tasks", "4", "--out", "out")
     assert result.status == 0, result.err
     outcome = TeamProbe.model_validate_json(Path("out/probe.json").read_bytes())

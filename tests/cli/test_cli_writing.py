@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.command_line import Collab
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -14,7 +15,7 @@ LONG = (
 )
 
 
-def test_texts_are_scored(collab, project: Path) -> None:
+def test_texts_are_scored(collab: Collab, project: Path) -> None:
     (project / "short.txt").write_text(SHORT)
     (project / "long.txt").write_text(LONG)
     (project / "both.txt").write_text(f"{SHORT}\n\n{LONG}\n")

@@ -79,7 +79,7 @@ def test_torchrun_is_told_to_start_collab_on_this_machine() -> None:
         "--nproc-per-node=8",
         *("-m", "collab", "train", "r.yaml", "--out", "run"),
     ]
-    parsed: Any = parse_args(line)  # type: ignore[no-untyped-call]
+    parsed: Any = parse_args(line)
     assert (parsed.training_script, parsed.max_restarts) == ("collab", 0)
     assert parsed.training_script_args == ["train", "r.yaml", "--out", "run"]
 

@@ -24,7 +24,7 @@ def test_the_table_is_as_planned(
     shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(DOCS.parent / "benchmarks"))
-    from gpu_parts.shapes import save_description  # type: ignore[import-not-found]
+    from gpu_parts.shapes import save_description
 
     save_description(shape, tmp_path)
     recipe = load_recipe("coding", task="humaneval", defaults={"trainer": "magrpo"})

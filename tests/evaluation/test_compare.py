@@ -1,11 +1,13 @@
 """Teams in numbers: estimates, paired differences, speed, cost."""
 
+from typing import Any
+
 import pytest
 from support.episodes import make_episode, make_score
 
 from collab.evaluation.results import TeamResult
 from collab.evaluation.teams import EvaluatedTeam
-from collab.evaluation.values import difference, speed_of, task_values, team_result
+from collab.evaluation.values import Values, difference, speed_of, task_values, team_result
 from collab.recipe import Recipe
 from collab.records import Problem, Score
 
@@ -26,7 +28,9 @@ def make_team(label: str, samples: int = 2) -> EvaluatedTeam:
     return EvaluatedTeam(label, recipe, problems, tuple(range(len(TASKS))), identity="d")
 
 
-def result_of(label: str, rewards: list[tuple[float, ...]], **fields):
+def result_of(
+    label: str, rewards: list[tuple[float, ...]], **fields: Any
+) -> tuple[TeamResult, Values]:
     groups = {
         task: [make_episode(task, n, make_score(r), **fields) for n, r in enumerate(given)]
         for task, given in zip(TASKS, rewards, strict=False)

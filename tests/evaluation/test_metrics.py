@@ -14,34 +14,36 @@ SHARES = st.floats(0, 1).map(lambda value: round(value, 3))
 
 
 @st.composite
-def counts(draw, largest: int = 9) -> tuple[int, int, int]:
+def counts(draw: st.DrawFn, largest: int = 9) -> tuple[int, int, int]:
     n = draw(st.integers(1, largest))
     return n, draw(st.integers(0, n)), draw(st.integers(1, n))
 
 
 @given(counts())
-def test_pass_at_k_is_the_share_of_subsets_with_a_pass(nck) -> None:
+def test_pass_at_k_is_the_share_of_subsets_with_a_pass(nck: tuple[int, int, int]) -> None:
     n, c, k = nck
     passed = [True] * c + [False] * (n - c)
     assert pass_at_k(n, c, k) == pytest.approx(fmean(map(any, combinations(passed, k))), abs=1e-12)
 
 
 @given(counts(largest=200))
-def test_pass_at_k_is_the_closed_form(nck) -> None:
+def test_pass_at_k_is_the_closed_form(nck: tuple[int, int, int]) -> None:
     n, c, k = nck
     closed = 1.0 if n - c < k else 1 - prod(1 - k / i for i in range(n - c + 1, n + 1))
     assert pass_at_k(n, c, k) == pytest.approx(closed, abs=1e-12)
 
 
 @given(st.lists(SHARES, min_size=1, max_size=8), st.data())
-def test_best_of_k_is_the_mean_of_the_subsets_best(values, data) -> None:
+def test_best_of_k_is_the_mean_of_the_subsets_best(
+    values: list[float], data: st.DataObject
+) -> None:
     k = data.draw(st.integers(1, len(values)))
     expected = fmean(map(max, combinations(values, k)))
     assert best_of_k(values, k) == pytest.approx(expected, abs=1e-12)
 
 
 @given(counts(largest=60))
-def test_best_of_k_of_verdicts_is_pass_at_k(nck) -> None:
+def test_best_of_k_of_verdicts_is_pass_at_k(nck: tuple[int, int, int]) -> None:
     n, c, k = nck
     verdicts = [1.0] * c + [0.0] * (n - c)
     assert best_of_k(verdicts, k) == pytest.approx(pass_at_k(n, c, k), abs=1e-12)

@@ -4,9 +4,10 @@ import pytest
 from support.episodes import make_episode, make_part, make_score
 
 from collab.evaluation.values import task_values
+from collab.records import Episode, Score
 
 
-def group(task: str, *scores) -> list:
+def group(task: str, *scores: Score) -> list[Episode]:
     return [make_episode(task, sample, score) for sample, score in enumerate(scores)]
 
 

@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from fuzz.programs import BOMBS, Row, humaneval
+from fuzz.programs import programs as make_programs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from programs import BOMBS, Row, humaneval
-from programs import programs as make_programs
 from support.scoring import joined_score
 from support.shares import one_in
 

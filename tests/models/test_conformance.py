@@ -14,6 +14,7 @@ from support.claude_server import ClaudeServer
 from support.openai_server import OpenAIServer
 
 from collab.models import Capabilities, Model, Progress, Request
+from collab.models.base import Batching
 from collab.models.conformance import Verdict, conform
 from collab.models.conformance.suite import CHECKS
 from collab.models.fakes import EchoModel, ReplayModel, ScriptedModel
@@ -109,7 +110,7 @@ class Broken:
     """A third party's engine that promises everything and keeps nothing."""
 
     name = "broken"
-    batching = "continuous"
+    batching: Batching = "continuous"
     capabilities = Capabilities(tokens=True, seeds=True, adapters=True)
 
     def __init__(self) -> None:

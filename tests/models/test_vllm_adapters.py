@@ -14,15 +14,17 @@ from support.vllm_servers.server import save_adapter, save_header
 
 from collab.errors import ModelError, RecipeError
 from collab.models.vllm.adapter_files import check_servable, served_rank
-from collab.models.vllm.adapter_store import PREFIX, AdapterStore
+from collab.models.vllm.adapter_store import PREFIX, AdapterStore, Version
 from collab.models.vllm.adapters import ServedAdapters, VersionInUse
 
 
 def test_every_version_is_a_whole_new_folder(tmp_path: Path) -> None:
     store = AdapterStore(tmp_path)
-    versions = [
-        store.add("aux", lambda folder, n=n: save_adapter(folder, str(n))) for n in range(3)
-    ]
+
+    def add(name: str) -> Version:
+        return store.add("aux", lambda folder: save_adapter(folder, name))
+
+    versions = [add(str(n)) for n in range(3)]
     assert len({version.name for version in versions}) == 3
     assert [version.number for version in versions] == [1, 2, 3]
     assert [(version.folder / "name").read_text() for version in versions] == ["0", "1", "2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def test_a_run_that_is_not_done(played: Path) -> None:
         (lambda folder: folder.write_text(""), "no readable episode or training step"),
     ],
 )
-def test_nothing_to_show(tmp_path: Path, make, message: str) -> None:
+def test_nothing_to_show(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
     make(tmp_path / "run")
     with pytest.raises(RecordError, match=message):
         read_all([tmp_path / "run"])

@@ -12,7 +12,7 @@ FILES = {value for name, value in vars(layout).items() if name.isupper() and "."
 
 def test_names_of_files_stand_once() -> None:
     again = [
-        f"{path.relative_to(PACKAGE)}:{node.lineno}: {node.value}"
+        f"{path.relative_to(PACKAGE)}:{node.lineno}: {node.value!r}"
         for path in PACKAGE.rglob("*.py")
         if path != Path(layout.__file__)
         for node in ast.walk(ast.parse(path.read_text()))

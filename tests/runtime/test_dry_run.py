@@ -26,7 +26,7 @@ WORDS = ("Say", "word", "long", "again")
 
 def make(**team: Any) -> Recipe:
     agents = team.pop("agents", {"a": {"prompt": "{{ task.word }}"}, "b": {"prompt": "b"}})
-    data = {"model": "echo", "task": load_recipe("pair", task="words").task}
+    data: dict[str, Any] = {"model": "echo", "task": load_recipe("pair", task="words").task}
     data["team"] = {"name": "pair", "agents": agents, **team}
     return Recipe.model_validate(data)
 
@@ -90,8 +90,11 @@ async def chosen(turn):
 
 def test_any_protocol_can_be_planned(project: Path) -> None:
     Path("own.py").write_text(OWN)
-    agents = {"a": {"prompt": "{{ others.b }} {{ others.c }}"}, "b": {"prompt": "b"}}
-    agents["c"] = {"prompt": "c", "templates": {"argue": "{{ others.keys() | join }}"}}
+    agents = {
+        "a": {"prompt": "{{ others.b }} {{ others.c }}"},
+        "b": {"prompt": "b"},
+        "c": {"prompt": "c", "templates": {"argue": "{{ others.keys() | join }}"}},
+    }
     protocol = {"use": "own.py:moderated", "options": {"rounds": 3}}
     found = played(make(agents=agents, protocol=protocol))
     assert [r.call.agent for r in found.requests] == ["b", "c"] * 3 + ["a"]
@@ -131,7 +134,7 @@ def test_feedback_that_can_tell_nothing_is_refused(project: Path, source: str) -
 
 
 def test_templates_that_nobody_asks_for(project: Path) -> None:
-    agents = {"a": {"prompt": "a", "discuss": "mine"}, "b": {"prompt": "b"}}
+    agents: dict[str, Any] = {"a": {"prompt": "a", "discuss": "mine"}, "b": {"prompt": "b"}}
     agents["b"]["templates"] = {"rebutt": "no"}
     assert played(make(agents=agents, protocol="sequential")).warnings == (
         "team.agents.a.discuss is not used: protocol 'sequential' does not use it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ async def silent(move):
 """
 
 
-def play(project: Path, harness: str, answers: dict[str, list[str]], **top: object) -> Episode:
+def play(project: Path, harness: str, answers: dict[str, list[Any]], **top: Any) -> Episode:
     (project / "think.py").write_text(TWICE)
     (project / "script.yaml").write_text(json.dumps(answers))
     settings = [f"agents.a.harness={harness}"]

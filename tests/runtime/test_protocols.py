@@ -78,7 +78,7 @@ def test_a_debate_may_join_all_last_answers(trio: Path) -> None:
 
 def test_a_pipeline_hands_documents_on(trio: Path) -> None:
     reads = {"a": ["plan"], "b": ["plan"], "c": ["code", "tests"]}
-    protocol = {
+    protocol: dict[str, Any] = {
         "use": "pipeline",
         "options": {"writes": {"a": "code", "b": "tests"}, "reads": reads},
     }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from collab.errors import ModelTimeout
 from collab.models import Call, Progress, Request
-from collab.models.base import Answered
+from collab.models.base import Answered, Batching
 from collab.records import Action
 from collab.runtime.scheduler import Scheduler
 
@@ -13,8 +13,9 @@ from collab.runtime.scheduler import Scheduler
 class Recorder:
     """A real engine for these tests: answers with the agent's name, keeps its batches."""
 
-    def __init__(self, batching: str = "static", seconds: float = 0.0) -> None:
-        self.name, self.batching, self.seconds = "recorder", batching, seconds
+    def __init__(self, batching: Batching = "static", seconds: float = 0.0) -> None:
+        self.name, self.seconds = "recorder", seconds
+        self.batching: Batching = batching
         self.batches: list[list[str]] = []
 
     async def generate(
@@ -90,7 +91,9 @@ async def lane(
     scheduler.leave()
 
 
-async def play(model: Recorder, turns: dict[str, int], pauses: dict[str, float] | None = None):
+async def play(
+    model: Recorder, turns: dict[str, int], pauses: dict[str, float] | None = None
+) -> list[list[str]]:
     scheduler = Scheduler(lanes=len(turns))
     pauses = pauses or {}
     await asyncio.gather(

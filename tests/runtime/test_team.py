@@ -14,10 +14,10 @@ from collab.errors import ModelError, RecipeError, TaskError
 from collab.models import Request
 from collab.models.fakes import EchoModel
 from collab.records import Action, Episode, Message
-from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished, RunFinished
+from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished, Event, RunFinished
 
 
-def run(*settings: str, address: str = "words/3", model: str = "echo", **top: object) -> Episode:
+def run(*settings: str, address: str = "words/3", model: str = "echo", **top: Any) -> Episode:
     return collab.load("pair", model=model, settings=list(settings), **top).run(address).episode
 
 
@@ -38,6 +38,7 @@ def test_one_turn(project: Path) -> None:
     assert seen(episode, "a")[1] == Message(role="user", content="Say w3.")
     assert seen(episode, "b") == [Message(role="user", content="Say w3, a and b.")]
     assert episode.reward == 0.5
+    assert episode.score is not None
     assert episode.score.parts[0].reason == "1 of 2 said Say w3."
 
 
@@ -163,10 +164,10 @@ def test_a_window_of_episodes_gives_the_same_rewards(project: Path) -> None:
 def test_a_failing_agent_is_data_not_a_crash(project: Path) -> None:
     model = script(project, {"a": ["x"] * 2, "b": [{"failure": "overloaded"}, "x"]})
     rollout = collab.load("pair", model=model).run("words/0-1")
-    failed = [e for e in rollout.episodes if e.failure]
-    assert len(failed) == 1
-    assert failed[0].failure.boundary == "model"
-    assert failed[0].turns[0].decisions
+    [failed] = [e for e in rollout.episodes if e.failure]
+    assert failed.failure is not None
+    assert failed.failure.boundary == "model"
+    assert failed.turns[0].decisions
     assert rollout.summary["failed"] == 1
 
 
@@ -182,6 +183,7 @@ def test_a_script_that_runs_out_fails_the_run(project: Path) -> None:
 
 def test_a_prompt_that_names_a_missing_field(project: Path) -> None:
     episode = run("agents.a.prompt='{{ task.wrod }}'")
+    assert episode.failure is not None
     assert episode.failure.boundary == "agent"
     assert "word" in episode.failure.message
 
@@ -189,11 +191,13 @@ def test_a_prompt_that_names_a_missing_field(project: Path) -> None:
 def test_a_reward_that_raises_is_a_failure_not_a_zero(project: Path) -> None:
     (project / "parts.py").write_text("def right(context):\n    return 1 / 0\n")
     episode = run()
+    assert episode.failure is not None
     assert (episode.failure.boundary, episode.reward) == ("reward", None)
 
 
 def test_the_token_budget_ends_an_episode(project: Path) -> None:
     episode = run("team.turns=4", "budget.tokens=20", "team.feedback=[self]")
+    assert episode.failure is not None
     assert episode.failure.type == "BudgetExceeded"
     assert "limit 20" in episode.failure.message
     assert len(episode.turns) < 4
@@ -220,6 +224,7 @@ def slow(spec):
 def test_the_time_budget_ends_an_episode(project: Path) -> None:
     (project / "slow.py").write_text(SLOW)
     episode = run("budget.seconds=0.1", "model={engine: 'slow.py:slow'}")
+    assert episode.failure is not None
     assert episode.failure.type == "BudgetExceeded"
     assert episode.seconds < 2
 
@@ -242,7 +247,7 @@ def test_leaving_a_stream_cancels_the_rest_and_keeps_the_record(project: Path) -
 
 
 def test_the_stream_of_events(project: Path) -> None:
-    async def collect() -> list[object]:
+    async def collect() -> list[Event]:
         async with aclosing(collab.load("pair", model="echo").stream("words/0-1")) as events:
             return [event async for event in events]
 

@@ -244,4 +244,6 @@ def test_a_protocol_or_harness_that_is_not_async_is_refused() -> None:
 
 def test_a_lambda_is_called_so() -> None:
     rollout = make(rewards=[lambda context: 1.0, lambda context: 0.5]).run(ROWS[0])
-    assert [part.name for part in rollout.episode.turns[0].score.parts] == ["lambda", "lambda_2"]
+    [turn] = rollout.episode.turns
+    assert turn.score is not None
+    assert [part.name for part in turn.score.parts] == ["lambda", "lambda_2"]

@@ -170,6 +170,7 @@ def test_paths_are_relative_to_the_file_that_names_them(
     monkeypatch.chdir(tmp_path)
     recipe = load_recipe("project/recipe.yaml")
     assert recipe.task is not None
+    assert recipe.task.reward is not None
     assert recipe.task.reward.parts["right"].use == "project/tasks/scores.py:right"
     assert recipe.task.source.path == str(project / "tasks" / "words.jsonl")
     assert recipe.model.name == str(project / "answers.yaml")

@@ -14,9 +14,9 @@ from typing import Any
 
 import pydantic
 import pytest
-from attack_corpus import attacks
-from attack_mark import MARK
-from attack_run import LATEST, LIMIT, run_all
+from support.attacks.corpus import attacks
+from support.attacks.mark import MARK
+from support.attacks.run import LATEST, LIMIT, run_all
 
 import collab
 
@@ -35,6 +35,7 @@ SOME = {name for number, name in enumerate(EVERY) if number % 4 == 0} | FLAGS.ke
 """The attacks that are run by default; the slow tests run the others."""
 ORDINARY_UID = 12345
 SYSTEM_PYTHON = Path("/usr/bin/python3")
+CORPUS = Path("support", "attacks")
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def outcomes_of_an_ordinary_user(step: int) -> Outcomes:
         folder = _copied(Path(name))
         paths = (folder, Path(pydantic.__file__).parents[1])
         done = subprocess.run(
-            [*user, str(SYSTEM_PYTHON), str(folder / "attack_run.py"), str(step)],
+            [*user, str(SYSTEM_PYTHON), str(folder / CORPUS / "run.py"), str(step)],
             env={
                 "HOME": name,
                 "PYTHONPATH": os.pathsep.join(map(str, paths)),
@@ -89,10 +90,9 @@ def _same_version(python: Path) -> bool:
 def _copied(folder: Path) -> Path:
     """Our package and the corpus, where any user can read them."""
     folder.chmod(0o755)
-    package = Path(collab.__file__).parent
-    shutil.copytree(package, folder / "collab", ignore=shutil.ignore_patterns("__pycache__"))
-    for file in Path(__file__).parent.glob("attack_*.py"):
-        shutil.copy(file, folder)
+    unread = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(collab.__file__).parent, folder / "collab", ignore=unread)
+    shutil.copytree(Path(__file__).parents[1] / CORPUS, folder / CORPUS, ignore=unread)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Every program of attack_counts: paid no better than an honest failure, nothing left behind."""
+"""Every program of `counts`: paid no better than an honest failure, nothing left behind."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from attack_counts import HONEST_FAILURE, MARKS, TEST, WAYS, attacks
-from attack_run import HONEST, LATEST, run_all, trial
+from support.attacks.counts import HONEST_FAILURE, MARKS, TEST, WAYS, attacks
+from support.attacks.run import HONEST, LATEST, run_all, trial
 
 from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox

@@ -8,7 +8,7 @@ import pickle
 import threading
 
 import pytest
-from same_verdicts import JOBS, verdicts
+from support.verdicts import JOBS, verdicts
 
 from collab.errors import SandboxError
 from collab.recipe.sandbox import SandboxSpec

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from attack_run import HONEST, descendants, trial
+from support.attacks.run import HONEST, descendants, trial
 
 import collab
 from collab.errors import SandboxError, SandboxUnavailable
@@ -176,7 +176,7 @@ def test_a_killed_warden_is_our_trouble_and_is_replaced() -> None:
 
 CALLER = """
 import asyncio, os, signal, sys
-from attack_run import descendants, trial
+from support.attacks.run import descendants, trial
 from collab.sandbox import Sandbox
 from collab.recipe.sandbox import SandboxSpec
 
@@ -197,7 +197,7 @@ asyncio.run(main())
 
 
 def test_everything_ends_with_a_killed_caller() -> None:
-    paths = [Path(collab.__file__).parents[1], Path(__file__).parent]
+    paths = [Path(module).parents[1] for module in (collab.__file__, __file__)]
     with subprocess.Popen(
         [sys.executable, "-c", CALLER],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
@@ -236,12 +236,12 @@ def test_programs_are_any_string() -> None:
 
 def test_a_program_of_another_type_is_refused() -> None:
     with pytest.raises(ValueError, match="source code is a string"):
-        Trial(program=b"x", entry_point="f", test="")  # type: ignore[arg-type]
+        Trial(program=b"x", entry_point="f", test="")
 
 
 REFUSED = """
 import asyncio, resource, sys
-from attack_run import HONEST, trial
+from support.attacks.run import HONEST, trial
 from collab.sandbox import Sandbox
 from collab.recipe.sandbox import SandboxSpec
 async def main():
@@ -260,7 +260,7 @@ def test_a_system_that_cannot_isolate_is_refused_with_layer_and_remedy() -> None
         "open('/proc/sys/user/max_user_namespaces', 'w').write('0')\n"
         f"sys.argv[1:] = sys.argv[3:]\n{REFUSED}"
     )
-    paths = [str(Path(collab.__file__).parents[1]), str(Path(__file__).parent)]
+    paths = [str(Path(module).parents[1]) for module in (collab.__file__, __file__)]
     for isolation, expected in (("sealed", ""), ("unsafe", "True\n")):
         done = subprocess.run(
             [sys.executable, "-c", code, *paths, isolation],

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from attack_run import LATEST, run_all, run_each, trial
-from red_team_counts import HONEST_FAILURE, MARKS, RIGHT, WAYS, marks, ways, whole_tests
+from support.attacks.red_team import HONEST_FAILURE, MARKS, RIGHT, WAYS, marks, ways, whole_tests
+from support.attacks.run import LATEST, run_all, run_each, trial
 from support.shares import one_in
 
 from collab.recipe.sandbox import SandboxSpec

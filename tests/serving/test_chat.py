@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -12,8 +12,9 @@ from support.served import DUO, SOLO, Server, Talker, recipe
 
 if TYPE_CHECKING:
     import openai  # which takes seconds; workers without these tests do without
+    from openai.types.chat import ChatCompletionMessageParam as Message
 
-ASKED = [{"role": "user", "content": "What is two and two?"}]
+ASKED: list[Message] = [{"role": "user", "content": "What is two and two?"}]
 AUX = "aux says: Help with: What is two and two?"
 MAIN = "main says: Answer: What is two and two?"
 
@@ -136,14 +137,14 @@ def test_the_same_seed_asks_the_same(server: Server) -> None:
 
 
 def test_system_messages_stand_before_the_text(server: Server) -> None:
-    messages: list[Any] = [{"role": "system", "content": "Be short."}, *ASKED]
+    messages: list[Message] = [{"role": "system", "content": "Be short."}, *ASKED]
     with server.client() as client:
         client.chat.completions.create(model="solo", messages=messages)
     [message] = server.model.asked[-1].messages
     assert message.content == "Be short.\n\nWhat is two and two?"
 
 
-EARLIER: list[Any] = [
+EARLIER: list[Message] = [
     {"role": "user", "content": "Hello."},
     {"role": "assistant", "content": "Good day."},
     *ASKED,
@@ -188,7 +189,7 @@ def test_fields_beside_the_text() -> None:
 
 
 def test_adapters_of_the_agents_answer() -> None:
-    agents = {name: {**spec, "adapter": f"/a/{name}"} for name, spec in DUO["agents"].items()}  # type: ignore[attr-defined]
+    agents = {name: {**spec, "adapter": f"/a/{name}"} for name, spec in DUO["agents"].items()}
     with Server(recipe({**DUO, "agents": agents})) as server, server.client() as client:
         client.chat.completions.create(model="duo", messages=ASKED)
         assert [r.adapter for r in server.model.asked] == ["/a/aux", "/a/main"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -207,7 +208,9 @@ def test_an_adapter_without_its_configuration_is_not_exported(run: Path) -> None
 
 def test_weights_that_are_none_are_not_exported(run: Path) -> None:
     (run / "adapters/b/adapter_model.safetensors").write_bytes(b"pickle")
-    for number, export in enumerate((export_merged, partial(export_adapters, half=True))):
+    exports: list[Callable[[Path, Path], object]]
+    exports = [export_merged, partial(export_adapters, half=True)]
+    for number, export in enumerate(exports):
         with pytest.raises(RecordError, match=r"adapter .*/b cannot be exported"):
             export(run, Path(f"out{number}"))
         assert not Path(f"out{number}").exists()

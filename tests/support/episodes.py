@@ -55,7 +55,7 @@ def make_turn(score: Score | None = None, *, index: int = 0, tokens: int = 10) -
 
 
 def make_episode(
-    task: str, sample: int, *scores: Score, failed: bool = False, **fields: Any
+    task: str, sample: int, *scores: Score | None, failed: bool = False, **fields: Any
 ) -> Episode:
     turns = tuple(make_turn(score, index=index) for index, score in enumerate(scores))
     failure = (

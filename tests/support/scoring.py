@@ -3,8 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from collab.agents import join_for, make_joint
+from collab.recipe import RewardSpec, TaskSpec
 from collab.records import Problem, Score
 from collab.rewards import Scorer
+
+
+def reward_of(task: TaskSpec | None) -> RewardSpec:
+    """The reward of a task that has one."""
+    assert task is not None
+    assert task.reward is not None
+    return task.reward
 
 
 async def joined_score(

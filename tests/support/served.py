@@ -23,14 +23,18 @@ from collab.serving.settings import Settings
 if TYPE_CHECKING:
     import openai  # which takes seconds; workers without these tests do without
 
-DUO = {
+DUO: dict[str, Any] = {
     "name": "duo",
     "agents": {
         "aux": {"role": "You help.", "prompt": "Help with: {{ task.prompt }}"},
         "main": {"role": "You answer.", "prompt": "Answer: {{ task.prompt }}"},
     },
 }
-SOLO = {"name": "solo", "protocol": "single", "agents": {"one": {"prompt": "{{ task.prompt }}"}}}
+SOLO: dict[str, Any] = {
+    "name": "solo",
+    "protocol": "single",
+    "agents": {"one": {"prompt": "{{ task.prompt }}"}},
+}
 
 
 CHAT = "/v1/chat/completions"

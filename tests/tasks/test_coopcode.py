@@ -6,7 +6,7 @@ import doctest
 from collections.abc import Iterator, Sequence
 
 import pytest
-from support.scoring import joined_score
+from support.scoring import joined_score, reward_of
 from support.shares import one_in
 
 from collab.analysis import helper_use
@@ -46,7 +46,7 @@ def pair(problem: Problem) -> Artifacts:
 
 def score(sandbox: Sandbox, problems: Sequence[Problem], works: Sequence[Artifacts]) -> list[Score]:
     """The joint rewards of all works, as `collab score` gives them."""
-    scorer = Scorer(load_task("coopcode").reward, sandbox)
+    scorer = Scorer(reward_of(load_task("coopcode")), sandbox)
 
     async def score_all() -> list[Score]:
         pairs = zip(problems, works, strict=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from support.scoring import reward_of
 
 from collab import load_recipe
 from collab.errors import RecipeError, TaskError
@@ -108,12 +109,13 @@ def test_each_problem_takes_both_functions_to_be_solved() -> None:
     from collab.sandbox import Sandbox
 
     recipe = load_recipe("pocket", task="pocket-code")
+    assert recipe.task is not None
     problems = open_suite(recipe.task).select("0,57,120,159")
 
     async def score(part: str) -> list[tuple[float, bool | None]]:
         found = []
         async with Sandbox(recipe.sandbox) as sandbox:
-            scorer = Scorer(recipe.task.reward, sandbox, recipe.team.roles)
+            scorer = Scorer(reward_of(recipe.task), sandbox, recipe.team.roles)
             for problem in problems:
                 made = {name: str(problem.hidden[f"canonical_{name}"]) for name in ("aux", "main")}
                 if part in made:

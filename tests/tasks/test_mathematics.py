@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.scoring import joined_score
+from support.scoring import joined_score, reward_of
 
 import collab
 from collab.errors import TaskError
@@ -38,7 +38,7 @@ def problems(tmp_path: Path, name: str, rows: list[dict[str, Any]]) -> list[Prob
 
 def right(name: str, expected: str, response: str) -> bool:
     problem = Problem(address="m/0", public={"prompt": "?"}, hidden={"answer": expected})
-    scorer = Scorer(load_task(name).reward, None)
+    scorer = Scorer(reward_of(load_task(name)), None)
     score = asyncio.run(joined_score(scorer, problem, {"actor": response}, ["actor"], "text"))
     assert score.solved == (score.reward == 1.0)
     assert score.maximum == 1.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.scoring import joined_score
+from support.scoring import joined_score, reward_of
 
 from collab.errors import RecipeError, TaskError, Untrusted
 from collab.recipe import load_recipe, load_task
@@ -58,7 +58,7 @@ Solve = Callable[[Problem, dict[str, str]], bool]
 def solve() -> Iterator[Solve]:
     """Return True if artifacts, by agent, solve a problem under the suite's reward."""
     sandbox = Sandbox()
-    scorer = Scorer(load_task("mbpp").reward, sandbox, roles_of(("aux", "main")))
+    scorer = Scorer(reward_of(load_task("mbpp")), sandbox, roles_of(("aux", "main")))
 
     def solve(problem: Problem, artifacts: dict[str, str]) -> bool:
         return bool(asyncio.run(joined_score(scorer, problem, artifacts, [*artifacts])).solved)

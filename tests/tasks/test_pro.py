@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.scoring import joined_score
+from support.scoring import joined_score, reward_of
 
 from collab.errors import TaskError
 from collab.recipe import load_recipe, load_task
@@ -48,7 +48,7 @@ def suite(tmp_path: Path, rows: Sequence[dict[str, Any]], *settings: str) -> Sui
 def score(tmp_path: Path, artifacts: dict[str, str]) -> Score:
     problem = suite(tmp_path, [ROW]).problem(0)
     sandbox = Sandbox()
-    scorer = Scorer(load_task("mbpp-pro").reward, sandbox, roles_of(tuple(artifacts)))
+    scorer = Scorer(reward_of(load_task("mbpp-pro")), sandbox, roles_of(tuple(artifacts)))
     try:
         return asyncio.run(joined_score(scorer, problem, artifacts, [*artifacts]))
     finally:

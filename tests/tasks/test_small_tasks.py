@@ -11,7 +11,7 @@ from statistics import fmean
 import pytest
 from support.blocks import DOCS
 from support.cheats import CHEATS, HONEST, Answers, Fields, fields
-from support.scoring import joined_score
+from support.scoring import joined_score, reward_of
 from support.shares import one_in, one_row_in
 
 from collab import load_recipe
@@ -35,8 +35,8 @@ def problems(name: str) -> Sequence[Problem]:
 def rewards(name: str, answers: Answers, count: int, reward: str = "") -> list[float]:
     """What the answers earn on the first problems of a suite."""
     recipe = load_recipe(name, task=name, settings=[f"task.reward={reward or name}"])
-    assert recipe.task
-    scorer, agents = Scorer(recipe.task.reward, None, recipe.team.roles), list(recipe.team.agents)
+    scorer = Scorer(reward_of(recipe.task), None, recipe.team.roles)
+    agents = list(recipe.team.agents)
 
     async def score() -> list[float]:
         found = []

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.scoring import reward_of
 
 import collab
 from collab.agents import join_for, make_joint, parser_for
@@ -33,7 +34,7 @@ def earned(*pairs: tuple[Problem, str, str]) -> list[float]:
     async def score() -> list[float]:
         found = []
         async with Sandbox(RECIPE.sandbox) as sandbox:
-            scorer = Scorer(RECIPE.task.reward, sandbox, RECIPE.team.roles)
+            scorer = Scorer(reward_of(RECIPE.task), sandbox, RECIPE.team.roles)
             for problem, step, main in pairs:
                 made = {"step": parse(step), "main": parse(main)}
                 joint = make_joint(join_for("files"), made, problem)
@@ -78,13 +79,13 @@ def test_cheats_earn_nothing() -> None:
         name: [text.replace("{step}", step).replace("{main}", main) for text in pair]
         for name, pair in CHEATS.items()
     }
-    rewards = earned(*((problem, *pair) for pair in filled.values()))
+    rewards = earned(*((problem, first, second) for first, second in filled.values()))
     assert dict(zip(filled, rewards, strict=True)) == dict.fromkeys(filled, 0.0)
 
 
 def test_neither_half_is_told_to_the_other() -> None:
     recipe = load_recipe("two-files")
-    prompts = {name: agent.prompt for name, agent in recipe.team.agents.items()}
+    prompts = {name: agent.prompt or "" for name, agent in recipe.team.agents.items()}
     assert "task.rest" not in prompts["step"]
     assert "task.helper" not in prompts["main"]
     assert all("task.prompt" not in prompt for prompt in prompts.values())

@@ -27,7 +27,7 @@ def samples_with(sampler: tuple[float, ...], scale: float = 1.0) -> list[Sample]
 def gradient(sampler: tuple[float, ...], **options: Any) -> list[float]:
     logprobs = torch.tensor(LOGPROBS, dtype=torch.float64, requires_grad=True)
     found = token_loss(logprobs, samples_with(sampler), TrainerSpec(**options))
-    found.total.backward()  # type: ignore[no-untyped-call]
+    found.total.backward()
     assert logprobs.grad is not None
     return (-logprobs.grad).tolist()
 

@@ -47,7 +47,7 @@ def changed(recipe: Recipe, **changes: Any) -> Recipe:
 
 def moved(run: Path, kind: str = "adapters") -> set[str]:
     """The policies whose last checkpoint differs from the first."""
-    found = {}
+    found: dict[str, list[bytes]] = {}
     for step in ("step-000000", "step-000002"):
         for path in (run / "checkpoints" / step / "policies").glob("*/*.safetensors"):
             found.setdefault(path.parent.name, []).append(path.read_bytes())

@@ -154,7 +154,8 @@ def poison(learner: TorchLearner, name: str) -> Callable[[], None]:
     def spoilt(gradient: Tensor) -> Tensor:
         return torch.full_like(gradient, torch.nan)
 
-    return parameter.register_hook(spoilt).remove
+    remove: Callable[[], None] = parameter.register_hook(spoilt).remove
+    return remove
 
 
 def test_a_gradient_that_is_no_number_skips_its_policy_once(learner: TorchLearner) -> None:

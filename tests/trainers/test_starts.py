@@ -140,7 +140,12 @@ def test_whether_rows_can_be_shared_is_asked_once_a_base(
     from collab.trainers.learner import chosen as update
 
     real = update.supports_prefix_tree
-    monkeypatch.setattr(update, "supports_prefix_tree", lambda *a: asked.append(1) or real(*a))
+
+    def watched(*given: Any) -> bool:
+        asked.append(1)
+        return real(*given)
+
+    monkeypatch.setattr(update, "supports_prefix_tree", watched)
     recipe = make_game(tiny_words, tmp_path, policies=policies)
     opened = open_policies(recipe, check_recipe(recipe))
     learner = TorchLearner(opened, check_recipe(recipe), total_steps=1)

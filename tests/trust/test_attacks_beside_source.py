@@ -6,11 +6,12 @@ import sys
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
 
 import pytest
 from support.rooms.trust import Attacker, recipe_with
+from support.scoring import reward_of
 
 import collab
 from collab import plugins
@@ -110,8 +111,7 @@ def folder_is_turned(attacker: Attacker) -> str:
     task = load_recipe(str(attacker.folder), trust=True).task
     now.unlink()
     now.symlink_to("evil")
-    assert task
-    return task.reward.parts["right"].use
+    return reward_of(task).parts["right"].use
 
 
 def imported_before(attacker: Attacker) -> None:
@@ -119,7 +119,7 @@ def imported_before(attacker: Attacker) -> None:
     attacker.write("rules.py", "import helper\n\n\ndef right(context):\n    return helper.go()\n")
     attacker.write("helper.py", "def go():\n    return 1.0\n")
     attacker.agree()
-    evil = importlib.util.module_from_spec(importlib.util.spec_from_loader("helper", None))
+    evil = importlib.util.module_from_spec(ModuleSpec("helper", None))
     exec(
         "def go():\n" + "".join(f"    {line}\n" for line in attacker.mark.splitlines()), vars(evil)
     )

@@ -270,7 +270,12 @@ def test_links_are_resolved_once_per_folder(
         (tmp_path / "inner" / f"{n}.py").write_text("")
     resolved: list[Path] = []
     resolve = commands._real
-    monkeypatch.setattr(commands, "_real", lambda path: resolved.append(path) or resolve(path))
+
+    def watched(path: Path) -> Path:
+        resolved.append(path)
+        return resolve(path)
+
+    monkeypatch.setattr(commands, "_real", watched)
     commands._folder_digest(tmp_path)
     assert resolved == [tmp_path, tmp_path / "inner"]
 

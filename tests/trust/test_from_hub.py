@@ -23,7 +23,7 @@ def test_the_newest_of_a_team_is_one_of_its_commits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.pyc", "__pycache__/a.cpython-311.pyc", "a.abi3.so", "b.pyd"])
 def test_no_compiled_file_is_fetched(name: str) -> None:
-    from huggingface_hub.utils import filter_repo_objects
+    from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
     names = [f"{part}/deep/{name}" for part in ("functions", "data", "models", "adapters")]
     wanted, unwanted = from_hub.WANTED, from_hub.UNWANTED

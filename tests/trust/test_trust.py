@@ -3,10 +3,12 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from support.rooms.trust import TEAM, recipe_with, run
+from support.scoring import reward_of
 
 import collab
 from collab.errors import RecipeError, Untrusted
@@ -16,7 +18,7 @@ from collab.recipe import load_recipe, load_task
 def test_a_project_of_ones_own_asks_nothing(project: Path, configuration: Path) -> None:
     status, said = run("run", "pair", "--task", "words/0", "-m", "echo", "--json", "--out", "r")
     assert status == 0, said
-    assert load_task("words").reward.parts["right"].use == "parts.py:right"
+    assert reward_of(load_task("words")).parts["right"].use == "parts.py:right"
 
 
 @pytest.mark.parametrize("command", ["run", "train", "eval"])
@@ -41,7 +43,7 @@ def test_a_folder_from_elsewhere_runs_nothing(
     ids=lambda team: next(iter(team)),
 )
 def test_every_function_is_asked_about(
-    project: Path, evil: Path, marker: Path, team: dict[str, object]
+    project: Path, evil: Path, marker: Path, team: dict[str, Any]
 ) -> None:
     (evil / "recipe.yaml").write_text(recipe_with(**team))
     with pytest.raises(Untrusted, match=r"evil\.py"):

@@ -98,7 +98,7 @@ def test_the_host_waits_for_nothing_but_the_tally(
         loss = token_loss(found.logprobs, learned, spec)
         tally = Tally(learned, loss, found.logprobs.detach(), found.outside_support)
         with tree_attention(model):
-            loss.total.backward()  # type: ignore[no-untyped-call]
+            loss.total.backward()
         return tally
 
     work().read()  # what is loaded and tried once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -51,11 +52,9 @@ def test_two_servers_share_the_load_and_every_version(
 ) -> None:
     engine = engine_at(servers)
     try:
-        answers = []
+        answers: list[str] = []
         for folder in [*adapters.values()]:
-            asyncio.run(
-                engine.publish({"one": lambda target, source=folder: copy(source, target)}, 0)
-            )
+            asyncio.run(engine.publish({"one": partial(copy, folder)}, 0))
             held = [loaded(server, "one@") for server in servers]
             assert held[0] == held[1], "every server holds the same version"
             assert len(held[0]) == 1, "and no older one"

@@ -80,7 +80,7 @@ class RowAdapters:
             ups.append(torch.cat(up) if up else none)
         if not ranks:
             return None
-        down, up = torch.cat(downs), torch.block_diag(*ups)  # type: ignore[no-untyped-call]
+        down, up = torch.cat(downs), torch.block_diag(*ups)
         return SideBySide(tuple(ranks), down.detach().to(dtype), up.detach().to(dtype))
 
     @contextmanager

@@ -32,7 +32,7 @@ class Optimizer:
         for parameter, master in zip(self._parameters, self._masters, strict=True):
             if master is not parameter:
                 hook = partial(_hand_over, master=master)
-                parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+                parameter.register_post_accumulate_grad_hook(hook)
 
     @property
     def masters(self) -> Sequence[nn.Parameter]:

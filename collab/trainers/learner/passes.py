@@ -291,7 +291,7 @@ class Passes:
                 f"the loss of policy '{policy.name}' does not depend on its parameters, because"
                 " they are frozen"
             )
-        loss.total.backward()  # type: ignore[no-untyped-call]
+        loss.total.backward()
 
     def _references(
         self, policy: Policy, pieces: Sequence[Sequence[PackedSequence]]

@@ -38,7 +38,7 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine
     logging.disable()  # collab reports torchrun's errors itself, below
     try:
-        run(parse_args(torchrun_line(ranks, arguments)))  # type: ignore[no-untyped-call]
+        run(parse_args(torchrun_line(ranks, arguments)))
     except (SignalException, KeyboardInterrupt):
         return INTERRUPTED
     except ChildFailedError as error:

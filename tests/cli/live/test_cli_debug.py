@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.command_line import Collab
 from typer.testing import CliRunner
 
 from collab.cli import options
@@ -16,7 +17,7 @@ def quiet_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "debugging", False)
 
 
-def test_debug_shows_where_an_error_comes_from(collab) -> None:
+def test_debug_shows_where_an_error_comes_from(collab: Collab) -> None:
     plain, shown = collab("run", "nobody"), collab("--debug", "run", "nobody")
     assert "Traceback" not in plain.err
     assert "Traceback" in shown.err
@@ -24,7 +25,7 @@ def test_debug_shows_where_an_error_comes_from(collab) -> None:
     assert shown.status == plain.status
 
 
-def test_debug_shows_the_line_of_a_users_function(collab) -> None:
+def test_debug_shows_the_line_of_a_users_function(collab: Collab) -> None:
     Path("mine.py").write_text("def right(context):\n    raise KeyError('oops')\n")
     words = ["run", "pair", "-t", "words/0", "-m", "echo"]
     words += ["--set", "task.reward.parts.mine={use: 'mine.py:right', weight: 1}"]
@@ -44,7 +45,7 @@ def test_debug_shows_the_line_of_a_users_function(collab) -> None:
         ("collab run pair --task wor", "words"),
     ],
 )
-def test_a_shell_is_answered(collab, line: str, text: str) -> None:
+def test_a_shell_is_answered(collab: Collab, line: str, text: str) -> None:
     collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
     place = {"_COLLAB_COMPLETE": "complete_bash", "COMP_WORDS": line}
     place["COMP_CWORD"] = str(len(line.split()) - 1)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command_line import Collab
 
 from collab.cli.live.recorded import follow
 from collab.records import Record
@@ -19,7 +20,7 @@ from collab.runs.log import Tail
 pytestmark = pytest.mark.usefixtures("project")
 
 
-def played(collab: Any, out: str = "out") -> Path:
+def played(collab: Collab, out: str = "out") -> Path:
     result = collab("run", "pair", "-t", "words/0-5", "-m", "echo", "--out", out)
     assert result.status == 0, result.err
     return Path(out)
@@ -40,14 +41,14 @@ def kinds(events: Iterator[Record]) -> list[str]:
     return [str(event.type) for event in events if not event.type.startswith("agent.")]  # type: ignore[attr-defined]
 
 
-def test_a_run_at_work_is_followed_to_its_end(collab) -> None:
+def test_a_run_at_work_is_followed_to_its_end(collab: Collab) -> None:
     folder = played(collab)
     about = read_about(folder)
     file = folder / "episodes.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(lines[0] + lines[1][:40])
     at_work(folder)
-    written = []
+    written: list[bool] = []
 
     def work() -> None:
         """What the process at work does between two looks."""
@@ -61,7 +62,7 @@ def test_a_run_at_work_is_followed_to_its_end(collab) -> None:
     assert text == ["run.started", *["episode.finished"] * 6, "run.finished"]
 
 
-def test_the_screen_of_a_run_is_that_of_the_process(collab) -> None:
+def test_the_screen_of_a_run_is_that_of_the_process(collab: Collab) -> None:
     folder = played(collab)
     result = collab("watch", str(folder))
     assert result.status == 0
@@ -70,7 +71,7 @@ def test_the_screen_of_a_run_is_that_of_the_process(collab) -> None:
     assert [e["type"] for e in collab("watch", "out", "--json").events][-1] == "run.finished"
 
 
-def test_a_run_whose_process_is_gone_is_told(collab) -> None:
+def test_a_run_whose_process_is_gone_is_told(collab: Collab) -> None:
     folder = played(collab)
     killed(folder)
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
@@ -81,7 +82,7 @@ def test_a_run_whose_process_is_gone_is_told(collab) -> None:
     assert after == before
 
 
-def test_an_evaluation_is_followed(collab) -> None:
+def test_an_evaluation_is_followed(collab: Collab) -> None:
     assert collab("eval", "pair", "-t", "words", "-m", "echo", "--out", "e").status == 0
     result = collab("watch", "e")
     assert result.status == 0
@@ -100,7 +101,7 @@ def test_an_evaluation_is_followed(collab) -> None:
     assert (result.status, "e was killed" in result.err) == (1, True)
 
 
-def test_a_training_is_followed(collab) -> None:
+def test_a_training_is_followed(collab: Collab) -> None:
     folder = played(collab)
     about = {**read_about(folder), "steps": 3}
     (folder / "training.yaml").write_text("")

@@ -34,9 +34,10 @@ def alone(engine: TransformersEngine, row: int) -> torch.Tensor:
     if name == BASE:
         with module.disable_adapter():
             logits: torch.Tensor = module(IDS[row : row + 1]).logits
-        return logits
-    module.set_adapter(name)
-    return module(IDS[row : row + 1]).logits
+    else:
+        module.set_adapter(name)
+        logits = module(IDS[row : row + 1]).logits
+    return logits
 
 
 @torch.no_grad()

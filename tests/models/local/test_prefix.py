@@ -89,7 +89,7 @@ def test_tools_and_a_prefix_do_not_go_together() -> None:
 def test_a_service_cannot_be_made_to_begin(tmp_path: Path) -> None:
     from collab import load_recipe
     from collab.models.open import open_model
-    from collab.recipe.model import OpenAIModel
+    from collab.recipe.hosted import OpenAIModel
     from collab.runtime.agents import make_agents
 
     (tmp_path / "team.yaml").write_text("agents: {a: {prompt: x, prefix: y}}\n")

@@ -14,7 +14,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from collab.models.local.fast import prepacked_weights as subject
 from collab.models.local.fast.accelerated import fused_projections
-from collab.models.local.fast.prepacked_weights import LEAST_WEIGHTS, MOST_ROWS, can_pack, prepacked
+from collab.models.local.fast.memory import LEAST_WEIGHTS
+from collab.models.local.fast.prepacked_weights import MOST_ROWS, can_pack, prepacked
 from collab.models.local.multi_lora import BASE, RowAdapters, without_adapters
 from collab.models.weights import quiet_transformers
 from collab.trainers.learner.optimizer import Optimizer
@@ -145,7 +146,12 @@ def test_layers_that_read_the_same_are_one_product(
     torch.manual_seed(0)
     products = []
     times = subject._times
-    monkeypatch.setattr(subject, "_times", lambda *a: products.append(a) or times(*a))
+
+    def counted(*given: Any) -> Any:
+        products.append(given)
+        return times(*given)
+
+    monkeypatch.setattr(subject, "_times", counted)
     layers = [nn.Linear(SIDE, 8 * n, bias=n == 2, dtype=dtype) for n in (SIDE, 2, 4)]
     x = torch.randn(2, 3, SIDE, dtype=dtype)
     before = [layer(x) for layer in layers]

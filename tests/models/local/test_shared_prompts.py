@@ -44,7 +44,9 @@ def prompt_tokens_read(engine: TransformersEngine, requests: list[Request]) -> t
 def test_a_prompt_is_read_once(
     tiny_engine: TransformersEngine, adapters: dict[str, Path], with_adapters: bool
 ) -> None:
-    named = [str(adapters["aux"]), None, str(adapters["main"])] if with_adapters else [None]
+    named: list[str | None] = [None]
+    if with_adapters:
+        named = [str(adapters["aux"]), None, str(adapters["main"])]
     requests = requests_of([SHORT, LONG, LONG] * 4, named)
     tokens, together = prompt_tokens_read(tiny_engine, requests)
     # Each different prompt, padded to the longest.

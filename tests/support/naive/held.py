@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class Held(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Held(TorchDispatchMode):
     """How many bytes tensors hold that are made under it, and the most at a time."""
 
     def __init__(self, before: Iterable[Tensor] = ()) -> None:

@@ -115,15 +115,16 @@ def test_features_are_the_states_of_the_base_without_adapters(
     tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = make_game(tiny_words, tmp_path)
-    assert recipe.trainer is not None
-    policies = open_policies(recipe, recipe.trainer)
+    trainer = recipe.trainer
+    assert trainer is not None
+    policies = open_policies(recipe, trainer)
     texts = [(1, 2, 3), (4,), (2, 2, 5, 6, 1)]
 
     async def read() -> torch.Tensor:
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(1) as thread:
-            models = PolicyModels(policies, recipe.trainer, thread)
+            models = PolicyModels(policies, trainer, thread)
             for parameter in policies.of("a").parameters.values():
                 parameter.data.add_(0.3)
             found = await models.base("a").features(texts)

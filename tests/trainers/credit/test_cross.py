@@ -208,7 +208,7 @@ def test_a_dummy_gets_exactly_nothing() -> None:
             assert of(weights_of(name, group), "a") == pytest.approx([0.0] * 4, abs=1e-12)
 
 
-class Losing:
+class Losing(Algorithm):
     """A rule whose group loses cells: those of a pattern, and what is told of them is a lie."""
 
     def __init__(self, algorithm: Algorithm, lost: Sequence[tuple[int, int]]) -> None:
@@ -228,12 +228,6 @@ class Losing:
             ]
 
         return replace(group, ask=ask)
-
-    def state(self) -> Mapping[str, Any]:
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        pass
 
 
 LOST = {

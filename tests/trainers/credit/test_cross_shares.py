@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -108,10 +109,10 @@ VARIANCE = [
 @pytest.mark.parametrize("row", range(len(VARIANCE)))
 def test_the_variance_of_the_table(row: int) -> None:
     game, size, expected = VARIANCE[row]
-    options = {"groups": 1000, "group_size": size}
-    base = asyncio.run(estimate(game, rule("marloo"), **options))
+    measured = partial(estimate, groups=1000, group_size=size)
+    base = asyncio.run(measured(game, rule("marloo")))
     for name, ratios in zip(("coma", "shapley", "cross"), expected, strict=True):
-        found = asyncio.run(estimate(game, rule(name), **options))
+        found = asyncio.run(measured(game, rule(name)))
         for agent, ratio in zip(game.agents, ratios, strict=True):
             assert found.variance[agent] / base.variance[agent] == pytest.approx(ratio, rel=0.1)
             assert found.errors(agent) < 3
@@ -128,8 +129,8 @@ def test_the_variance_of_three_agents() -> None:
 
 
 def test_crossing_has_less_variance_at_equal_tokens() -> None:
-    options = {"groups": 600, "group_size": 4}
-    base = asyncio.run(estimate(code_like(), rule("marloo"), **options))
-    found = asyncio.run(estimate(code_like(), rule("cross"), **options))
+    measured = partial(estimate, groups=600, group_size=4)
+    base = asyncio.run(measured(code_like(), rule("marloo")))
+    found = asyncio.run(measured(code_like(), rule("cross")))
     assert found.variance["aux"] / base.variance["aux"] == pytest.approx(0.25, abs=0.04)
     assert found.variance["main"] / base.variance["main"] == pytest.approx(0.66, abs=0.08)

@@ -18,7 +18,7 @@ from collab.trainers import TrainingRun
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.games import code_like, gradient, outcomes, sample, word_pair
 from collab.trainers.credit.games.estimate import gradient_of
-from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.training import run as run_module
 
 RULES = ["magrpo", "marloo", "cross", "coma"]
@@ -72,7 +72,6 @@ def test_base_and_teammate_stay_bit_by_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened: list[Policies] = []
-    open_policies = run_module.open_policies
 
     def opening(*arguments: Any, **options: Any) -> Policies:
         opened.append(open_policies(*arguments, **options))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from support.naive.held import Held
+from support.tiny_models import tiny
 from torch import Tensor
 
 from collab.models.local.dimensions import dimensions_of
@@ -16,7 +17,6 @@ from collab.trainers.learner.device_sizes import logit_bytes
 from collab.trainers.learner.logprobs import logits_of, response_logprobs
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.support import SamplingSettings
-from tests.support.tiny_models import tiny
 
 CPU = torch.device("cpu")
 
@@ -44,7 +44,7 @@ def test_chunks_give_the_gradient_of_the_whole(learns: str, tokens: int) -> None
     assert (found - exact).norm() <= 1e-6 * exact.norm()  # Llama takes its norms in float32 always
 
 
-def naive(model: torch.nn.Module) -> Tensor:
+def naive(model: Any) -> Tensor:
     """Token by token, [tokens]."""
     found = []
     for sample in SAMPLES:
@@ -85,14 +85,20 @@ def test_the_plan_holds_the_logits_of_a_chunk(way: dict[str, Any], learns: str) 
     with pytest.MonkeyPatch.context() as patch, Held([*model.parameters(), hidden]) as held:
         patch.setattr(support, "_reads_are_free", lambda _: False)
         scored = logprobs._chunked(model, hidden, torch.arange(tokens), drawn, tokens)
-        scored.logprobs.sum().backward()  # type: ignore[no-untyped-call]
+        scored.logprobs.sum().backward()
     planned = logit_bytes(dimensions_of(model.config, model.dtype), tokens)
     assert 0.9 * planned < held.most < 1.02 * planned
 
 
 def test_what_is_sorted_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny("llama")
-    ways = [{"top_p": 0.5}, {"top_k": 7}, {}, {"top_p": 0.9, "top_k": 12}, {"top_p": 0.7}]
+    ways: list[dict[str, Any]] = [
+        {"top_p": 0.5},
+        {"top_k": 7},
+        {},
+        {"top_p": 0.9, "top_k": 12},
+        {"top_p": 0.7},
+    ]
     samples = [replace(SAMPLES[0], temperature=1.3, **way) for way in ways]
     found = []
     for looks, tokens in ((True, 1), (True, 3), (True, 100), (False, 3), (False, 100)):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.tiny_models import tiny
 from torch import Tensor
 
 from collab.models.local.sampling import nucleus
@@ -24,7 +25,6 @@ from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import packed_sequences
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.support import SamplingSettings
-from tests.support.tiny_models import tiny
 
 META = torch.device("meta")
 WAYS: dict[str, dict[str, Any]] = {
@@ -62,7 +62,7 @@ def learn(samples: list[Sample], shared: bool, **options: Any) -> Tally:
     loss = token_loss(found.logprobs, learned, spec, reference=reference)
     tally = Tally(learned, loss, found.logprobs.detach(), found.outside_support)
     with tree_attention(model):
-        loss.total.backward()  # type: ignore[no-untyped-call]
+        loss.total.backward()
     return tally
 
 

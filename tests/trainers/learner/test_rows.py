@@ -58,10 +58,8 @@ def tiny(model_type: str, **options: Any) -> Any:
 
 def test_what_begins_alike_is_held_once() -> None:
     tree = PrefixTree()
-    assert tree.add((1, 2, 3)) == [0, 1, 2]
-    assert tree.is_chain
-    assert tree.add((1, 2, 4)) == [0, 1, 3]
-    assert not tree.is_chain
+    assert (tree.add((1, 2, 3)), tree.is_chain) == ([0, 1, 2], True)
+    assert (tree.add((1, 2, 4)), tree.is_chain) == ([0, 1, 3], False)
     assert (tree.tokens, tree.depths) == ([1, 2, 3, 4], [0, 1, 2, 2])
     assert tree.add((1, 2)) == [0, 1]
     assert tree.branches == [(0, [0, 1, 2]), (2, [0, 1, 3])]

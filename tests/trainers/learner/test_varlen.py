@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.naive.held import Held
 from support.naive.varlen import varlen_by_hand, varlen_of_torch_2_11
+from support.tiny_models import tiny
 from torch import Tensor
 
 from collab.errors import RecipeError, TrainingError
@@ -24,7 +25,7 @@ from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree import varlen
-from collab.trainers.learner.prefix_tree.attention import TreeAttention, tree_attention
+from collab.trainers.learner.prefix_tree.attention import Branches, TreeAttention, tree_attention
 from collab.trainers.learner.prefix_tree.packing import PrefixTree, packed_sequences
 from collab.trainers.learner.prefix_tree.varlen import (
     Heads,
@@ -36,7 +37,6 @@ from collab.trainers.learner.prefix_tree.varlen import (
     varlen_kernel,
 )
 from collab.trainers.learner.samples import Sample
-from tests.support.tiny_models import tiny
 
 CPU = torch.device("cpu")
 
@@ -86,8 +86,8 @@ def test_it_reads_what_masks_read_with_the_same_gradients(
     found = []
     plan = branch_plan(trees, width)
     kernels = (varlen_by_hand, varlen_of_torch_2_11)
-    ways = [VarlenAttention(plan, CPU, kernel) for kernel in kernels]
-    for way in (TreeAttention(trees, width, CPU), *ways):
+    ways: list[Branches] = [VarlenAttention(plan, CPU, kernel) for kernel in kernels]
+    for way in [TreeAttention(trees, width, CPU), *ways]:
         read = way.attend(*given, scaling=None, dropout=0.0)
         found.append(
             (read * real[..., None, None], *torch.autograd.grad((read * weights).sum(), given))
@@ -122,9 +122,12 @@ def test_a_model_learns_the_same_by_it(
     monkeypatch.setattr(logprobs, "varlen_kernel", lambda *_: varlen_by_hand)
     used: list[int] = []
     kept = VarlenAttention.attend
-    monkeypatch.setattr(
-        VarlenAttention, "attend", lambda self, *a, **k: used.append(1) or kept(self, *a, **k)
-    )
+
+    def watched(way: VarlenAttention, *given: Tensor, **options: Any) -> Tensor:
+        used.append(1)
+        return kept(way, *given, **options)
+
+    monkeypatch.setattr(VarlenAttention, "attend", watched)
     by_hand = learned(model)
     assert used
     assert (by_hand - by_mask).norm() <= 1e-12 * by_mask.norm()

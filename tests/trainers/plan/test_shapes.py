@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_what_the_file_does_not_tell_is_left_to_transformers(tmp_path: Path) -> 
 def test_a_driver_that_was_not_used_yet_may_have_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine that was just started, where NVIDIA's node is not in /dev yet."""
     there = {Path("/proc/driver/nvidia/version")}
-    monkeypatch.setattr(cards.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(Path, "exists", lambda path: path in there)
     assert cards.may_have_gpus()
     there.clear()

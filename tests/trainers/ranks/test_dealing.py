@@ -61,7 +61,12 @@ def summed_exactly(order: list[int], world: int) -> list[torch.Tensor | None]:
         sums[place % world].add()
     for one in sums[1:]:
         one.finish()
-    first = ExactSum(held[0], lambda flat: [flat.add_(other) for other in flats], 1)
+
+    def add_others(flat: torch.Tensor) -> None:
+        for other in flats:
+            flat.add_(other)
+
+    first = ExactSum(held[0], add_others, 1)
     first._total = sums[0]._total
     first.finish()
     return [parameter.grad for parameter in held[0]]
@@ -105,7 +110,11 @@ def test_a_gradient_that_is_no_number_makes_the_sum_none(value: float) -> None:
 def test_a_flat_sum_adds_what_is_there_and_leaves_out_what_no_rank_has() -> None:
     one, other = torch.zeros(2, 2), torch.zeros(3)
     one.grad = torch.ones(2, 2)
-    FlatSum([one, other], lambda flat: flat.mul_(2)).finish()
+
+    def double(flat: torch.Tensor) -> None:
+        flat.mul_(2)
+
+    FlatSum([one, other], double).finish()
     assert torch.equal(one.grad, torch.full((2, 2), 2.0))
     assert other.grad is None
 

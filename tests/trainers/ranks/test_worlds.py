@@ -75,11 +75,11 @@ def test_ranks_learn_what_one_process_learns_and_add_a_log(
     about = json.loads((tmp_path / "two/run.json").read_text())
     assert (about["ranks"], about["status"]) == (2, "done")
     assert "ranks" not in json.loads((tmp_path / "plain/run.json").read_text())
-    one, two = (
+    plain, dealt = (
         {str(p.relative_to(run)) for p in run.rglob("*") if p.is_file()}
         for run in (tmp_path / "plain", tmp_path / "two")
     )
-    assert two - one == {"logs/rank-1.log"}
+    assert dealt - plain == {"logs/rank-1.log"}
     lines = (tmp_path / "two/logs/rank-1.log").read_text().splitlines()
     assert [line.split(":")[0] for line in lines] == ["step 1", "step 2", "step 3"]
     assert (tmp_path / "stdout-1").read_text() == ""

@@ -183,7 +183,7 @@ class GraphedCache(FixedCache):
 
     def _captured(self, graph: torch.cuda.CUDAGraph, tokens: Tensor) -> Tensor:
         """Capture into `graph`, on a side stream, and return the logits that it writes."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")

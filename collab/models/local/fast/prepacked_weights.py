@@ -53,7 +53,7 @@ def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
     """
     if device.type != "cpu" or platform.machine() not in ("x86_64", "AMD64"):
         return False
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    if not torch.backends.mkldnn.is_available():
         return False
     if dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import textwrap
 
-from attack_answers import CHANNELS, EXITS, PATCHES, PEEKS
-from attack_harm import ESCAPES, RESOURCES, TIMES
-from attack_programs import WHOLE
+from support.attacks.answers import CHANNELS, EXITS, PATCHES, PEEKS
+from support.attacks.harm import ESCAPES, RESOURCES, TIMES
+from support.attacks.programs import WHOLE
 
 PLACES = {
     "module": "{attack}\nattack()\ndef aux(n):\n    return n\ndef f(n):\n    return aux(n)\n",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attack_mark import MARK
+from support.attacks.mark import MARK
 
 EXITS = {
     "sys_exit": "import sys; sys.exit(0)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attack_mark import MARK
+from support.attacks.mark import MARK
 
 TIMES = {
     "forever": "while True: pass",

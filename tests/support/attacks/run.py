@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attack_corpus import attacks
-from attack_mark import MARK
+from support.attacks.corpus import attacks
+from support.attacks.mark import MARK
 
 from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox, Trial
