@@ -92,7 +92,7 @@ STEERING = re.compile(
 
 
 def clean(text: str) -> str:
-    """Return a text with control characters, which could change a terminal, escaped.
+    """Return a string with control characters, which could change a terminal, escaped.
 
     Output of models, servers and files may contain such characters.
     """

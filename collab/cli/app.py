@@ -173,7 +173,7 @@ def _report_usage(error: Any) -> int:
 
 
 def _usage_message(error: Any) -> str:
-    """Return the message of a usage error. It names a value of the wrong type or size."""
+    """Return the message of a usage error. It gives a value of the wrong type or size."""
     cause, parameter = error.__cause__, getattr(error, "param", None)
     if not hasattr(cause, "errors") or parameter is None:
         message = str(error.format_message())

@@ -66,7 +66,7 @@ def load_recipe(
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
-        Untrusted: it is third-party, would run code, and is not approved.
+        Untrusted: the recipe is third-party, would run code, and is not approved.
     """
     recipe, question = read_recipe(
         name,
@@ -189,10 +189,10 @@ def read_trainer(name: str) -> TrainerSpec:
 
 
 def validate(spec: type[S], data: Any, place: str) -> S:
-    """Parse `data` as a part of the recipe. `place` names its source in errors.
+    """Parse `data` as a part of the recipe. Errors give `place` as its source.
 
     Raises:
-        RecipeError: it is invalid. One message lists every error.
+        RecipeError: `data` is invalid. One message lists every error.
     """
     try:
         return spec.model_validate(data)

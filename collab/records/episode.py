@@ -300,7 +300,7 @@ WhenSolved = Literal["absorb", "stop", "continue"]
 
 
 Further = Literal["", "solo", "continuation"]
-"""Purpose of an episode outside the comparison: `solo` plays without some agents, and
+"""Purpose of an episode outside the comparison: `solo` runs without some agents, and
 `continuation` measures the value of a state in another episode."""
 
 

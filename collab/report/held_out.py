@@ -40,8 +40,8 @@ Values = dict[str, float]
 
 
 def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
-    """Yield panels of returns and solved shares on held-out tasks, with a point for each
-    evaluation."""
+    """Yield a panel for the return and one for the share of held-out tasks solved, with one point
+    per evaluation."""
     for metric, title in TITLES.items():
         series = [
             points

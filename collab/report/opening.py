@@ -50,7 +50,7 @@ def run_opening(runs: Sequence[Run]) -> Opening:
     labels = ["mean"] if len(scored) == 1 else [run.name for run, _ in scored]
     note = f"Means over problems. Brackets hold {METHOD}"
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
-        note += " The runs played different problems."
+        note += " The runs have different problems."
     return Opening([ResultTable("Results", ["", *labels], rows)], note)
 
 

@@ -80,7 +80,7 @@ def _guarded(node: nodes.Test | nodes.Filter, name: str) -> list[str]:
 
 
 def _field(node: nodes.Node) -> str:
-    """Return the name in `task.name` or `task["name"]`, else ""."""
+    """Return the name in `task.name` or `task["name"]`, otherwise ""."""
     match node:
         case nodes.Getattr(node=nodes.Name(name="task"), attr=str(name)):
             return "" if hasattr(dict, name) else name

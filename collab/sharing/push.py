@@ -161,7 +161,7 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
     The record itself stays local: neither episodes nor the command line are included.
 
     Raises:
-        RecordError: the folder holds no team, is still being written, or has a link to a place
+        RecordError: the folder contains no team, is still being written, or has a link to a place
             outside it, or `out` is not empty or cannot be written.
     """
     if not (run / RECIPE).is_file():
@@ -182,7 +182,7 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
         for key, value in places_outside(read_mapping(run / RECIPE), run)
     ]
     if license is None:
-        notes.append("the card names no license; add --license, e.g. apache-2.0")
+        notes.append("the card has no license; add --license, e.g. apache-2.0")
     return notes
 
 

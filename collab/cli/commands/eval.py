@@ -95,7 +95,7 @@ def command(
     episodes in parallel; to measure the latency of a single user, add --set
     concurrency=1.
 
-    With the same --out, the command continues where it stopped. It plays an
+    With the same --out, the command continues where it stopped. It runs an
     episode again only if it failed, or if the recipe or the suite has changed.
 
     Examples:

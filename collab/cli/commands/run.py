@@ -50,7 +50,7 @@ def command(
     best_of: int | None = option(
         "--best-of",
         "G",
-        "Play G episodes per problem, score all combinations of the agents' answers and keep the"
+        "Run G episodes per problem, score all combinations of the agents' answers and keep the"
         " best.",
         min=2,
     ),
@@ -86,7 +86,7 @@ def command(
 
     if best_of is not None and samples is not None:
         raise RecipeError(
-            f"--best-of {best_of} already plays {best_of} episodes per problem; leave out --samples"
+            f"--best-of {best_of} already runs {best_of} episodes per problem; leave out --samples"
         )
     recipe = load_recipe(
         team,

@@ -63,7 +63,7 @@ def command(
     ),
     run_code: bool = flag("--run-code", "Let feedback run the agents' code in the sandbox."),
     record: Path | None = option(
-        "--record", "DIR", "Save all episodes in this folder, with the users' texts."
+        "--record", "DIR", "Save all episodes in this folder, with the users' prompts."
     ),
     key: list[str] | None = option(
         "--key",

@@ -39,7 +39,7 @@ class StepData:
     unlearned: str = ""
     """Reason why the whole step was skipped, if it was."""
     sampler: SamplerReport = field(default_factory=SamplerReport)
-    """Load of separate sampling engines while the step was played."""
+    """Load of separate sampling engines while the step was sampled."""
     version: int = 0
     """Number of training steps that the parameters had taken when they learned."""
 
@@ -228,7 +228,7 @@ def _actions(episode: Episode) -> Iterable[Action]:
 
 
 def memory_gb(policies: Policies) -> float:
-    """Return the peak memory so far: the GPU's if there is one, else the process's."""
+    """Return the peak memory so far: the GPU's if there is one, otherwise the process's."""
     import torch
 
     devices = {policy.device for policy in policies if policy.device.type == "cuda"}
