@@ -85,7 +85,7 @@ SETTINGS = option(
 PROBLEMS = option(
     "--task, -t",
     "ADDRESS",
-    "Problems: SUITE, SUITE/0-19 or FILE.jsonl/3. Repeatable. Default: the recipe's.",
+    "Problems: SUITE, SUITE/0-19 or FILE.jsonl/3. Repeatable. Default: the recipe's tasks.",
     autocompletion=complete_suites,
 )
 MODEL = option(
@@ -95,7 +95,9 @@ MODEL = option(
     " see 'collab models'.",
 )
 SAMPLES = option("--samples, -n", "N", "Episodes per problem.", min=1)
-SEED = option("--seed", "N", "Random seed; the same seed gives the same tokens.", min=0)
+SEED = option(
+    "--seed", "N", "Random seed; the same seed gives the same tokens on the same machine.", min=0
+)
 JSON = flag("--json", "Print JSON lines on stdout, everything else on stderr.")
 OUT = option("--out", "DIR", "Folder for the record.")
 RUN_OUT = option("--out", "DIR", "Folder for the record. Default: runs/ID.")

@@ -46,15 +46,18 @@ def check_no_other_files(path: Path, *marks: str) -> None:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[None]:
+def new_folder(path: Path, other: str = "") -> Iterator[None]:
     """Context manager that makes the folder `path`, and removes it if the block fails.
+
+    `other` is the option for another folder, for the error.
 
     Raises:
         RecordError: the folder is not empty, or cannot be written.
     """
     with writing(path):
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise RecordError(f"{path} is not empty; choose another folder")
+            way = f" with {other}" if other else ""
+            raise RecordError(f"{path} is not empty; choose another folder{way}, or delete it")
         try:
             path.mkdir(parents=True, exist_ok=True)
             yield

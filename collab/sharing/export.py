@@ -42,7 +42,11 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     adapters = {n: Path(a.adapter) for n, a in recipe.team.agents.items() if a.adapter is not None}
     if not adapters:
         whole = run / MODELS
-        remedy = f"its whole models are in {whole}" if whole.is_dir() else "specify a trained team"
+        remedy = (
+            f"its whole models are in {whole}"
+            if whole.is_dir()
+            else "choose the folder of a training run with adapters"
+        )
         raise RecordError(f"no agent of {run} has an adapter; {remedy}")
     if question.files and (outside := about_adapters(recipe, question, run).open):
         raise RecordError(

@@ -79,7 +79,11 @@ def command(
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     seed: int = option(
-        "--seed", "N", "Random seed; the same seed gives the same tokens.", default=0, min=0
+        "--seed",
+        "N",
+        "Random seed; the same seed gives the same tokens on the same machine.",
+        default=0,
+        min=0,
     ),
     sandbox: str | None = SANDBOX,
     workers: int | None = WORKERS,

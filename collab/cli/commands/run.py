@@ -61,7 +61,8 @@ def command(
     json: bool = JSON,
     out: Path | None = RUN_OUT,
     require_solved: bool = flag(
-        "--require-solved, --require-pass", "Exit 1 unless every episode is solved."
+        "--require-solved, --require-pass",
+        "Exit 1 unless every episode is solved. --require-pass is an older name.",
     ),
     dry_run: bool = DRY_RUN,
     show_recipe: bool = SHOW_RECIPE,

@@ -31,7 +31,10 @@ def check_name(name: str, revision: str | None = None) -> None:
         if revision is not None:
             raise RecipeError(f"revision {revision!r} needs a hub name, and {name!r} is not one")
     elif not HUB_NAME.fullmatch(name):
-        forms = "for a hub model, write OWNER/NAME; for a local folder, ./NAME; else ENGINE:NAME"
+        forms = (
+            "for a hub model, write OWNER/NAME; for a local folder, ./NAME; for other engines,"
+            " ENGINE:NAME"
+        )
         raise UnknownName("model", name, ALIASES, remedy=f"({forms})")
 
 

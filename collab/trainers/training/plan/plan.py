@@ -99,7 +99,7 @@ class Plan:
             f" {self.held_out_tasks:,} held out{self._unused()}",
             f"per step: {counted(self.episodes_per_step, 'episode')},"
             f" {counted(self.responses_per_step, 'response')}, at most {self.tokens_per_step:,}"
-            f" tokens, {self.update_tokens_per_step:,} of them computed in the update",
+            f" tokens, of which the update computes {self.update_tokens_per_step:,}",
             *self.overlap,
             *self.rounds,
             *self.outlook,
