@@ -132,7 +132,7 @@ class AgentSpec(Spec):
     seconds: 30, characters: 4000}}`. `file.py:function` is your own."""
     tools: tuple[ToolName, ...] = ()
     """Tools that the agent may call before it answers. `python` runs code in the sandbox,
-    `file.py:function` is your own function, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` names an
+    `file.py:function` is your own function, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` is an
     MCP server with all of its tools. With tools, `harness` is `tools` by default."""
     parser: str = "text"
     """Turns a response into an artifact: `text`, `python`, `program`, `files` or

@@ -140,7 +140,7 @@ def _results(run: Path) -> Iterator[str]:
         yield _table(
             ("", "mean"), [(metric_title(n), estimate_cell(n, shown[n]).text) for n in shown]
         )
-    yield f"Brackets hold 95 % intervals ({METHOD})."
+    yield f"Brackets contain 95 % intervals ({METHOD})."
 
 
 def _table(heads: tuple[str, ...], rows: Any) -> str:

@@ -24,7 +24,7 @@ RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evalua
 
 
 Measure = Literal["return", "solved"]
-"""Measure by which cells are compared: the mean return of held-out episodes, or the solved share,
+"""Measure by which cells are compared: the mean return of held-out episodes, or the share solved,
 for teams whose rewards have different maxima."""
 
 
