@@ -77,7 +77,7 @@ def find_teams(
     """Return the teams by name, file, folder or data, each with the same problems.
 
     `rows` are problems that replace `tasks`. `rewards` and `hidden` replace their suite's.
-    `reward_from` names the team whose reward scores all teams. `trust` is asked here only if a
+    `reward_from` is the team whose reward scores all teams. `trust` is asked here only if a
     third-party function generates the problems.
 
     Raises:

@@ -97,8 +97,8 @@ def read_recipe(
 
     Args:
         is_run: True if the file `name` is in a run's folder, before the file has said so itself.
-        written_in: the file that holds `task`, `settings` and `top`. By default, $COLLAB_WRITTEN_IN
-            names it; otherwise the user typed them, and the names in them need no approval.
+        written_in: the file with `task`, `settings` and `top`. Default: $COLLAB_WRITTEN_IN; if that
+            is unset, the user typed them, and the names in them need no approval.
 
     Raises:
         RecipeError: see `load_recipe`.

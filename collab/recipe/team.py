@@ -208,7 +208,7 @@ class TeamSpec(Spec):
     its helpers. Default: `main`, otherwise the last agent that writes code."""
     model: ModelSpec | None = None
     """The model for which the team's prompts were written, used if neither the recipe nor `-m`
-    names a model."""
+    specifies a model."""
     suite: str = "code"
     """The suite that provides kind and reward if the task is a data file, e.g. `posts`."""
     sampling: SamplingSpec = SamplingSpec()

@@ -74,7 +74,7 @@ class RanksSpec(Spec):
 
     limit: float = Field(default=1800.0, gt=0.0)
     """Seconds that ranks wait for a rank that computes. After that, training ends with an error
-    that names it."""
+    that names the rank."""
     play_limit: float = Field(default=86400.0, gt=0.0)
     """Seconds that the other ranks wait while rank 0 runs, scores or evaluates episodes."""
 
@@ -199,7 +199,7 @@ class TrainerSpec(Spec):
     sequence_limit: float | None = Field(default=None, gt=0.0)
     """Skip responses with a larger product of trainer-to-sampler ratios than this, e.g. 3."""
     max_staleness: Literal[0, 1] = 0
-    """Number of steps that the sampling policy may be behind the learning one. With 1, vLLM plays
+    """Number of steps that the sampling policy may be behind the learning one. With 1, vLLM samples
     the next step while the trainer learns, and `importance_cap` is 2 if no correction is set."""
     kl_coef: float = Field(default=0.0, ge=0.0)
     """Weight of the KL divergence from the initial policies (k3 estimator): the base model, or the

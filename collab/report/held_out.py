@@ -1,5 +1,5 @@
-"""The problems in a report: held-out results before and after training, and a table of all played
-problems.
+"""The problems in a report: held-out results before and after training, and a table of all
+problems that were run.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ def _side_by_side(
     runs: Sequence[Run], groups: Groups, tasks: Sequence[str]
 ) -> tuple[list[str], list[list[TableCell]]]:
     """Return the columns and rows of several runs. A problem links to the first two runs that
-    played it.
+    have it.
     """
     numbers = sorted({number for _, number in groups})
     rows = []

@@ -58,7 +58,7 @@ class _TurnState:
 
 @dataclass(frozen=True)
 class Start:
-    """The start of an episode: at its problem, or after turns that were already played."""
+    """The start of an episode: at its problem, or after turns that already exist."""
 
     problem: Problem
     group: int = 0
@@ -239,7 +239,7 @@ class EpisodeRun:
         )
 
     def _horizon(self) -> int:
-        """Return the number of turns that could have been played. A game has none after its end."""
+        """Return the number of turns that could have been taken. A game has none after its end."""
         if self._game is not None and self._game.ended and self._turns:
             return len(self._turns)
         return self.context.recipe.team.turns

@@ -211,7 +211,7 @@ class TeamReply:
 
 
 def _warned(whose: str) -> str:
-    """Return the warning that a client has received a text that differs from the record."""
+    """Return the warning that a streamed text differs from the record."""
     return (
         f"the streamed text of {whose} differs from the record; collab.agents has the recorded text"
     )

@@ -62,8 +62,8 @@ class Lanes:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Context manager that waits in the queue for a place, and holds it while an episode is
-        played.
+        """Context manager that waits in the queue for a place, and holds it during an
+        episode.
 
         Raises:
             Refused: the queue is full. The message says when to retry.

@@ -56,7 +56,7 @@ def check_base(folder: Path, hidden_size: int) -> None:
     """Raise ValueError if an adapter was trained on a model with another hidden size.
 
     Raises:
-        OSError, SafetensorError: its weights cannot be read.
+        OSError, SafetensorError: the weights of the adapter cannot be read.
     """
     from safetensors import safe_open
 

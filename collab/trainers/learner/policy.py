@@ -244,8 +244,8 @@ def open_policies(
     """Open every model of the team, load the trained ones, and make the policies.
 
     Raises:
-        RecipeError: an agent that cannot be trained.
-        ModelUnavailable, ModelError: its model.
+        RecipeError: an agent cannot be trained.
+        ModelUnavailable, ModelError: a model cannot be loaded.
     """
     grow_segments(recipe)
     pool = ModelPool(progress=loading)

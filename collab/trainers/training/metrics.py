@@ -66,9 +66,9 @@ class StepData:
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     """Return the metrics of one step, except those that do not apply to it.
 
-    Means are over complete episodes that were played to their end. Spreads are population standard
+    Means are over complete episodes that ran to their end. Spreads are population standard
     deviations, returns are undiscounted joint returns. Log-probabilities and entropies are in nats
-    per token. If a solved task is an absorbing state, a turn that was not played has the last
+    per token. If a solved task is an absorbing state, a skipped turn has the last
     reward.
     """
     episodes = [episode for group in data.groups for episode in group]
