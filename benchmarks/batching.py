@@ -2,7 +2,7 @@
 
     python benchmarks/batching.py [--new-tokens 96]
 
-The team `coding` plays humaneval/0-15 with the default model, and is judged and recorded as usual.
+The team `coding` runs humaneval/0-15 with the default model, and is judged and recorded as usual.
 In one case, all agents of all episodes share one batch per turn. In the other, one episode runs at
 a time.
 """

@@ -10,7 +10,7 @@ bias      distance of the mean estimate from the gradient, in standard errors; u
 variance  variance of a group's estimate, relative to MARLOO's at the same tokens
 cosine    mean cosine between a group's estimate and the gradient
 dead      share of groups without any gradient
-judged    joint actions scored per group, besides those that were played
+judged    joint actions scored per group, except those that were played
 
 Rules with a network (critics and heads) learn during the measurement, in steps of 8 groups. The
 first `--warmup` groups do not count. Their features distinguish histories and responses, and

@@ -8,12 +8,12 @@ Each row is a process with a limit of its own and adds a line of JSON. Another s
 the rows that are missing, and then tries again those that failed. Nothing is fetched: weights of
 Qwen2.5's shapes are made on the device, and responses are made up, eight to a prompt.
 
-learn    one LoRA adapter of rank 16, with peak memory beside its plan. Tokens are those that have
+learn    one LoRA adapter of rank 16, with peak memory and its plan. Tokens are those that have
          to be computed, with what responses share counted once and without padding. The share of
          the peak is of the maker's number for dense bfloat16; 4 FLOP count for a weight and token,
          6 where activations are computed twice, and the head's weights for tokens of responses
          alone. Rows with a third part are the default with one option changed.
-sample   rows x adapters, with the bytes of the batch beside their plan
+sample   rows x adapters, with the bytes of the batch and their plan
 step     whole steps, by agents: `collab train`, and CoMLRL and TRL where they are installed, with
          the same shapes, prompts, lengths and adapters: 2 prompts of 128 tokens and 8 responses of
          up to 128 to each; long ones have 8 prompts of 512 and responses of up to 256

@@ -2,7 +2,7 @@
 
     python benchmarks/runtime.py [EPISODES]
 
-On one core, two agents play two turns with the feedback `self` and a reward part in Python. The
+On one core, two agents run two turns with the feedback `self` and a reward part in Python. The
 record is written to disk. The ratio compares this with a plain loop that only renders the prompts
 and takes the same answers.
 """

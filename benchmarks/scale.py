@@ -3,7 +3,7 @@
     python benchmarks/scale.py [--servers 64] [--episodes 10000] [--steps 2] [--seconds 5]
 
 The servers are fakes, all in one separate process. Each response arrives after `--seconds` and has
-64 tokens. In each step, a team whose second agent reads the first one's answer plays all episodes
+64 tokens. In each step, a team whose second agent reads the first one's answer runs all episodes
 at the same time. As in training, all episodes of a step are kept in memory, and then recorded. The
 output has the memory of this process per step, the number of lost episodes, responses per second,
 processor time per response, and the load of the servers. It also has the cost of recording a step,
@@ -82,7 +82,7 @@ async def play_steps(
     engine, watch = VLLMEngine(model), Watch()
     watching = asyncio.create_task(watch.run())
     print(f"before: {watch.memory():.0f} MB", flush=True)
-    print("| step | played in | responses/s | CPU ms each | lost | at a server | peak MB | after |")
+    print("| step | run in | responses/s | CPU ms each | lost | at a server | peak MB | after |")
     print("|---|---|---|---|---|---|---|---|")
     found: list[Episode] = []
     try:

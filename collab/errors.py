@@ -248,7 +248,7 @@ def _frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """Return the exception in the chain of causes that passed through a user's file, or else the
+    """Return the exception in the chain of causes that passed through a user's file, otherwise the
     first."""
     links = [error]
     while (cause := links[-1].__cause__) is not None and cause not in links:

@@ -17,7 +17,7 @@ JOINED = 3
 
 
 def is_name(text: str) -> bool:
-    """Return True if a text can name a file or folder without leaving its parent."""
+    """Return True if a string can be the name of a file or folder in its parent."""
     return (
         bool(text)
         and all(map(_fits, text))
@@ -28,7 +28,7 @@ def is_name(text: str) -> bool:
 
 
 def as_name(text: str) -> str:
-    """Return the valid name nearest to a text, or "" if no letter is left."""
+    """Return the valid name nearest to a string, or "" if no letter is left."""
     plain = "-".join("".join(letter if _fits(letter) else " " for letter in text).split())
     cut = plain.lstrip(".+-").encode()[:LONGEST].decode(errors="ignore")
     return cut.rstrip(".")

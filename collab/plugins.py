@@ -58,7 +58,7 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
 
     Raises:
         RecipeError: there is no such function, or it is Python's own: those may run text as code.
-        Untrusted: a third-party recipe names it, and it is not approved.
+        Untrusted: the function comes from a third-party recipe and is not approved.
     """
     origin, _, attribute = reference.rpartition(":")
     check_free(kind, reference)
@@ -81,8 +81,8 @@ def check_free(kind: str, reference: str) -> None:
     """Check that a recipe may load the function at `reference`.
 
     Raises:
-        RecipeError: the function may not be loaded.
-        Untrusted: it is third-party code and is not approved.
+        RecipeError: loading the function is not allowed.
+        Untrusted: the function is third-party code and is not approved.
     """
     check_module(kind, reference)
     if is_blocked(of_function(reference)):
@@ -96,7 +96,7 @@ def check_module_free(kind: str, reference: str) -> None:
     """Check that a recipe may use a module that another package imports, and import it from source.
 
     Raises:
-        RecipeError, Untrusted: the function may not be loaded.
+        RecipeError, Untrusted: importing the module is not allowed.
     """
     check_free(kind, reference)
     keep_to_its_source(reference.rpartition(":")[0])
@@ -134,7 +134,7 @@ def check_call(
     """Check that `function` can be called with one argument for each of `takes`, and the options.
 
     Raises:
-        RecipeError: it cannot be called like this. The message has the call and the signature.
+        RecipeError: the call does not fit. The message gives the call and the signature.
     """
     signature = signature_of(what, function)
     try:
@@ -179,7 +179,7 @@ def check_plain(what: str, function: Callable[..., Any]) -> None:
     """Check that `function` is not async.
 
     Raises:
-        RecipeError: it is.
+        RecipeError: the function is async.
     """
     if inspect.iscoroutinefunction(function):
         raise RecipeError(f"{what} is an async function; use a plain function")
@@ -201,7 +201,7 @@ def call(what: str, boundary: type[CollabError], function: Callable[..., Any], *
 
 
 def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a function. `what` names it in the error.
+    """Return the signature of a function. `what` describes the function in the error.
 
     Raises:
         RecipeError: the function's signature cannot be determined.

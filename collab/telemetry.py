@@ -2,7 +2,7 @@
 
 An episode is a span `invoke_workflow TEAM`, and each response is its child `invoke_agent AGENT`. A
 run, a training run, its steps and evaluations are parent spans. Spans go to the provider that the
-process has set up. Without one, there are none. They do not contain the agents' texts.
+process has set up. Without one, there are none. They do not contain prompts or answers.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Emit = Callable[[Any], None]
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 _client: ContextVar[Attributes | None] = ContextVar("client", default=None)
-"""Attributes of the client whose episodes are played here."""
+"""Attributes of the client whose episodes run here."""
 
 
 def set_up() -> str | None:
-    """Send this process's spans to the collector that its environment names, if any.
+    """Send spans to the collector in `OTEL_EXPORTER_OTLP_ENDPOINT` or
+    `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, unless the process already has a tracer provider.
 
-    A process that already has a provider of spans keeps it. The result is a message for the user if
-    spans cannot be sent. Without a collector, OpenTelemetry is not imported.
+    Return a message for the user if packages are missing, otherwise None.
     """
     named = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
     if named is None or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":

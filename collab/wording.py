@@ -48,6 +48,7 @@ _REASONS = (
     (r", unable to (parse|interpret) .*$", ""),
     (r"\ba valid (integer|array)\b", r"an \1"),
     (r"\ba valid boolean\b", "true or false"),
+    (r"\ba valid tuple\b", "a list"),
     (r"\ba valid\b", "a"),
     (r"\bgreater than or equal to\b", "at least"),
     (r"\bless than or equal to\b", "at most"),
@@ -63,6 +64,8 @@ def plain_reason(message: str) -> str:
 
 def cannot_read(path: object, error: OSError) -> str:
     """Say why a file was not read, e.g. `a.yaml does not exist; check the path`."""
+    if isinstance(error, IsADirectoryError):
+        return f"{path} is a folder; specify a file"
     if isinstance(error, FileNotFoundError):
         return f"{path} does not exist; check the path (current folder: {Path.cwd()})"
     return f"{path}: cannot be read: {error.strerror}"
@@ -92,7 +95,7 @@ STEERING = re.compile(
 
 
 def clean(text: str) -> str:
-    """Return a text with control characters, which could change a terminal, escaped.
+    """Return a string with control characters, which could change a terminal, escaped.
 
     Output of models, servers and files may contain such characters.
     """

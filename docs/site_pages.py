@@ -119,5 +119,5 @@ def default_of(key: str, value: Mapping[str, Any], required: Any) -> str:
 
 
 def cell(text: str) -> str:
-    """Escape a text so that it stays within one cell of a table."""
+    """Escape a string so that it stays within one cell of a table."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -59,7 +59,7 @@ def _take(record: Written, node: ast.stmt, lines: list[str], others: list[str]) 
 
 
 def has_body(node: Function) -> bool:
-    """Return True if a function has a statement besides its docstring, `pass` and `...`."""
+    """Return True if a function has a statement other than its docstring, `pass` and `...`."""
     return not all(isinstance(line, ast.Pass | ast.Expr) and _idle(line) for line in node.body)
 
 

@@ -22,7 +22,7 @@ _MAX_LITERAL = 500
 
 @dataclass(frozen=True)
 class Example:
-    """A call of the function, and its value, as texts."""
+    """A call of the function, and its value, as strings."""
 
     call: str
     """An expression that calls the entry point, on one line."""

@@ -246,7 +246,7 @@ def join_owned(roles: Roles, artifacts: Mapping[str, str], problem: Problem) -> 
 def join_files(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
     """Make one program of all agents' files, in the agents' order.
 
-    If two agents wrote the same file, the program does not load, and its error has the name and
+    If two agents wrote the same file, the program does not load, and its error gives the name and
     both positions.
     """
     return _stack(dict(artifacts), "\n")
@@ -272,7 +272,10 @@ def join_class(artifacts: Mapping[str, str], problem: Problem) -> Joint:
 
 
 def preamble(prompt: str, entry_point: str) -> str:
-    """Return the imports and helpers in a code prompt, without the function to write."""
+    """Return the imports and helpers in a code prompt, without the function to write.
+
+    Return "" if the prompt does not parse.
+    """
     try:
         tree = parse(prompt)
     except SyntaxError:

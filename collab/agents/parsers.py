@@ -58,7 +58,7 @@ def _blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def _sections(name: str, lines: list[str], *, fenced: bool) -> dict[str, str]:
-    """Return the files of a block, by name: the lines below each line that names one."""
+    """Return the files of a block, by name: the lines below each line with a file name."""
     sections: dict[str, list[str]] = {name: []} if name else {}
     for number, line in enumerate(lines):
         mark = _MARK.match(line) or (_BARE.match(line) if fenced and not number else None)
@@ -141,7 +141,7 @@ def parse_python(response: str) -> str:
 
 
 def parse_program(response: str) -> str:
-    """Return a whole program, including the code it runs: the last fenced block, or else the
+    """Return a whole program, including the code it runs: the last fenced block, otherwise the
     response."""
     response = response.replace("\r\n", "\n").replace("\r", "\n")
     blocks = _fenced_blocks(response)
@@ -160,7 +160,7 @@ def _fenced_blocks(response: str) -> list[str]:
 
 
 def _without_cut_off_end(code: str) -> str:
-    """Return `code` if it parses, or else the part before its last statement. Return "" if that
+    """Return `code` if it parses, otherwise the part before its last statement. Return "" if that
     part does not parse or defines nothing."""
     if parses(code):
         return code

@@ -74,7 +74,7 @@ def _literal(expression: ast.expr) -> Any:
         Exception: the literal's own error.
     """
     if any(isinstance(node, ast.Call) for node in ast.walk(expression)):
-        raise ValueError("a call is no literal")
+        raise ValueError("a call is not a literal")
     return ast.literal_eval(expression)
 
 

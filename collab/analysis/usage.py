@@ -52,7 +52,7 @@ def only_forwards(scopes: list[Scope], entry: Scope, aliases: set[Variable]) -> 
 
 _OWN = frozenset({"a value of its own"})
 _MIXED = frozenset({"one call", "another call"})
-"""Represents any choice between values, whatever the values are."""
+"""Represents any choice between values."""
 _MAX_CHAIN = 50
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Training:
-    """A training run. Every access reads its folder, so it may still be running."""
+    """A training run. Its properties read the folder on each access, also during the run."""
 
     folder: Path
 

@@ -173,11 +173,10 @@ def _report_usage(error: Any) -> int:
 
 
 def _usage_message(error: Any) -> str:
-    """Return the message of a usage error. It names a value of the wrong type or size."""
+    """Return the message of a usage error. It gives a value of the wrong type or size."""
     cause, parameter = error.__cause__, getattr(error, "param", None)
     if not hasattr(cause, "errors") or parameter is None:
-        message = str(error.format_message())
-        return message[:1].lower() + message[1:].rstrip(".")
+        return _plain_usage(error)
     problem = cause.errors()[0]
     name = parameter.opts[0] if parameter.opts else parameter.metavar
     reason = plain_reason(problem["msg"]).rstrip(".")
@@ -186,6 +185,27 @@ def _usage_message(error: Any) -> str:
     value = problem["input"]
     shown = repr(value) if problem["type"].endswith("_parsing") else str(value)
     return f"{name} {reason}, got {shown:.80}"
+
+
+_EXTRA = "Got unexpected extra argument(s) ("
+
+
+def _plain_usage(error: Any) -> str:
+    """Return click's message, with one suggestion for an option and the extra arguments by name."""
+    message = str(error.message)
+    if hasattr(error, "possibilities"):
+        close = nearest(error.option_name, error.possibilities or ())
+        remedy = f"; did you mean '{close}'?" if close else ""
+        return f"unknown option '{error.option_name}'{remedy}"
+    if message.startswith(_EXTRA):
+        parameters = error.ctx.command.params
+        takes = [p.metavar for p in parameters if p.param_type_name == "argument"]
+        known = " ".join(takes) or "no arguments"
+        return (
+            f"too many arguments: {message[len(_EXTRA) : -1]}; {error.ctx.info_name} takes {known}"
+        )
+    message = str(error.format_message())
+    return message[:1].lower() + message[1:].rstrip(".")
 
 
 def _print_version(wanted: bool) -> None:

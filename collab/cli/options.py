@@ -85,7 +85,7 @@ SETTINGS = option(
 PROBLEMS = option(
     "--task, -t",
     "ADDRESS",
-    "Problems: SUITE, SUITE/0-19 or FILE.jsonl/3. Repeatable. Default: the recipe's.",
+    "Problems: SUITE, SUITE/0-19 or FILE.jsonl/3. Repeatable. Default: the recipe's tasks.",
     autocompletion=complete_suites,
 )
 MODEL = option(
@@ -95,7 +95,9 @@ MODEL = option(
     " see 'collab models'.",
 )
 SAMPLES = option("--samples, -n", "N", "Episodes per problem.", min=1)
-SEED = option("--seed", "N", "Random seed; the same seed gives the same tokens.", min=0)
+SEED = option(
+    "--seed", "N", "Random seed; the same seed gives the same tokens on the same machine.", min=0
+)
 JSON = flag("--json", "Print JSON lines on stdout, everything else on stderr.")
 OUT = option("--out", "DIR", "Folder for the record.")
 RUN_OUT = option("--out", "DIR", "Folder for the record. Default: runs/ID.")
@@ -119,7 +121,7 @@ TRUST = flag(
 
 
 def consent(trust: bool) -> Consent:
-    """Return True for --trust, else a function that asks at the terminal."""
+    """Return True for --trust, otherwise a function that asks at the terminal."""
     return trust or (_ask if sys.stdin.isatty() and sys.stderr.isatty() else False)
 
 
@@ -133,7 +135,7 @@ def one_of(kind: str, value: str, known: Sequence[str]) -> str:
     """Return `value` if it is one of `known`.
 
     Raises:
-        UnknownName: it is not; the message has the nearest known one.
+        UnknownName: the value is unknown. The message suggests the nearest known one.
     """
     if value not in known:
         raise UnknownName(kind, value, known)
@@ -161,13 +163,13 @@ def with_sandbox(
 
 
 def remark(texts: Iterable[str], kind: str = "warning") -> None:
-    """Print each text on stderr, after the word `kind`."""
+    """Print each string on stderr, after the word `kind`."""
     for text in texts:
         print(f"{kind}: {for_command_line(text)}", file=sys.stderr)
 
 
 def send_spans() -> None:
-    """Send spans if the environment names a collector; print a note if that fails."""
+    """Send spans if the environment specifies a collector; print a note if that fails."""
     from collab.telemetry import set_up
 
     if trouble := set_up():

@@ -11,9 +11,9 @@ from typing import Any
 
 
 class Observation(dict[str, Any]):
-    """The observation of one seat: a text, and fields for templates with their own wording.
+    """The observation of one seat: a string, and fields for templates with their own wording.
 
-    A template shows the text as `{{ observation }}`, and a field as `{{ observation.NAME }}`.
+    A template shows the string as `{{ observation }}`, and a field as `{{ observation.NAME }}`.
     """
 
     def __init__(self, text: str = "", **fields: Any) -> None:
@@ -38,7 +38,7 @@ class Step:
     summary: str = ""
     """Description of the events, in one line for people."""
     values: Mapping[str, float] = field(default_factory=dict)
-    """Shares from 0 to 1 shown besides the reward, such as the completed part of a goal.
+    """Fractions from 0 to 1 shown with the reward, such as the completed part of a goal.
 
     The values at the end of a game become training metrics.
     """
@@ -51,7 +51,7 @@ class Step:
 class Environment(ABC):
     """One game, from its first state to its end. The constructor receives its options.
 
-    An action is a text that a model wrote, and may be anything. An illegal action is an ordinary
+    An action is a string that a model wrote, with any content. An illegal action is an ordinary
     outcome, such as a forfeit, and never an exception. All randomness comes from the argument of
     `reset`, so that `copy.deepcopy` makes a game that continues in the same way.
     """
@@ -81,7 +81,7 @@ class Environment(ABC):
         """Return the whole state as text for people. No agent sees it."""
 
     def moves(self) -> Mapping[str, Sequence[str]]:
-        """Return some or all legal actions of each seat that acts now, as texts.
+        """Return some or all legal actions of each seat that acts now, as strings.
 
         If it returns none, checks and rehearsals play without them.
         """

@@ -98,7 +98,7 @@ class Blocks2d(Environment):
         return legal
 
     def _build(self, seat: str, text: str) -> int:
-        """Follow the commands in a text and return their number."""
+        """Follow the commands in an answer and return their number."""
         done = 0
         for line in text[:MOST_CHARACTERS].splitlines():
             words = " ".join(line.split()).lower().rstrip(".")

@@ -22,7 +22,7 @@ HOSTILE = (
     "%s", "first", "second", "pass", "resign", "undo", "reset", "\u202e", "a\u0300", "\r", "\t",
     "<|endoftext|>",
 )  # fmt: skip
-"""Texts that are rarely legal moves. None of them may cause an error."""
+"""Answers that are rarely legal moves. None of them may cause an error."""
 
 
 class Fault(Exception):
@@ -109,7 +109,7 @@ CHECKS = (games_end, seeds_reproduce, copies_go_on, texts_are_harmless, moves_ar
 def play(
     game: Environment, chance: Random, *, hostile: float = 0.0, always: str | None = None
 ) -> Iterator[tuple[Step, Step]]:
-    """Play random legal moves or hostile texts, and yield each step with the step before it.
+    """Play random legal moves or hostile answers, and yield each step with the step before it.
 
     Raises:
         Fault: the game breaks a rule.
@@ -138,7 +138,7 @@ def play(
 def draw_texts(
     game: Environment, now: Step, chance: Random, hostile: float, always: str | None
 ) -> dict[str, str]:
-    """Return a text for each seat that must act: a legal move, or with chance `hostile` another
+    """Return an answer for each seat that must act: a legal move, or with chance `hostile` another
     text.
     """
     legal = game.moves()

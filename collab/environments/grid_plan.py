@@ -20,12 +20,12 @@ class GridPlan(Environment):
     """The scout sees the map with the walker, and the walker only adjacent walls. Both are paid.
 
     The walker's action consists of the letters U, D, L and R, joined or separated. The first
-    `stride` count. Any other text is a blocked move. The scout's text changes nothing in the grid,
-    and reaches the walker if the protocol shows it, such as `sequential`. Each move costs 0.01, and
-    0.1 more if it is blocked. Each cell closer to the goal pays its share of the whole way.
-    Reaching the goal pays 1, and 0.5 more by a shortest way. Otherwise the end of the game costs 1.
-    The game is Plan-Path of PettingLLMs without its discount of nearness by 0.99, which would pay
-    for waiting far from the goal.
+    `stride` count. Any other answer is a blocked move. The scout's answer changes nothing in the
+    grid, and reaches the walker if the protocol shows it, such as `sequential`. Each move costs
+    0.01, and 0.1 more if it is blocked. Each cell closer to the goal pays its share of the whole
+    way. Reaching the goal pays 1, and 0.5 more by a shortest way. Otherwise the end of the game
+    costs 1. The game is Plan-Path of PettingLLMs without its discount of nearness by 0.99, which
+    would pay for waiting far from the goal.
 
     Args:
         size: 4 to 12 cells each way.
@@ -152,6 +152,6 @@ def neighbor(cell: Cell, letter: str) -> Cell:
 
 
 def read(text: str, limit: int) -> list[str]:
-    """Return the first `limit` moves in a text, or an empty list if it holds any other text."""
+    """Return the first `limit` moves in an answer, or an empty list if it contains other text."""
     letters = "".join(text[:200].upper().replace(",", " ").rstrip(". \n").split())
     return list(letters[:limit]) if set(letters) <= set(MOVES) else []

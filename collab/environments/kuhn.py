@@ -27,7 +27,7 @@ class Kuhn(Environment):
     `first` checks or bets. After a bet, the other calls or folds. A player who folds loses the
     ante. After two checks or a call, the higher card wins the other's chips. Both earn their
     winnings, 1 or 2 chips. The game is zero-sum. An action is the word, also `I bet`, `I will bet`
-    or `action: bet`. Any other text forfeits two chips.
+    or `action: bet`. Any other answer forfeits two chips.
     """
 
     seats = ("first", "second")
@@ -85,7 +85,7 @@ class Kuhn(Environment):
 
     @staticmethod
     def read(text: str, history: str) -> str | None:
-        """Return the move in a text, given the history, or None if it is not legal."""
+        """Return the move in an answer, given the history, or None if it is not legal."""
         matched = _MOVE.fullmatch(text[:100].strip().rstrip(".!").lower())
         return matched[1] if matched and matched[1] in LEGAL[history] else None
 

@@ -108,7 +108,7 @@ class MiniSudoku(Environment):
 
 
 def read(text: str) -> tuple[list[tuple[int, int, int]], bool]:
-    """Return the entries in a text, rows and columns from 0, and whether it has invalid lines."""
+    """Return the entries in an answer, with indices from 0, and whether it has invalid lines."""
     lines = [line.strip().rstrip(".") for line in text[:MOST_CHARACTERS].splitlines()]
     lines = [line for line in lines if line]
     matched = [_ENTRY.fullmatch(line) for line in lines[:MOST_LINES]]

@@ -18,7 +18,7 @@ class Nim(Environment):
     """Two players take turns removing one or more sticks from a heap. Zero-sum.
 
     An action is the text `take 2 from 1`, with heaps counted from 1. Whitespace around it and a
-    full stop do not matter. Any other text forfeits the game. The winner earns 1, the loser -1.
+    full stop do not matter. Any other answer forfeits the game. The winner earns 1, the loser -1.
 
     Args:
         heaps: sticks of each heap, 30 in all at most; by default drawn by the seed, two or three

@@ -17,7 +17,7 @@ class TicTacToe(Environment):
     """Two players take turns marking cells of a three-by-three board. Zero-sum.
 
     An action is the number of an empty cell, from 1 at the top left to 9 at the bottom right. Any
-    other text forfeits the game. The winner earns 1, the loser -1, a draw nothing.
+    other answer forfeits the game. The winner earns 1, the loser -1, a draw nothing.
 
     Args:
         opened: marks on the initial board, set by the seed, the same number for either player: 0, 2

@@ -114,6 +114,6 @@ def evaluate(
 
 
 def _same(teams: Sequence[Named | Team], given: Any, what: str) -> Any:
-    """Return the given argument, or else that of the first team that has one."""
+    """Return the given argument, otherwise that of the first team that has one."""
     theirs = (getattr(team, what) for team in teams if isinstance(team, Team))
     return given if given is not None else next((item for item in theirs if item is not None), None)

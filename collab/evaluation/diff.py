@@ -156,7 +156,7 @@ def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
         side.values.get(names.JOINT_RETURN, {}) for side in (one, other)
     ]
     if not set(tasks[0]) & set(tasks[1]):
-        notes.append("the two share no problem; collab eval plays teams on the same problems")
+        notes.append("the two share no problem; collab eval runs teams on the same problems")
     if one.largest_return != other.largest_return:
         notes.append(
             f"the largest returns differ ({one.largest_return} and {other.largest_return});"

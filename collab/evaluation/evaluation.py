@@ -46,7 +46,7 @@ from collab.wording import counted
 
 
 class EvaluationRun:
-    """Plays the missing episodes. The results so far are available at any moment.
+    """Runs the missing episodes. The results so far are available at any moment.
 
     Raises:
         RecordError: on construction: `out` holds something else, cannot be read, or is being
@@ -79,7 +79,7 @@ class EvaluationRun:
 
         Raises:
             Untrusted: nobody approved, and nothing has run.
-            RecipeError: a team cannot be played, e.g. its prompt needs a field that no row has.
+            RecipeError: a team cannot be run, e.g. its prompt needs a field that no row has.
         """
         with ExitStack() as on_refusal:
             on_refusal.callback(self.close)
@@ -187,7 +187,7 @@ class EvaluationRun:
                 types = ", ".join(f"{name} {count}" for name, count in team.failures.items())
                 yield (
                     f"{team.label}: {team.failed} of {counted(team.episodes, 'episode')} failed"
-                    f" ({types}) and do not count; the same command plays them again"
+                    f" ({types}) and do not count; the same command runs them again"
                 )
         for team in results:
             for k in self.ks if names.SOLVED in team.metrics else ():
@@ -239,7 +239,7 @@ def _levels(reward: RewardSpec | None) -> dict[str, tuple[str, ...]]:
 
 
 class TeamRun:
-    """Plays and records the missing episodes of one team."""
+    """Runs and records the missing episodes of one team."""
 
     def __init__(self, team: EvaluatedTeam, path: Path | None, trust: Consent) -> None:
         """Read the recorded episodes of the team.
@@ -260,7 +260,7 @@ class TeamRun:
 
     @property
     def missing(self) -> list[Start]:
-        """Episodes that still have to be played."""
+        """Episodes that are still to be run."""
         team = self.team
         return [
             Start(problem, group=row, sample=sample)
@@ -270,10 +270,10 @@ class TeamRun:
         ]
 
     def settle(self) -> None:
-        """Ask for approval before anything is played, if episodes are missing.
+        """Ask for approval before anything runs, if episodes are missing.
 
         Raises:
-            Untrusted: it is third-party and would run code, and nobody approved.
+            Untrusted: a team is third-party, would run code, and is not approved.
         """
         if self.missing:
             settle(self.team.question, self._trust)
@@ -283,8 +283,8 @@ class TeamRun:
         """Open models and tools, if episodes are missing. Its spans are children of `within`.
 
         Raises:
-            RecipeError, ModelUnavailable: it cannot be played.
-            Untrusted: it is third-party and would run code, and nobody approved.
+            RecipeError, ModelUnavailable: a team cannot be run.
+            Untrusted: a team is third-party, would run code, and is not approved.
         """
         recipe = self.team.recipe
         if self.missing:
@@ -313,7 +313,7 @@ class TeamRun:
             self._record = RunFolder(self.path, self.team.recipe, self._about)
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
-        """Play the missing episodes. Close the generator as for `Session.play`."""
+        """Run the missing episodes. Close the generator as for `Session.play`."""
         if self._session is None:
             return
         played = self._session.play(self.missing, seed=self.team.recipe.seed, progress=progress)

@@ -5,8 +5,8 @@ TEAM/                  one folder per team, like that of any run; `identity` in 
                        the digest of all that its episodes depend on
 
 `eval.json` is written at the start, after each team and at the end. A killed evaluation keeps
-`status: running`. Its `teams` name their folders. Other folders belong to teams that have changed
-since. A team's folder may hold more episodes than the last call counts. It counts the episodes of
+`status: running`. Its `teams` list their folders. Other folders belong to teams that have changed
+since. A team's folder can contain episodes that the last call does not count. It counts episodes of
 the `tasks` in `eval.json` whose sample is below `samples`.
 """
 

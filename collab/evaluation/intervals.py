@@ -58,8 +58,8 @@ def estimate_mean(values: Sequence[float], largest: float) -> Estimate:
 
 
 def estimate_change(changes: Sequence[float], span: float) -> Estimate:
-    """Return the mean of paired differences with its interval. A difference is at most `span`, up
-    or down.
+    """Return the mean of paired differences with its interval. `span` is the largest possible
+    difference in absolute value.
     """
     low, high = difference_limits([changes], max(span, *map(abs, changes)))
     return Estimate(mean=mean(changes), low=low[0], high=high[0], tasks=len(changes))
@@ -76,8 +76,8 @@ def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
 
 
 def difference_limits(samples: ArrayLike, span: float) -> Limits:
-    """Return the limits of the mean of paired differences. A difference is at most `span`, up or
-    down.
+    """Return the limits of the mean of paired differences. `span` is the largest possible
+    difference in absolute value.
 
     If all differences are equal, the limits show the effect that one more, different pair could
     have: little over many tasks, and nearly `span` over a handful.

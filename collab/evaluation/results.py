@@ -93,7 +93,7 @@ class TeamResult(Record):
     metrics: dict[str, Estimate]
     speed: Speed | None
     concurrency: int
-    """Number of episodes played at the same time, which affects the speed."""
+    """Number of episodes run at the same time, which affects the speed."""
     agents: dict[str, dict[str, Any]]
     """Responses, tokens and money, by agent and by feedback source that asks a model."""
 
@@ -107,7 +107,7 @@ class TeamResult(Record):
 
     @property
     def total_failure(self) -> str | None:
-        """The count and the first failure of a team that finished no episode, or else None."""
+        """The count and the first failure of a team that finished no episode, otherwise None."""
         if self.failure is None or self.failed < self.episodes:
             return None
         failed = f"every episode of {self.label} failed ({self.failed} of {self.episodes})"
@@ -207,7 +207,7 @@ class TeamStarted(Record):
     label: str
     planned: int
     recorded: int
-    """Number of episodes from an earlier call, which are not played again."""
+    """Number of episodes from an earlier call, which are not run again."""
 
 
 class TeamFinished(Record):

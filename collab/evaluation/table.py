@@ -16,7 +16,7 @@ NONE = "-"
 
 @dataclass(frozen=True)
 class TableCell:
-    """A table's cell: a text, and the values that the report draws for it."""
+    """A table's cell: a string, and the values that the report draws for it."""
 
     text: str
     sign: int = 0
@@ -111,7 +111,7 @@ def whisker_of(
 
 
 def sign_of(limits: tuple[float, float]) -> int:
-    """Return 1 or -1 if an interval is entirely above or below 0, else 0."""
+    """Return 1 or -1 if an interval is entirely above or below 0, otherwise 0."""
     return (limits[0] > 0) - (limits[1] < 0)
 
 

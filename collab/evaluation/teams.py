@@ -30,7 +30,7 @@ from collab.wording import counted, option
 DEFAULT_K = (1, 3, 5, 10)
 
 _SHARED = ("kind", "hidden", "environment", "reward")
-"""Fields of a suite that must be the same for all teams, besides its problems."""
+"""Fields of a suite that must be the same for all teams, in addition to its problems."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class EvaluatedTeam:
     notes: tuple[str, ...] = ()
     """Notes that the reader of its numbers should know."""
     question: Question = NOTHING
-    """The question that the user must answer before the team plays. Its record can be read without
+    """The question that the user must answer before the team runs. Its record can be read without
     approval.
     """
 
@@ -77,7 +77,7 @@ def find_teams(
     """Return the teams by name, file, folder or data, each with the same problems.
 
     `rows` are problems that replace `tasks`. `rewards` and `hidden` replace their suite's.
-    `reward_from` names the team whose reward scores all teams. `trust` is asked here only if a
+    `reward_from` is the team whose reward scores all teams. `trust` is asked here only if a
     third-party function generates the problems.
 
     Raises:
@@ -277,7 +277,7 @@ def with_reward_of(
         raise UnknownName("team for --reward-from", chosen, by_name)
     recipe, question = by_name[chosen]
     if recipe.task is None or recipe.task.reward is None:
-        raise RecipeError(f"--reward-from {chosen}: its recipe names no reward; name another team")
+        raise RecipeError(f"--reward-from {chosen}: its recipe has no reward; choose another team")
     reward = recipe.task.reward
     settle(question.about(*(text for _, _, text in named_in(reward))), trust)
     return [_rewarded(other, reward, question) for other, question in read]
@@ -308,8 +308,8 @@ def overlap_notes(
 ) -> Iterator[str]:
     """Return a sentence per training run whose adapters or models the team uses.
 
-    Problems are the same if their fields are, whatever the suite's name. `trust` is asked before a
-    third-party function generates them. It does not run without approval.
+    Problems are the same if their fields are; the suite's name does not matter. `trust` is asked
+    before a third-party function generates them. It does not run without approval.
     """
     for run in _training_runs(recipe):
         try:
@@ -350,7 +350,7 @@ def _trained_on(run: Path, trust: Consent) -> list[Any]:
     recipe, question = read_recipe(str(run / TRAINING))
     if recipe.task is not None:
         settle(about_rows(recipe.task, question), trust)
-    assert recipe.trainer is not None, "a training run's recipe names its trainer"
+    assert recipe.trainer is not None, "a training run's recipe has a trainer"
     return [_fields_of(problem) for problem in choose_tasks(recipe, recipe.trainer).training]
 
 

@@ -20,7 +20,7 @@ _MAX_TEXT = 200
 class Execution:
     """Reports how many of the prompt's examples pass, and the actual values of the others.
 
-    The test comes from the prompt alone, because an `Outcome` holds no hidden tests.
+    The test comes from the prompt alone, because an `Outcome` has no hidden tests.
     """
 
     name = "execution"

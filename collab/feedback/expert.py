@@ -181,10 +181,10 @@ def expert_prompt(outcome: Outcome) -> list[Message]:
     sections = {"The task:": "\n".join(f"{name}: {value}" for name, value in public.items())}
     roles = outcome.roles
     for agent, text in outcome.artifacts.items():
-        beside = "" if agent in roles.contributors else ", beside the answer"
+        note = "" if agent in roles.contributors else " (not part of the answer)"
         writes_code = is_code and agent in (roles.entry, *roles.helpers)
         shown = strip_comments(text) if writes_code else text
-        sections[f"Agent {agent} wrote{beside}:"] = shown[:MAX_ARTEFACT]
+        sections[f"Agent {agent} wrote{note}:"] = shown[:MAX_ARTEFACT]
     mark = _mark(sections.values())
     blocks = [
         f"{title}\n<<<DATA {mark}\n{text}\n{mark} DATA>>>" for title, text in sections.items()
@@ -217,7 +217,7 @@ def read_advice(answer: str, agents: Sequence[str]) -> Advice:
 
 
 def _mark(texts: Iterable[str]) -> str:
-    """Return a mark that none of the texts can contain, because it depends on every character in
+    """Return a mark that no text can contain, because it depends on every character in
     them.
     """
     digest = hashlib.sha256()

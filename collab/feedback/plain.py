@@ -80,7 +80,7 @@ class OwnHistory:
         return {agent: Feedback(source=self.name, text="") for agent in outcome.agents}
 
     async def aclose(self) -> None:
-        """Do nothing: it holds no resources."""
+        """Do nothing: there are no resources."""
 
 
 class Solved:
@@ -103,13 +103,13 @@ class Solved:
         return {agent: Feedback(source=self.name, text=text) for agent in outcome.agents}
 
     async def aclose(self) -> None:
-        """Do nothing: it holds no resources."""
+        """Do nothing: there are no resources."""
 
 
 class Plugin:
     """A user's function that maps an `Outcome` and options to feedback.
 
-    It returns a text or a `Feedback` for all agents, or a mapping from agent to either.
+    It returns a string or a `Feedback` for all agents, or a mapping from agent to either.
 
     Raises:
         RecipeError: on construction: there is no such function, or it does not take an option.
@@ -139,7 +139,7 @@ class Plugin:
         return {agent: self._item(outcome, agent, item) for agent, item in returned.items()}
 
     async def aclose(self) -> None:
-        """Do nothing: it holds no resources."""
+        """Do nothing: there are no resources."""
 
     def _item(self, outcome: Outcome, agent: Any, item: Any) -> Feedback:
         if agent not in outcome.agents:

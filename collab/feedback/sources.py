@@ -28,7 +28,7 @@ OpenModel = Callable[[ModelSpec], "Model"]
 
 
 class Source(Protocol):
-    """Gives every agent feedback for its next turn."""
+    """A source of feedback on a turn, for the agents' next turn."""
 
     name: str
 
@@ -77,7 +77,7 @@ def _open(spec: FeedbackSpec, sandbox: Sandbox | None, open_model: OpenModel) ->
 
 
 def check_sources(specs: Sequence[FeedbackSpec], problem: Problem) -> None:
-    """Refuse sources that cannot give feedback on a problem, whatever the answer.
+    """Refuse sources that cannot give feedback on any answer to a problem.
 
     Sources that are not `required` pass, since an episode continues without them.
 

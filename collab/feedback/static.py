@@ -358,7 +358,7 @@ def _no_program(outcome: Outcome, agent: str, error: BadFiles) -> Finding:
 
 
 def _writer(outcome: Outcome, file: File) -> str:
-    place = outcome.joint.locate(file.line - 1)  # the line that names it
+    place = outcome.joint.locate(file.line - 1)  # the line with its name
     return place[0] if place else ""
 
 

@@ -30,7 +30,7 @@ NOISE = frozenset({"E501", "S101", "S311", "PLR2004"})
 
 
 def files_of(text: str) -> tuple[File, ...]:
-    """Return the files of a program, or () if it has none or they do not form a program."""
+    """Split a program of several files. Return () for other text, or if the files are invalid."""
     try:
         return split_files(text) if is_files(text) else ()
     except BadFiles:
@@ -57,7 +57,7 @@ def find_tool(name: str) -> Analyser:
     """Return an analyzer that is installed here.
 
     Raises:
-        FeedbackUnavailable: it is not installed. The message has the remedy.
+        FeedbackUnavailable: the analyzer is not installed. The message gives the remedy.
     """
     if name == "ruff":
         select = "--select E9,F,B,S,PL,C90 --output-format json --quiet"
@@ -178,7 +178,7 @@ class Batcher:
         ]
 
     async def _output(self, names: Sequence[str], folder: str, *, alone: bool) -> str:
-        """Return the standard output. The environment holds no key that a tool could show.
+        """Return the standard output. The environment contains no key that a tool could show.
 
         If a program is `alone` and the tool fails, its last message is a remark on the program.
         """

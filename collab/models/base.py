@@ -105,7 +105,7 @@ class ChecksSettings(Protocol):
         """Check that this engine supports the settings, before any work.
 
         Raises:
-            RecipeError: it does not support a setting, or the adapter.
+            RecipeError: the engine does not support a setting, or the adapter.
         """
 
 

@@ -72,7 +72,7 @@ def check_context(prompt: int, new: int, context: int, model: str) -> None:
     """Check that a prompt of `prompt` tokens and `new` generated ones fit into `context` tokens.
 
     Raises:
-        ContextOverflow: they do not fit.
+        ContextOverflow: the tokens do not fit.
     """
     if prompt + new <= context:
         return

@@ -50,12 +50,12 @@ def render(
 
 @contextmanager
 def _failing() -> Iterator[None]:
-    """Context manager for a template's own code: whatever it raises becomes a TemplateError."""
+    """Context manager for a template's own code: any exception becomes a TemplateError."""
     try:
         yield
     except (TemplateError, Overrun):
         raise
-    except Exception as error:  # whatever an expression within it can raise
+    except Exception as error:  # an expression within it can raise anything
         raise TemplateRuntimeError(f"{type(error).__name__}: {error}") from error
 
 

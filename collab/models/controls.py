@@ -80,7 +80,7 @@ def text_ids(tokenizer: Any, text: str) -> list[int]:
 
 
 def begins_with(tokenizer: Any) -> list[int]:
-    """Return the tokens that the tokenizer puts before a text, such as the one for its
+    """Return the tokens that the tokenizer puts before a string, such as the one for its
     beginning."""
     text = "a"
     whole = tokenizer(text)["input_ids"]

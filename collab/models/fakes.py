@@ -51,7 +51,7 @@ class _Prepared:
         """Wait for the duration of the answers, which is zero by default."""
 
     async def aclose(self) -> None:
-        """Do nothing: the model holds no resources."""
+        """Do nothing: the model has no resources."""
 
 
 class EchoModel(_Prepared):
@@ -234,7 +234,7 @@ class ScriptedModel(_Prepared):
             return self._action(request, queue.popleft())
         self._overrun = (
             f"{self.name!r} has run out: agent {agent!r} needs more answers than the "
-            f"{self._sizes.get(key, 0)} in its list; add answers, or play fewer episodes or turns"
+            f"{self._sizes.get(key, 0)} in its list; add answers, or run fewer episodes or turns"
         )
         failure = failure_of(ModelError(self._overrun))
         return self._action(request, ScriptedAnswer(failure=failure))

@@ -9,8 +9,8 @@ from collab.errors import ModelUnavailable
 
 LONGEST = 300
 SECRET = 12
-"""Minimum length of a key that counts as secret. Short keys such as `EMPTY` also occur in other
-texts.
+"""Minimum length of a key that counts as secret. Short keys such as `EMPTY` also occur
+elsewhere.
 """
 HIDDEN = "[key]"
 
@@ -37,7 +37,7 @@ def redact_line(text: str, key: str) -> str:
 
 
 def redact(value: Any, key: str) -> Any:
-    """Return a response, a text or parsed JSON, with the key replaced everywhere."""
+    """Return a response, a string or parsed JSON, with the key replaced everywhere."""
     if len(key) < SECRET:
         return value
     if isinstance(value, str):
@@ -50,7 +50,7 @@ def redact(value: Any, key: str) -> Any:
 
 
 class Redactor:
-    """Removes the key from a text that arrives in pieces. A piece may end within the key."""
+    """Removes the key from a string that arrives in pieces. A piece may end within the key."""
 
     def __init__(self, key: str) -> None:
         self._key = key if len(key) >= SECRET else ""

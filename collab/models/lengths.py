@@ -37,7 +37,7 @@ def check_adapter(folder: Path, spec: ModelSpec) -> None:
     """Check that an adapter belongs to a model of this size, if the model is on this machine.
 
     Raises:
-        ModelError: it does not fit, or cannot be read.
+        ModelError: the adapter does not fit, or cannot be read.
     """
     from safetensors import SafetensorError
 
@@ -58,8 +58,8 @@ def check_fits(request: Request, spec: ModelSpec) -> None:
     """Check a request against the context of the model that will answer it.
 
     Raises:
-        ContextOverflow: it does not fit.
-        ModelError: the model cannot read it at all.
+        ContextOverflow: the request does not fit.
+        ModelError: the model cannot read the request at all.
     """
     context, weights = context_of(spec), local_weights(spec)
     if context is None or weights is None:

@@ -1,4 +1,4 @@
-"""A chat whose texts can be hidden from the tokenizer, by blanks or masks."""
+"""A chat whose strings can be hidden from the tokenizer, by blanks or masks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MASKS = range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE)
 BLANK = chr(MASKS[0].start)
 
 DATA = ("tool_calls", "tool_call_id", "name")
-"""Fields of a message that templates write besides its content."""
+"""Fields of a message that templates write in addition to its content."""
 WORDS = {
     *("type", "string", "integer", "number", "boolean", "null", "object", "array", "enum", "anyOf"),
     *("properties", "required", "items", "additionalProperties", "title", "default"),
@@ -35,8 +35,8 @@ class Chat:
     tools: Sequence[dict[str, Any]] = ()
 
     def rendered(self, tokenizer: Any, *, tokenize: bool) -> Any:
-        """Render the chat and the beginning of its answer: a list of token ids if `tokenize`, else
-        text.
+        """Render the chat and the beginning of its answer: a list of token ids if `tokenize`,
+        otherwise a string.
 
         Raises:
             TemplateError: the template refuses the messages.
@@ -46,7 +46,7 @@ class Chat:
         return tokenizer(text, add_special_tokens=False)["input_ids"] if tokenize else text
 
     def texts(self) -> Iterator[str]:
-        """Yield every text that comes from the messages and tools, not from the template."""
+        """Yield every string that comes from the messages and tools, not from the template."""
         for message in self.messages:
             yield message["content"]
             yield from _texts([message.get(key) for key in DATA])
@@ -54,7 +54,7 @@ class Chat:
 
     @cached_property
     def masks(self) -> dict[int, int]:
-        """Map each character of the texts to a mask, except whitespace, which templates trim."""
+        """Map each character of the strings to a mask, except whitespace, which templates trim."""
         used = {ord(char) for text in self.texts() for char in text}
         free = (code for codes in MASKS for code in codes if code not in used)
         visible = sorted(code for code in used if not chr(code).isspace())
@@ -94,7 +94,7 @@ class Chat:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts within JSON data, including its keys."""
+    """Yield the strings within JSON data, including its keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -105,7 +105,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _hidden(value: Any, table: Mapping[int, int]) -> Any:
-    """Return JSON data with a mask over every text that is not in `WORDS`."""
+    """Return JSON data with a mask over every string that is not in `WORDS`."""
     if isinstance(value, str):
         return value if value in WORDS else value.translate(table)
     if isinstance(value, Mapping):

@@ -29,7 +29,7 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
     `progress` is called for downloads and conversions, on the thread that does them.
 
     Raises:
-        RecipeError, ModelUnavailable, RecordError: it cannot work. This is raised before any work.
+        RecipeError, ModelUnavailable, RecordError: the engine cannot work. Nothing is loaded yet.
     """
     match spec:
         case TransformersModel():

@@ -1,6 +1,6 @@
 """Converts messages and tools for a chat template with tools, and finds calls in its responses.
 
-Calls are parsed by the tokenizer's `response_template` if it has one, else by the forms of
+Calls are parsed by the tokenizer's `response_template` if it has one, otherwise by the forms of
 `collab.models.tool_text`.
 """
 

@@ -6,7 +6,7 @@
 
 Other forms that models have learned are also read: `<tool_call>{...}</tool_call>` (Hermes, Qwen),
 `[TOOL_CALLS]...` (Mistral), and a bare `{"name": ..., "parameters": ...}` (Llama), if it is the
-whole response and names one of the agent's tools.
+whole response and calls one of the agent's tools.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def check_four_bits(model: str, device: torch.device) -> None:
     """Check that bitsandbytes can hold weights in 4 bits on `device`. `model` is for the error.
 
     Raises:
-        ModelUnavailable: it is not installed, or does not support the device.
+        ModelUnavailable: bitsandbytes is not installed, or does not support the device.
     """
     if device.type not in ("cpu", "cuda"):
         raise ModelUnavailable(
@@ -108,11 +108,11 @@ class LoadedModel:
 
 
 def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
-    """Load the model in `folder`, on the device and in the dtype of `spec`, which names it in
+    """Load the model in `folder`, on the device and in the dtype of `spec`, whose name is used in
     messages.
 
     Raises:
-        ModelUnavailable: the device is missing, or the folder holds no complete model.
+        ModelUnavailable: the device is missing, or the folder contains no complete model.
         ModelError: the model does not fit into memory.
     """
     target = pick_device(spec.device)
@@ -165,7 +165,7 @@ def _module(folder: Path, spec: TransformersModel, dtype: torch.dtype, device: t
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the device called `name`. `auto` is the first CUDA device, else the CPU.
+    """Return the device called `name`. `auto` is the first CUDA device, otherwise the CPU.
 
     Raises:
         ModelUnavailable: the name is invalid, or there is no such device.
@@ -213,7 +213,7 @@ def _warn_of_unused_gpu() -> None:
 
 
 def pick_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Resolve `auto` to bfloat16 if the processor multiplies it natively, else float32."""
+    """Resolve `auto` to bfloat16 if the processor multiplies it natively, otherwise float32."""
     if name != "auto":
         return DTYPES[name]
     return torch.bfloat16 if _native_bfloat16(device) else torch.float32

@@ -37,7 +37,7 @@ from collab.wording import counted
 async def probe(
     recipe: Recipe, problems: Sequence[Problem], episodes: Sequence[Episode], seconds: float
 ) -> TeamProbe:
-    """Return the probe of a team, from the `episodes` of `problems`, played in `seconds`.
+    """Return the probe of a team, from the `episodes` of `problems`, run in `seconds`.
 
     It scores additional joint actions as `algorithm: cross` does, without calling a model.
 

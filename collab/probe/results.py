@@ -72,7 +72,7 @@ class Best(Record):
     whole_games: bool = False
     """Compare returns of whole games, not rewards of the first turn."""
     combinations: int | None
-    """Number of joint artifacts from G answers of each agent, G^n, or None if these may not be
+    """Number of joint artifacts from G answers of each agent, G^n, or None if these must not be
     recombined."""
     reward: Estimate
     """Reward of the best of G."""
@@ -118,7 +118,7 @@ class TeamProbe(Record):
     tokens: int
     """Generated tokens of all agents."""
     seconds: float
-    """Seconds spent on playing. `judging_seconds` is the time for scoring combinations."""
+    """Seconds spent on running episodes. `judging_seconds` is the time for scoring combinations."""
     judging_seconds: float = 0.0
     advice: tuple[str, ...] = ()
     """Suggested changes."""

@@ -36,11 +36,11 @@ def parse(text: str) -> Any:
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
-    """Parse a JSON text of a record or a server. `json.loads` receives `hooks`.
+    """Parse a JSON string of a record or a server. `json.loads` receives `hooks`.
 
     Raises:
-        ValueError: it is not JSON, is nested too deeply, or holds a number of too many digits or
-            half of a surrogate pair.
+        ValueError: the string is not JSON, is nested too deeply, or contains a number with too many
+            digits or half of a surrogate pair.
     """
     try:
         value = json.loads(text, **hooks)
@@ -79,14 +79,14 @@ def _check_surrogates(value: Any) -> None:
 
 
 MOST_VALUES = 100_000
-"""Limit on the values that a document's aliases expand to. Longer texts may have one value per
+"""Limit on the values that a document's aliases expand to. Longer documents may have one value per
 character."""
 MOST_BITS = 1024
 """Longest whole number, in bits. Python refuses to print longer ones."""
 MOST_DIGITS = 10_000
 """Longest number, in characters. YAML reads numbers to base 60 in quadratic time."""
 MOST_ODD_KEYS = 1_000
-"""Limit on a mapping's keys that are not texts: numbers can be chosen so that all of them collide.
+"""Limit on a mapping's keys that are not strings: numbers can be chosen so that all collide.
 """
 
 _WORDS = {
@@ -142,10 +142,10 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """Parse a YAML text. `place` names the text in messages.
+    """Parse a YAML string. Messages give `place` as its source.
 
     Raises:
-        RecipeError: it does not parse or holds no valid value. The message has the line.
+        RecipeError: the string is not valid YAML. The message gives the line.
     """
     try:
         value = _load(text)
@@ -209,7 +209,7 @@ class _Strict(SafeConstructor):
             if isinstance(key, str):
                 keys.add(key)
             elif (odd := odd + 1) > MOST_ODD_KEYS:
-                raise _refused(f"more than {MOST_ODD_KEYS:,} keys that are not texts", key_node)
+                raise _refused(f"more than {MOST_ODD_KEYS:,} keys that are not strings", key_node)
         return super().construct_mapping(node, deep)
 
 
@@ -218,14 +218,14 @@ class _Loader(_Strict, yaml.SafeLoader):
 
 
 def _load(text: str) -> Any:
-    """Parse a YAML text.
+    """Parse a YAML string.
 
-    libyaml reads it where PyYAML was built with it. A text that libyaml refuses is read again by
-    PyYAML's own parser, which gives better errors.
+    libyaml parses it if PyYAML was built with it. If libyaml refuses, PyYAML's own parser reads it
+    again, because its errors are better.
 
     Raises:
-        yaml.YAMLError: it does not parse, or holds an invalid value.
-        RecursionError: it is nested too deep.
+        yaml.YAMLError: the string does not parse, or contains an invalid value.
+        RecursionError: the string is nested too deeply.
     """
     if yaml.__with_libyaml__:
         try:

@@ -17,7 +17,7 @@ def address(url: str, name: str, form: str, key: str) -> str:
     """Check and return the address of a service, for an option called `name`.
 
     Raises:
-        ValueError: it does not have the `form`, or holds a secret, e.g. `key`.
+        ValueError: the address does not have the `form`, or contains a secret, e.g. `key`.
     """
     try:
         parts = urlsplit(url)
@@ -28,7 +28,7 @@ def address(url: str, name: str, form: str, key: str) -> str:
         raise ValueError(f"{name} is not an address; write it as {form}")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError(
-            f"{name} at {parts.hostname} holds more than host, port and path; {key} comes from the"
+            f"{name} at {parts.hostname} has more than host, port and path; {key} comes from the"
             " environment, because runs record the recipe"
         )
     return url.rstrip("/")
@@ -103,7 +103,7 @@ class OpenAIModel(HostedModel):
             return data
         url, separator, model = name.partition("#")
         if not (separator and model):
-            raise ValueError("the address names no model; write openai:URL#MODEL")
+            raise ValueError("the address has no model; write openai:URL#MODEL")
         if data.get("base_url", url) != url:
             raise ValueError("base_url is given twice: as a key, and in the name")
         return {**data, "name": model, "base_url": url}
@@ -129,7 +129,8 @@ class MCPServer(Spec):
     only: tuple[str, ...] | None = None
     """The tools that the agent may call. Default: all tools of the server."""
     environment: tuple[str, ...] = ()
-    """Names of environment variables passed to the command, besides PATH, HOME and similar ones."""
+    """Names of environment variables that the command gets, in addition to PATH, HOME and similar
+    ones."""
     key: str | None = None
     """The environment variable, `..._API_KEY`, that holds the key for an address."""
     seconds: float = Field(default=30.0, gt=0)

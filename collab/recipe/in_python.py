@@ -33,7 +33,7 @@ def is_rows(task: Any) -> bool:
 def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
     """Build a suite from these rows, as it would be in YAML, still without a reward.
 
-    Its problems are of kind `code` if every row has an `entry_point` and a `test`, else `text`.
+    Problems are of kind `code` if every row has an `entry_point` and a `test`, otherwise `text`.
 
     Raises:
         RecipeError: there is no row, a row is not a mapping, or JSON cannot hold one of its fields.
@@ -90,7 +90,7 @@ def _folder() -> Path:
 
 
 PLAYED = {name: section for name, section in SECTIONS.items() if name != "trainer"}
-"""The sections that describe how a team plays."""
+"""The sections that describe how a team runs."""
 
 _BY_OTHERS = {
     "beta": "kl_coef",
@@ -121,7 +121,7 @@ def settings_of(
     sections.
 
     Raises:
-        RecipeError: no section has the key. The message names the intended key if it is known.
+        RecipeError: no section has the key. The message suggests the intended key if it is known.
     """
     objects, settings = GivenObjects(), []
     for key, value in given.items():
@@ -344,7 +344,7 @@ def _free(taken: Mapping[str, Any], name: str) -> str:
 
 
 def _scalar(value: Any, key: str) -> Any:
-    """Return a text, number, boolean or None as YAML has it.
+    """Return a string, number, boolean or None as YAML has it.
 
     Raises:
         RecipeError: the value is of another type.

@@ -72,7 +72,8 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
     if name.endswith((".yaml", ".yml")) or "/" in name:
         path = Path(name)
         if not path.is_file():
-            raise RecipeError(f"{kind} file '{name}' does not exist (current folder: {Path.cwd()})")
+            noun = _NOUNS.get(kind, kind)
+            raise RecipeError(f"{noun} file '{name}' does not exist (current folder: {Path.cwd()})")
         return path
     known = dict(components(kind, project))
     if name not in known:

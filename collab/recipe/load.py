@@ -66,7 +66,7 @@ def load_recipe(
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
-        Untrusted: it is third-party, would run code, and is not approved.
+        Untrusted: the recipe is third-party, would run code, and is not approved.
     """
     recipe, question = read_recipe(
         name,
@@ -97,8 +97,8 @@ def read_recipe(
 
     Args:
         is_run: True if the file `name` is in a run's folder, before the file has said so itself.
-        written_in: the file that holds `task`, `settings` and `top`. By default, $COLLAB_WRITTEN_IN
-            names it; otherwise the user typed them, and the names in them need no approval.
+        written_in: the file with `task`, `settings` and `top`. Default: $COLLAB_WRITTEN_IN; if that
+            is unset, the user typed them, and the names in them need no approval.
 
     Raises:
         RecipeError: see `load_recipe`.
@@ -189,10 +189,10 @@ def read_trainer(name: str) -> TrainerSpec:
 
 
 def validate(spec: type[S], data: Any, place: str) -> S:
-    """Parse `data` as a part of the recipe. `place` names its source in errors.
+    """Parse `data` as a part of the recipe. Errors give `place` as its source.
 
     Raises:
-        RecipeError: it is invalid. One message lists every error.
+        RecipeError: `data` is invalid. One message lists every error.
     """
     try:
         return spec.model_validate(data)

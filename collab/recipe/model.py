@@ -58,7 +58,7 @@ class TransformersModel(Spec):
     revision: str | None = None
     """A hub revision: branch, tag or commit."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    """`auto` selects bfloat16 if the processor supports it well, else float32."""
+    """`auto` selects bfloat16 if the processor supports it well, otherwise float32."""
     load_in: Literal["4bit"] | None = None
     """`4bit` stores the layers' weights in NF4, which takes about a quarter of the memory but is
     slower. Adapters can be trained on them (QLoRA). Needs `pip install 'collab-agents[4bit]'`."""
@@ -94,7 +94,7 @@ class VLLMModel(Spec):
     are divided. If empty, vLLM runs on this machine."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     """Number format of the local engine and of the trainer's own weights. `auto` selects bfloat16
-    if the processor supports it well, else float32."""
+    if the processor supports it well, otherwise float32."""
     context: int | None = Field(default=None, ge=16)
     """Largest number of tokens of prompt and response together. Lower it to save memory. Default:
     the model's."""
@@ -102,8 +102,8 @@ class VLLMModel(Spec):
     """Share of the GPU's memory for the local engine. Engines of several bases divide it equally.
     On a machine without a GPU: the largest share of its free memory that the KV cache may take."""
     kv_cache_gb: float | None = Field(default=None, gt=0)
-    """Size of the local engine's KV cache, in GB. Default: on a GPU the rest of memory_share, else
-    room for 64 responses of the whole context."""
+    """Size of the local engine's KV cache, in GB. Default: on a GPU the rest of memory_share,
+    otherwise room for 64 responses of the whole context."""
     sleep: bool | None = None
     """Make the local engine release the GPU's memory while the trainer learns. Default: only if
     both share one GPU and do not fit on it together."""

@@ -44,7 +44,7 @@ def ordered(settings: Sequence[str]) -> list[str]:
 
 
 def _origin_in(setting: str) -> str:
-    """Return the key of a setting that changes a suite's row source, else ""."""
+    """Return the key of a setting that changes a suite's row source, otherwise ""."""
     above, _, last = setting.partition("=")[0].strip().rpartition(".")
     return last if above == "task.source" and last in ORIGINS else ""
 
@@ -60,9 +60,9 @@ def flatten(data: Any, above: str = "") -> dict[str, Any]:
 
 
 def texts(settings: Sequence[str]) -> set[str]:
-    """Return all texts within the values of some settings, which the user typed.
+    """Return all strings within the values of some settings, which the user typed.
 
-    Each list of texts is among them as a whole, in the form of `as_command`.
+    Each list of strings is among them as a whole, in the form of `as_command`.
     """
     words: set[str] = set()
     waiting = [parse_yaml(setting.partition("=")[2], "--set") for setting in settings]
@@ -79,7 +79,7 @@ def texts(settings: Sequence[str]) -> set[str]:
 
 
 def as_command(words: Iterable[object]) -> str:
-    """Return the words of a command as one text, which differs from every text that is a word."""
+    """Return the words of a command as one string, which differs from every single word."""
     return "".join(f"\0{word}" for word in words)
 
 

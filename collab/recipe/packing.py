@@ -25,14 +25,14 @@ from collab.trust.sources import digest_of, sources_of
 Kind = Literal[
     "file function", "module function", "component", "data", "model", "adapter", "program"
 ]
-"""The kind of thing that a text names.
+"""The kind of thing that a name refers to.
 
 `file.py:function`, `module:function`, a YAML or data file (`component`: a team, task, reward or
 trainer), a suite's rows or an earlier run's episodes (`data`), a model's folder or file, a folder
 with an adapter, or a Python file in an MCP server's command (`program`)."""
 
 Change = Callable[[Kind, str, str], str]
-"""Maps the kind of a name, its key and its text to the text that replaces it."""
+"""Maps the kind of a name, its key and the name to its replacement."""
 
 _FUNCTION_KEYS = {
     "use", "parser", "join", "source", "engine", "algorithm", "protocol", "harness", "tools",
@@ -52,7 +52,7 @@ _OF_THE_USER = {"agents", "parts"}
 """Keys of mappings whose own keys are names chosen by the user, with no meaning here."""
 
 VERIFIERS = "verifiers"
-"""The generator whose option `environment` names a module to import."""
+"""The generator with the option `environment`: a module to import."""
 
 _FILE_FUNCTION = re.compile(r"[^\n]+\.py:[^\W\d]\w*")
 _MODULE_FUNCTION = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
@@ -152,8 +152,8 @@ def _changed_model(model: dict[str, Any], change: Change) -> dict[str, Any]:
 
 
 def anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, Any]:
-    """Return the data with its names resolved in `folder`, where it was read, else in the current
-    folder.
+    """Return the data with its names resolved in `folder`, where it was read, otherwise in the
+    current folder.
 
     A file of functions may also be in the root of the file's `project`.
     """

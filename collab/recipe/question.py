@@ -107,11 +107,11 @@ def own_functions(data: dict[str, Any], files: Files) -> set[str]:
 
 
 def allow(recipe: Spec, question: Question, trust: Consent) -> None:
-    """Let `recipe` run everything it names, without a question about other items of `question`.
+    """Let `recipe` run everything it specifies, without a question about other items of `question`.
 
     Raises:
-        RecipeError: it names a function that cannot be used here.
-        Untrusted: it is third-party, would run code, and is not approved.
+        RecipeError: the recipe specifies a function that cannot be used here.
+        Untrusted: the recipe is third-party, would run code, and is not approved.
     """
     check_functions(recipe)
     named = {text for _, _, text in named_in(recipe)}

@@ -52,7 +52,7 @@ class Recipe(Spec):
     task: TaskSpec | None = None
     """The suite. An address on the command line brings its own."""
     model: ModelSpec = TransformersModel(name=DEFAULT_MODEL)
-    """The model of every agent that names no model of its own."""
+    """The model of every agent without a model of its own."""
     sampling: SamplingSpec = SamplingSpec()
     seed: int = Field(default=0, ge=0)
     """Seed of the run. Every random draw depends on it and on the draw's position in the run."""
@@ -60,7 +60,7 @@ class Recipe(Spec):
     """Episodes per problem in a run."""
     concurrency: int | None = Field(default=None, ge=1)
     """Episodes in progress at the same time. Default: 32, and with vLLM 256 per engine or server.
-    Training on a GPU or with vLLM plays all episodes of a step at once."""
+    Training on a GPU or with vLLM runs all episodes of a step at once."""
     sandbox: SandboxSpec = SandboxSpec()
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None
@@ -76,7 +76,7 @@ class Recipe(Spec):
         if isinstance(task, str) and "/" in task:
             suite, _, rows = task.rpartition("/")
             raise ValueError(
-                f"names a suite, got the address '{task}'; write `task: {suite}` and"
+                f"takes a suite, got the address '{task}'; write `task: {suite}` and"
                 f" `trainer.tasks: {rows}`"
             )
         return task

@@ -75,7 +75,7 @@ class PartSpec(Spec):
     gate: bool = False
     """If the value is 0, later parts are not scored. A ramp closes the gate only beyond its end."""
     requires: str | None = None
-    """An earlier part whose value must be above 0, else this part is not scored."""
+    """An earlier part. If its value is 0, this part is not scored."""
     solves: bool = False
     """Count a value of 1 as solved. If several parts set this, all of them must be 1."""
     shown_as: str = ""

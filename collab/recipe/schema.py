@@ -152,7 +152,7 @@ def _as_yaml(data: dict[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Dumps multi-line texts, such as prompts, unescaped."""
+    """Dumps multi-line strings, such as prompts, unescaped."""
 
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

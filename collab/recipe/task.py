@@ -11,13 +11,13 @@ from collab.recipe.base import Component, Named, Spec
 from collab.recipe.reward import RewardSpec
 
 ALWAYS_HIDDEN = ("test", "canonical_solution")
-"""Fields of a `code` problem that no agent ever sees, whatever else a suite hides."""
+"""Fields of a `code` problem that no agent ever sees, in any suite."""
 
 SEED = "seed"
 """The field that holds the seed of an environment's problem. No agent sees it."""
 
 SEEDS = "seeds"
-"""The generator whose rows hold only a seed."""
+"""The generator whose rows contain only a seed."""
 
 TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
 """File extensions of tables that collab does not read."""
@@ -51,7 +51,7 @@ class SourceSpec(Spec):
     """A `.jsonl`, `.jsonl.gz` or `.json` file, relative to the task's own YAML file."""
     hub: str | None = None
     """A dataset's name on the hub. It needs `pip install 'collab-agents[hub]'`. The whole dataset
-    is downloaded, whatever the split."""
+    is downloaded for any split."""
     generate: Named | None = None
     """A generator: `duet`, `pocket_code`, `same_name`, `signals`, `split_sum`, or your own,
     `file.py:function`. It is called with a `random.Random` and its options, as in `{use:

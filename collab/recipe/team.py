@@ -20,7 +20,7 @@ ENTRY = "$entry"
 HELPER = "$helper"
 """Placeholder in a reward part's options for each helper in turn."""
 HELPER_NAME = "helper_name"
-"""The field of a code problem that names the function its helper writes."""
+"""The field of a code problem with the name of the function that its helper writes."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def roles_of(
 
     Args:
         parsers: by agent; agents without an entry write code.
-        entry: default `main`, if it writes; else the last agent that writes functions.
+        entry: default `main`, if it writes; otherwise the last agent that writes functions.
     """
     known = parsers or {}
     writers = [agent for agent in contributors if known.get(agent) != "text"] or [*contributors]
@@ -132,7 +132,7 @@ class AgentSpec(Spec):
     seconds: 30, characters: 4000}}`. `file.py:function` is your own."""
     tools: tuple[ToolName, ...] = ()
     """Tools that the agent may call before it answers. `python` runs code in the sandbox,
-    `file.py:function` is your own function, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` names an
+    `file.py:function` is your own function, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` is an
     MCP server with all of its tools. With tools, `harness` is `tools` by default."""
     parser: str = "text"
     """Turns a response into an artifact: `text`, `python`, `program`, `files` or
@@ -197,7 +197,7 @@ class TeamSpec(Spec):
     when_solved: WhenSolved = "absorb"
     """`absorb` ends the episode and counts its last reward for every remaining turn, so solving a
     task early loses nothing. `stop` ends the episode, and the remaining turns earn nothing.
-    `continue` plays all turns."""
+    `continue` runs all turns."""
     feedback: tuple[FeedbackSpec, ...] = ()
     """Sources of feedback to the agents between turns."""
     join: str = "text"
@@ -205,10 +205,10 @@ class TeamSpec(Spec):
     that helper only), `files`, `class` or `module:function`."""
     entry: str | None = None
     """The agent that writes the entry point of a code problem. All other agents that write code are
-    its helpers. Default: `main`, or else the last agent that writes code."""
+    its helpers. Default: `main`, otherwise the last agent that writes code."""
     model: ModelSpec | None = None
     """The model for which the team's prompts were written, used if neither the recipe nor `-m`
-    names a model."""
+    specifies a model."""
     suite: str = "code"
     """The suite that provides kind and reward if the task is a data file, e.g. `posts`."""
     sampling: SamplingSpec = SamplingSpec()

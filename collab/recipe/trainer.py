@@ -36,7 +36,7 @@ def check_band(band: tuple[float, float] | None, cap: float | None) -> None:
     """Check `importance_band`.
 
     Raises:
-        ValueError: it is invalid, or `importance_cap` is set too.
+        ValueError: the band is invalid, or `importance_cap` is set too.
     """
     if band is None:
         return
@@ -74,13 +74,13 @@ class RanksSpec(Spec):
 
     limit: float = Field(default=1800.0, gt=0.0)
     """Seconds that ranks wait for a rank that computes. After that, training ends with an error
-    that names it."""
+    that names the rank."""
     play_limit: float = Field(default=86400.0, gt=0.0)
-    """Seconds that the other ranks wait while rank 0 plays, scores or evaluates."""
+    """Seconds that the other ranks wait while rank 0 runs, scores or evaluates episodes."""
 
 
 class EvaluationSpec(Spec):
-    """Play on held-out tasks, before training and after it."""
+    """Run held-out tasks, before training and after it."""
 
     tasks: str = "test"
     """Held-out tasks: a split of the suite, or rows such as `133-163`."""
@@ -91,7 +91,7 @@ class EvaluationSpec(Spec):
     samples: int = Field(default=4, ge=1)
     """Episodes per task with the sampling settings of training."""
     greedy: bool = True
-    """Play one more episode per task at temperature 0."""
+    """Run one more episode per task at temperature 0."""
 
 
 class PhaseSpec(Spec):
@@ -144,7 +144,7 @@ class TrainerSpec(Spec):
     group_size: int = Field(default=4, ge=1)
     """G, the number of episodes per task that are compared with each other."""
     tasks: str | None = None
-    """Training tasks: a split of the suite, or rows. Default: the split `train`, else all rows."""
+    """Training tasks: a split of the suite, or rows. Default: the split `train`, or all rows."""
     tasks_per_step: int = Field(default=1, ge=1)
     """Groups per optimizer step."""
     epochs: int = Field(default=1, ge=1)
@@ -161,7 +161,7 @@ class TrainerSpec(Spec):
     """Divide advantages by a standard deviation: over the compared episodes (`group`, GRPO), per
     agent within each task (`agent`, Dr. MAS), or per agent over all tasks of the step (`step`)."""
     turn_structure: TurnStructure = "chains"
-    """`chains` plays G episodes. `tree` branches G times at every joint action: G^turns leaves, R_t
+    """`chains` runs G episodes. `tree` branches G times at every joint action: G^turns leaves, R_t
     = r_t + gamma x mean of the children's R. `greedy` branches G times from the best joint action
     of each turn only and compares joint actions by their own rewards: R_t = r_t."""
     local_parts: dict[str, tuple[str, ...]] = {}
@@ -173,7 +173,7 @@ class TrainerSpec(Spec):
     objective: Objective | None = None
     """The objective of each token, given its response's weight A. `reinforce`: A log pi (the
     paper); `ppo`: the clipped ratio r A; `gspo`: the same with the response's mean ratio; `cispo`:
-    A log pi times the bounded ratio. Default: `ppo` if `clip_ratio` is set, else `reinforce`."""
+    A log pi times the bounded ratio. Default: `reinforce`, or `ppo` if `clip_ratio` is set."""
     token_weighting: TokenWeighting = "sum"
     """log pi of a response is the `sum` over its tokens (the paper) or their mean
     (`response_mean`). `batch_tokens` divides it by all tokens of the agent in the step (DAPO),
@@ -195,11 +195,11 @@ class TrainerSpec(Spec):
     value. None: no correction."""
     importance_band: tuple[float, float] | None = None
     """Multiply each token's loss by the ratio of trainer to sampler probability if it is between
-    these numbers, else by 0 (IcePop), e.g. [0.5, 5]."""
+    these numbers, otherwise by 0 (IcePop), e.g. [0.5, 5]."""
     sequence_limit: float | None = Field(default=None, gt=0.0)
     """Skip responses with a larger product of trainer-to-sampler ratios than this, e.g. 3."""
     max_staleness: Literal[0, 1] = 0
-    """Number of steps that the sampling policy may be behind the learning one. With 1, vLLM plays
+    """Number of steps that the sampling policy may be behind the learning one. With 1, vLLM samples
     the next step while the trainer learns, and `importance_cap` is 2 if no correction is set."""
     kl_coef: float = Field(default=0.0, ge=0.0)
     """Weight of the KL divergence from the initial policies (k3 estimator): the base model, or the
@@ -237,7 +237,7 @@ class TrainerSpec(Spec):
     curriculum: tuple[PhaseSpec, ...] = ()
     """Phases at the start of training. After them, the team's own turns and feedback apply."""
     episodes: str | None = None
-    """Learn from these episodes instead of playing, with `algorithm: sft`: the folder of a run, or
+    """Learn from these episodes instead of new ones, with `algorithm: sft`: the folder of a run, or
     an `episodes.jsonl`. Only episodes of training tasks count, up to `group_size` per task and
     step."""
     evaluation: EvaluationSpec | None = None
@@ -253,7 +253,7 @@ class TrainerSpec(Spec):
     ranks: RanksSpec = RanksSpec()
     """Settings of the ranks, the processes of a training run on several GPUs."""
     report_to: tuple[TrackerName, ...] = ()
-    """Trackers that receive the metrics, besides `metrics.jsonl`."""
+    """Trackers that receive the metrics, in addition to `metrics.jsonl`."""
     report_samples: int = Field(default=4, ge=0)
     """Number of episodes to send to the trackers as a table of responses and returns, at the first
     step and every tenth. With 0, no response leaves the run's folder."""
@@ -334,14 +334,14 @@ class TrainerSpec(Spec):
         if self.algorithm.use != "sft":
             raise ValueError(
                 "training on recorded episodes maximizes their likelihood, but algorithm"
-                f" '{self.algorithm.use}' needs episodes that the team plays now; set algorithm to"
+                f" '{self.algorithm.use}' needs new episodes of the team; set algorithm to"
                 " 'sft', or leave out episodes"
             )
         asks = {key: getattr(self, key) for key in ("tokens", "max_staleness")}
         for key, value in {**asks, "a correction for the sampler": self.corrects}.items():
             if value:
                 raise ValueError(
-                    f"with episodes the team plays nothing, so {key} has no effect; leave it out"
+                    f"with `episodes`, nothing is sampled, so {key} has no effect; leave it out"
                 )
         return self
 

@@ -300,7 +300,7 @@ WhenSolved = Literal["absorb", "stop", "continue"]
 
 
 Further = Literal["", "solo", "continuation"]
-"""Purpose of an episode outside the comparison: `solo` plays without some agents, and
+"""Purpose of an episode outside the comparison: `solo` runs without some agents, and
 `continuation` measures the value of a state in another episode."""
 
 
@@ -318,9 +318,9 @@ class Episode(Record):
     seed: int = 0
     turns: tuple[Turn, ...] = ()
     horizon: int | None = None
-    """H, the turns that the team could have played, or None in records without it."""
+    """H, the turns that the team could have taken, or None in records without it."""
     when_solved: WhenSolved = "absorb"
-    """Treatment of turns that were not played because the task was solved."""
+    """Treatment of turns that were skipped because the task was solved."""
     further: Further = ""
     """Purpose of an episode that training ignores. Its return is not the team's."""
     failure: Failure | None = None
@@ -364,15 +364,15 @@ class Episode(Record):
 
     @property
     def absorbed(self) -> int:
-        """Number of skipped turns that count like the last played one."""
+        """Number of skipped turns that count like the last completed one."""
         return self.unplayed if self.when_solved == "absorb" else 0
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """The joint reward of every turn that counts, or () unless all played turns have one.
+        """The joint reward of every turn that counts, or () unless all completed turns have one.
 
         By default, a solved task is an absorbing state: its reward also counts for the turns that
-        were not played, so an early solution loses nothing.
+        were skipped, so an early solution loses nothing.
         """
         played = tuple(turn.score.reward for turn in self.turns if turn.score)
         if not played or len(played) < len(self.turns):
@@ -385,7 +385,7 @@ class Episode(Record):
         return fsum(self.rewards) if self.rewards else None
 
     def return_of(self, agent: str) -> float:
-        """Return the agent's sum of rewards over the turns that were played, undiscounted."""
+        """Return the agent's sum of rewards over the completed turns, undiscounted."""
         scores = [turn.score for turn in self.turns if turn.score]
         return fsum(score.by_agent.get(agent, score.reward) for score in scores)
 

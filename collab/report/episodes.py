@@ -25,7 +25,7 @@ class ShownEpisode:
     """Number of the episode's run."""
     episode: Episode
     step: int | None = None
-    """Training step for which the episode was played. For a held-out episode, the last step before
+    """Training step for which the episode was run. For a held-out episode, the last step before
     it.
     """
     phase: Phase | None = None
@@ -154,7 +154,7 @@ _LEFT_OUT: dict[str, Any] = {
     "failures": {"__all__": _PRIVATE},
 }
 _TEXTS = ("content", "text", "artifacts", "joint", "reason", "why", "failures", "message")
-"""Keys of a turn whose texts are stored in the table of texts."""
+"""Keys of a turn whose strings are stored in the table of texts."""
 
 
 def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
 
 
 def _placed(value: Any, texts: Texts, key: str = "") -> Any:
-    """Return the value with each text replaced by its position in the table."""
+    """Return the value with each string replaced by its position in the table."""
     if isinstance(value, dict):
         return {k: _placed(v, texts, key if key == "artifacts" else k) for k, v in value.items()}
     if isinstance(value, list):

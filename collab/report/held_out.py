@@ -1,5 +1,5 @@
-"""The problems in a report: held-out results before and after training, and a table of all played
-problems.
+"""The problems in a report: held-out results before and after training, and a table of all
+problems that were run.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Values = dict[str, float]
 
 
 def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
-    """Yield panels of returns and solved shares on held-out tasks, with a point for each
-    evaluation."""
+    """Yield a panel for the return and one for the share of held-out tasks solved, with one point
+    per evaluation."""
     for metric, title in TITLES.items():
         series = [
             points
@@ -292,7 +292,7 @@ def _side_by_side(
     runs: Sequence[Run], groups: Groups, tasks: Sequence[str]
 ) -> tuple[list[str], list[list[TableCell]]]:
     """Return the columns and rows of several runs. A problem links to the first two runs that
-    played it.
+    have it.
     """
     numbers = sorted({number for _, number in groups})
     rows = []

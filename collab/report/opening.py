@@ -48,9 +48,9 @@ def run_opening(runs: Sequence[Run]) -> Opening:
     columns = [(metrics, largest_return(run)) for run, metrics in scored]
     rows = [*metric_rows(metric_names([metrics for metrics, _ in columns]), columns)]
     labels = ["mean"] if len(scored) == 1 else [run.name for run, _ in scored]
-    note = f"Means over problems. Brackets hold {METHOD}"
+    note = f"Means over problems. Brackets contain {METHOD}"
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
-        note += " The runs played different problems."
+        note += " The runs have different problems."
     return Opening([ResultTable("Results", ["", *labels], rows)], note)
 
 

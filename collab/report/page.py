@@ -1,4 +1,4 @@
-"""A report as one HTML file that loads nothing else: style, script, data and safe texts."""
+"""A report as one HTML file that loads nothing else: style, script, data and safe strings."""
 
 from __future__ import annotations
 
@@ -137,18 +137,18 @@ def _money(cost: float | None) -> str:
 
 
 class Texts:
-    """A table of texts, each at most `limit` characters long. A shortened text says how much is
+    """A table of strings, each at most `limit` characters long. A shortened string says how much is
     missing.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.shortened = 0
-        """Number of texts that were shortened."""
+        """Number of strings that were shortened."""
         self._places: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
-        """Return the position of a text in the table."""
+        """Return the position of a string in the table."""
         if len(text) > self.limit:
             left_out = len(text) - self.limit
             text = f"{text[: self.limit]}\n[{left_out:,} more characters are left out]"
@@ -160,13 +160,13 @@ class Texts:
 
 
 def pack(data: Any) -> str:
-    """Return data as JSON, compressed by gzip and encoded in base64, so that it holds no markup."""
+    """Return data as JSON, compressed by gzip and encoded in base64, so it contains no markup."""
     text = json.dumps(_plain(data), ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
 
 
 def _plain(data: Any) -> Any:
-    """Return the data with control characters in texts made visible, and numbers rounded to six
+    """Return the data with control characters in strings made visible, and numbers rounded to six
     digits as JSON.
     """
     if isinstance(data, str):

@@ -205,7 +205,7 @@ BYTES_FOR_EACH = 5_000
 """Size limit of the page per episode. At least a thousand episodes are counted."""
 
 TEXT_LIMITS = (20_000, 6_000, 2_000, 600)
-"""Lengths at which texts are truncated. The first one that fits is used."""
+"""Lengths at which strings are truncated. The first one that fits is used."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
 
 
 def make_page(report: HtmlReport, runs: Sequence[Run], follows: Follows | None = None) -> str:
-    """Return the HTML. If it would be too large, texts are truncated, and a note says so.
+    """Return the HTML. If it would be too large, strings are truncated, and a note says so.
 
     `follows` is only for served pages.
     """
@@ -328,7 +328,7 @@ def _data(report: HtmlReport, runs: Sequence[Run], texts: Texts) -> dict[str, An
 
 def _cut_note(texts: Texts) -> str:
     return (
-        f"{texts.shortened:,} texts are truncated at {texts.limit:,} characters to keep this file"
+        f"{texts.shortened:,} strings are truncated at {texts.limit:,} characters to keep this file"
         " small; the run's folder has them in full."
     )
 

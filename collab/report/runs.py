@@ -56,7 +56,7 @@ class Run:
         return str(self.about.get("status", "unknown"))
 
     def step_of(self, episode: Episode) -> int | None:
-        """Return the step of training that the episode was played for, counted from 1."""
+        """Return the step of training for which the episode was run, counted from 1."""
         if not self.is_training:
             return None
         per_step = value_at(self.recipe, "trainer.tasks_per_step")

@@ -183,7 +183,7 @@ class RewardContext(FormerArtifacts):
             artifact: judged instead of the joint artifact.
             treatment: replaces the values that one of its functions returns.
             run: another number forces a separate run.
-            subject: the part of the problem to judge, as the reward's family names it; None: the
+            subject: the part of the problem to judge, in terms of the reward's family; None: the
                 problem's own function.
 
         Raises:
@@ -195,5 +195,5 @@ class RewardContext(FormerArtifacts):
         return await self.verdicts.request((text, treatment, run, subject), trial)
 
     def known_verdict(self) -> Verdict | None:
-        """Return the verdict on the joint artifact if a part has requested it, or else None."""
+        """Return the verdict on the joint artifact if a part has requested it, otherwise None."""
         return self.verdicts.known((self.joint.text, None, 0, None))

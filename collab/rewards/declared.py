@@ -126,8 +126,8 @@ def from_trl(
     part does not apply.
 
     Args:
-        low: its lowest value, worth 0 points.
-        high: its highest value, worth the part's whole weight.
+        low: the function's lowest value, worth 0 points.
+        high: the function's highest value, worth the part's whole weight.
         agent: the agent whose answer it judges, or None for the team's joint answer.
 
     Raises:
@@ -136,7 +136,7 @@ def from_trl(
     takes, takes_all = _parameters(function)
     if "completion_ids" in takes and takes["completion_ids"].default is inspect.Parameter.empty:
         raise RecipeError(
-            f"from_trl: {plain_name(function)} takes completion_ids, but a reward gets texts only"
+            f"from_trl: {plain_name(function)} takes completion_ids, but a reward gets strings only"
         )
     scaled = _scale(function, low, high)
 
@@ -157,8 +157,8 @@ def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float =
     gets a list of the problem's fields. If it takes `prompts`, it gets a list of the prompt.
 
     Args:
-        low: its lowest value, worth 0 points.
-        high: its highest value, worth the part's whole weight.
+        low: the function's lowest value, worth 0 points.
+        high: the function's highest value, worth the part's whole weight.
 
     Raises:
         RecipeError: `low` is not below `high`.

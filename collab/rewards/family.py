@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 Findings = Mapping[str, Any]
-"""Fields of a `Score` that a family sets besides the parts."""
+"""Fields of a `Score` that a family sets in addition to the parts."""
 
 Examine = Callable[[RewardContext, "Sandbox | None"], Awaitable[Findings]]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number from 0 to 1 that scores show besides their reward parts."""
+    """A number from 0 to 1 that scores show in addition to their reward parts."""
 
     read: Callable[[Score], float | None]
     """Reads the number from a score, or returns None if it has none."""
@@ -53,7 +53,7 @@ class Family:
     trial_of: TrialOf | None = None
     """Makes the sandbox's trial of an answer."""
     examine: Examine | None = None
-    """Computes the score fields besides the parts, once all parts are scored."""
+    """Computes the additional score fields, once all parts are scored."""
     title_of: Callable[[Mapping[str, Any]], str | None] = lambda _: None
     """Returns a line of a problem's public fields that identifies it, if there is one."""
     language_of: Callable[[Score], str | None] = lambda _: None

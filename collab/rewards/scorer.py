@@ -70,7 +70,7 @@ class Scorer:
         )
 
     async def _examine(self, context: RewardContext) -> dict[str, Any]:
-        """Collect the score fields that the families of rewards add besides their parts.
+        """Collect the score fields that the families of rewards add to their parts.
 
         `solved`, for example, describes the answer independently of its reward.
         """

@@ -41,7 +41,7 @@ def status_of(about: Mapping[str, Any]) -> str:
 
 
 def is_elsewhere(about: Mapping[str, Any]) -> bool:
-    """Return True if `run.json` names another process, and that process still exists."""
+    """Return True if `run.json` has another process, and that process still exists."""
     process = about.get("process")
     return process is not None and process != this_process() and not _is_gone(process)
 
@@ -108,7 +108,7 @@ def check_holds_run(path: Path, starts: str = "collab run TEAM") -> None:
         starts: the command that starts a run of the expected kind, for the message.
 
     Raises:
-        RecordError: nothing is there, or the folder holds no run.
+        RecordError: the folder does not exist, or contains no run.
     """
     listed = f"`collab show` lists your runs, and `{starts}` starts one"
     if not path.exists():
@@ -157,10 +157,10 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:
-    """Replace `run.json` atomically. For a running run it names the process.
+    """Replace `run.json` atomically. For a running run it contains the process.
 
     Raises:
-        RecordError: it cannot be written. The file is unchanged.
+        RecordError: `run.json` cannot be written. The file is unchanged.
     """
     content = {key: value for key, value in about.items() if key != "process"}
     if content.get("status") == RUNNING:

@@ -34,7 +34,7 @@ def check_no_other_files(path: Path, *marks: str) -> None:
     """Check that the folder `path` is new, has no visible files, or contains one of `marks`.
 
     Raises:
-        RecordError: it contains other files, or cannot be read.
+        RecordError: the folder contains other files, or cannot be read.
     """
     with writing(path):
         if not path.exists() or any((path / mark).exists() for mark in marks):
@@ -46,15 +46,18 @@ def check_no_other_files(path: Path, *marks: str) -> None:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[None]:
+def new_folder(path: Path, other: str = "") -> Iterator[None]:
     """Context manager that makes the folder `path`, and removes it if the block fails.
 
+    `other` is the option for another folder, for the error.
+
     Raises:
-        RecordError: it is not empty, or cannot be written.
+        RecordError: the folder is not empty, or cannot be written.
     """
     with writing(path):
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise RecordError(f"{path} is not empty; choose another folder")
+            way = f" with {other}" if other else ""
+            raise RecordError(f"{path} is not empty; choose another folder{way}, or delete it")
         try:
             path.mkdir(parents=True, exist_ok=True)
             yield
@@ -154,7 +157,7 @@ class Lock:
         self.release()
 
     def release(self) -> None:
-        """Release the lock, and remove the folder if it holds nothing else."""
+        """Release the lock, and remove the folder if it is otherwise empty."""
         with suppress(OSError):
             if [path.name for path in self.folder.iterdir()] == [LOCK]:
                 (self.folder / LOCK).unlink()

@@ -31,7 +31,7 @@ def read_state(path: Path) -> State:
     """Read the state of the checkpoint in a folder.
 
     Raises:
-        RecordError: it cannot be read, or its content is invalid.
+        RecordError: the state cannot be read, or its content is invalid.
     """
     file = path / CHECKPOINT_STATE
     try:
@@ -52,7 +52,7 @@ def check_fits(state: State, path: Path, run: Path, steps: int) -> None:
     """Check a state of the checkpoint `path` against the files of its run.
 
     Raises:
-        RecordError: it belongs to a later step than the run has, or to longer files.
+        RecordError: the state belongs to a later step than the run has, or to longer files.
     """
     if state.step > steps:
         raise RecordError(

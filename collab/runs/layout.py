@@ -4,7 +4,7 @@ A run (`collab run`):
 
 recipe.yaml            the resolved recipe, which refers to the user's files in this folder
 functions/  data/      the user's functions, and the rows of a suite that is a file
-run.json               what was run, with which versions, and how it ended
+run.json               the team or trainer, the versions, and the outcome
 episodes.jsonl         one episode per line, appended as they end
 best.jsonl             with --best-of: one problem per line, the best of all combinations of answers
 probe.json             of `collab probe`: `collab.probe.results.TeamProbe`
@@ -14,7 +14,7 @@ In a training run (`collab train`), `recipe.yaml` is the trained team. It also h
 training.yaml          the recipe as it was trained
 metrics.jsonl          one step or evaluation per line
 evaluation.jsonl       one held-out episode per line, with its step and mode
-logs/rank-1.log        what a rank other than the first said, where there are several
+logs/rank-1.log        output of another rank than the first, if there are several
 adapters/POLICY/       the policies in PEFT's format; models/AGENT/ for whole models
 checkpoints/step-000012/   each whole or not there:
     policies/NAME/     the policy's parameters; an adapter's in PEFT's format

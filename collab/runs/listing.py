@@ -63,7 +63,7 @@ def _mean(tasks: Iterable[Mapping[str, Any]], key: str) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a value if it is a finite number, else None."""
+    """Return a value if it is a finite number, otherwise None."""
     with suppress(OverflowError):
         if isinstance(value, int | float) and isfinite(value):
             return float(value)
@@ -103,8 +103,8 @@ class Listed:
 
 
 def listed(folders: Iterable[Path]) -> list[Listed]:
-    """List the runs in some folders, newest first, including teams of evaluations and runs of
-    studies."""
+    """Return one row per run in `folders`, newest first, including the teams of evaluations and the
+    runs of studies."""
     files = {file for folder in folders for file in runs_in(folder)}
     return sorted((row_of(file.parent) for file in files), key=newest_first)
 

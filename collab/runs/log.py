@@ -39,7 +39,7 @@ class Log:
         """Append a line, completely or not at all.
 
         Raises:
-            RecordError: it cannot be written. The file is unchanged.
+            RecordError: the line cannot be written. The file is unchanged.
         """
         data = line.encode() + b"\n"
         before = self.size()
@@ -113,7 +113,7 @@ class Tail:
     """Reads the lines of a growing file, even if lines are removed meanwhile."""
 
     def __init__(self, path: Path, *, last: int | None = None) -> None:
-        """Follow a file that may not exist yet.
+        """Follow a file that might not exist yet.
 
         Args:
             last: read only this many bytes from the file's present end, so the first line may be

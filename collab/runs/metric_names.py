@@ -114,7 +114,7 @@ def best_of(name: str, k: int) -> str:
 
 
 def metric_of_best(name: str) -> str:
-    """Return `name` without `@k` if it is a best-of-k metric, else "". `pass@k` is none."""
+    """Return `name` without `@k` if it is a best-of-k metric, otherwise "". `pass@k` is none."""
     return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
 
 

@@ -1,4 +1,4 @@
-"""The runtime: teams play episodes, reported as a stream of events."""
+"""The runtime: teams run episodes, reported as a stream of events."""
 
 from collab.runs.about import read_about
 from collab.runtime.events import Event

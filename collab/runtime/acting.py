@@ -57,7 +57,7 @@ class Acting:
     """Each agent's observation of the environment in this turn."""
 
     def restore(self, turns: Sequence[Turn]) -> None:
-        """Replay turns that were already played into the agents' histories."""
+        """Replay completed turns into the agents' histories."""
         self.histories = {name: [] for name in self.context.agents}
         for turn in turns:
             for decision in turn.decisions:

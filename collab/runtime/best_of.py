@@ -27,7 +27,7 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
     """Check that the answers of `samples` episodes can be recombined.
 
     Raises:
-        RecipeError: they cannot. The message has the remedy.
+        RecipeError: the answers cannot be recombined. The message gives the remedy.
     """
     turn = rehearsed(recipe)
     remedy = "; leave --best-of out, or give the samples with --samples"
@@ -59,7 +59,7 @@ async def best_of(
     """Return the best combination of each problem's answers, without calling a model.
 
     Problems without a complete episode are omitted. Among equal combinations, one that was played
-    wins, or else the first.
+    wins, otherwise the first.
     """
     silent = dict.fromkeys(recipe.team.agents, EchoModel())
     by_task: dict[str, list[Episode]] = {problem.address: [] for problem in problems}

@@ -1,4 +1,4 @@
-"""Plays a team on a model that echoes, to see its prompts and find mistakes.
+"""Runs a team on a model that echoes, to see its prompts and find mistakes.
 
 Every prompt is rendered as in a real turn, with others' answers and feedback filled in. A plan
 therefore needs no knowledge of the protocol.
@@ -103,13 +103,13 @@ class FeedbackStandIn:
         return dict.fromkeys(outcome.agents, feedback)
 
     async def aclose(self) -> None:
-        """Do nothing: it holds no resources."""
+        """Do nothing: there are no resources."""
 
 
 MOST_PROBLEMS = 64
-"""Maximum number of problems to play. If there are more, the longest are used."""
+"""Maximum number of problems to run. If there are more, the longest are used."""
 MOST_TURNS_PLAYED = 6400
-"""Maximum number of turns to play in all. With long episodes, fewer problems are played."""
+"""Maximum number of turns to run in all. With long episodes, fewer problems are run."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class DryRun:
 
 
 def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
-    """Play the recipe's team on the problems, with an echo for every model and without running
+    """Run the recipe's team on the problems, with an echo for every model and without running
     code.
 
     Raises:
@@ -207,7 +207,7 @@ def _ignore(event: Event) -> None:
 
 @dataclass
 class _Seen:
-    """Errors and templates seen while the team was played."""
+    """Errors and templates seen while the team ran."""
 
     errors: list[AgentError] = field(default_factory=list)
     """Errors in templates."""
@@ -329,11 +329,11 @@ def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> lis
         if len(tasks) == problems:
             raise RecipeError(f"agent '{agent}': {next(iter(tasks.values()))}")
     warnings = [
-        f"agent '{agent}': {_some(tasks)} cannot be played: {next(iter(tasks.values()))}"
+        f"agent '{agent}': {_some(tasks)} cannot be run: {next(iter(tasks.values()))}"
         for agent, tasks in certain.items()
     ]
     return warnings + [
-        f"agent '{agent}': {_some(tasks)} may not fit if answers reach max_new_tokens:"
+        f"agent '{agent}': {_some(tasks)} might not fit if answers reach max_new_tokens:"
         f" {next(iter(tasks.values()))}"
         for agent, tasks in possible.items()
     ]

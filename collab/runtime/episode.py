@@ -58,7 +58,7 @@ class _TurnState:
 
 @dataclass(frozen=True)
 class Start:
-    """The start of an episode: at its problem, or after turns that were already played."""
+    """The start of an episode: at its problem, or after turns that already exist."""
 
     problem: Problem
     group: int = 0
@@ -69,7 +69,7 @@ class Start:
 
 
 class EpisodeRun:
-    """Plays one episode. `play` raises only on cancellation."""
+    """Runs one episode. `play` raises only on cancellation."""
 
     def __init__(self, context: RolloutContext, start: Start, seed: int) -> None:
         self.context, self.problem, self.seed = context, start.problem, seed
@@ -83,7 +83,7 @@ class EpisodeRun:
         self._started_at = ""
 
     async def play(self) -> Episode:
-        """Play the episode to its end. A failure ends it and is recorded in it."""
+        """Run the episode to its end. A failure ends it and is recorded in it."""
         self.context.emit(
             EpisodeStarted(
                 episode=self.id, task=self.problem.address, group=self.group, sample=self.sample
@@ -132,14 +132,14 @@ class EpisodeRun:
                 return
 
     def _is_over(self, turn: _TurnState) -> bool:
-        """Return True if nothing is left to play: the game has ended, or the task is solved."""
+        """Return True if nothing is left to do: the game has ended, or the task is solved."""
         if self._game is not None:
             return self._game.ended
         solved = bool(turn.score and turn.score.solved)
         return solved and self.context.recipe.team.when_solved != "continue"
 
     async def _act(self, state: _TurnState, feedback: TurnFeedback) -> None:
-        """Play the protocol, then join the agents' artifacts. A game makes its step during
+        """Run the protocol, then join the agents' artifacts. A game makes its step during
         scoring."""
         context = self.context
         agents = tuple(context.agents)
@@ -239,7 +239,7 @@ class EpisodeRun:
         )
 
     def _horizon(self) -> int:
-        """Return the number of turns that could have been played. A game has none after its end."""
+        """Return the number of turns that could have been taken. A game has none after its end."""
         if self._game is not None and self._game.ended and self._turns:
             return len(self._turns)
         return self.context.recipe.team.turns

@@ -115,8 +115,7 @@ class BestOf(Record):
     made_of: dict[str, int]
     """Sample of each agent's answer."""
     played: bool
-    """True if these answers belong to one sample. Otherwise, the joint artifact was never
-    played."""
+    """True if these answers belong to one sample. Otherwise, the joint artifact is new."""
     artifacts: dict[str, str]
     joint: str
     score: Score
@@ -132,11 +131,11 @@ class BestOf(Record):
     def text(self) -> str:
         """Format the result in a line."""
         made_of = ", ".join(f"{agent} of sample {n}" for agent, n in self.made_of.items())
-        how = "as it was played" if self.played else "in a combination that was never played"
+        how = "from one sample" if self.played else "a new combination"
         return (
             f"{self.task}: best of {self.scored} combinations of {self.samples} samples: reward"
-            f" {self.score.reward:.2f} of {self.score.maximum:.2f} by {made_of}, {how}; the best"
-            f" that was played: {self.best_played:.2f}"
+            f" {self.score.reward:.2f} of {self.score.maximum:.2f} by {made_of}, {how}; best"
+            f" sample: {self.best_played:.2f}"
         )
 
 

@@ -61,7 +61,7 @@ class RunFolder:
         """Append a finished episode, completely or not at all.
 
         Raises:
-            RecordError: it cannot be written. The earlier episodes are intact.
+            RecordError: the episode cannot be written. The earlier episodes are intact.
         """
         self._episodes.append(episode.model_dump_json())
 

@@ -36,7 +36,7 @@ class Game:
         """Start a game. `agents` are the team's, in order, and `turns` is their maximum number of
         turns.
         """
-        assert spec.environment is not None, "an environment's task names it"
+        assert spec.environment is not None, "a game's task has an environment"
         name = spec.environment.use
         self._what, self._is_plugin = f"environment '{name}'", name not in BUILT_IN
         self.environment = make(options_of(spec, problem))

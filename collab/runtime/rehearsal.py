@@ -1,4 +1,4 @@
-"""Plays a protocol without a model, to learn the order in which agents act."""
+"""Runs a protocol without a model, to learn the order in which agents act."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Rehearsed:
 
 
 async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
-    """Play a turn in which every answer is empty.
+    """Run a turn in which every answer is empty.
 
     Raises:
         RecipeError: the protocol does not fit the team, fails, or does not end.
@@ -132,7 +132,7 @@ class RehearsedGame(Game):
 
 
 def games_cut_short(games: Games | None, problems: Iterable[Problem], turns: int) -> list[str]:
-    """Return a warning if games last longer than the team's turns, else an empty list.
+    """Return a warning if games last longer than the team's turns, otherwise an empty list.
 
     Raises:
         RecipeError: the environment does not accept a problem's fields, or its seats do not match

@@ -39,7 +39,7 @@ _Entry = tuple[Request, _Wait, int]
 
 
 class Scheduler:
-    """Serves `lanes` lanes, each of which plays one episode after another."""
+    """Serves `lanes` lanes, each of which runs one episode after another."""
 
     def __init__(self, lanes: int, progress: Progress | None = None) -> None:
         self._progress = progress

@@ -93,8 +93,8 @@ class Session:
 
         Models of a `pool` stay open, too, since several sessions may share them. `loading` is
         called for models being downloaded, on the downloading thread. Without `serve`, no MCP
-        server is started, and agents have none of their tools: for inspection, not for play. The
-        spans of episodes are children of `within`, or else of the current span.
+        server is started, and agents have none of their tools: for inspection, not for a run. The
+        spans of episodes are children of `within`, otherwise of the current span.
         """
         self.recipe = recipe
         self.sandbox = Sandbox(recipe.sandbox)
@@ -172,7 +172,7 @@ class Session:
     async def rollout(
         self, problems: Sequence[Problem], *, samples: int = 1, seed: int = 0
     ) -> list[Episode]:
-        """Play `samples` episodes of each problem, ordered by problem, then sample."""
+        """Run `samples` episodes of each problem, ordered by problem, then sample."""
         episodes = [
             event.episode
             async for event in self.stream(problems, samples=samples, seed=seed)

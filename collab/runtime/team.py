@@ -42,9 +42,9 @@ from collab.trust import Consent
 class Team:
     """A team ready to work on problems.
 
-    `run` plays problems, `arun` is its async version, and `stream` yields events as they happen.
-    Each call opens the models and closes them afterwards. In a `with` or `async with` block, the
-    team keeps them open until the end of the block.
+    `run` runs the team on problems, `arun` is its async version, and `stream` yields events as they
+    happen. Each call opens the models and closes them afterwards. In a `with` or `async with`
+    block, the team keeps them open until the end of the block.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Team:
         recipe.
 
         Args:
-            trust: asked if an address names a third-party suite.
+            trust: asked if an address selects from a third-party suite.
             rewards: replace the reward of the problems passed to `run`.
             hidden: the fields of these problems that no agent sees; they replace the suite's hidden
                 fields.
             parts: e.g. `agents={"solver": Agent(prompt="{{ task.prompt }}")}, protocol=debate,
-                model="echo"`; wherever YAML names a function, you can pass the function itself.
+                model="echo"`; wherever YAML takes a function, you can pass the function itself.
 
         Raises:
             RecipeError: an unknown key or a wrong value.
@@ -99,7 +99,7 @@ class Team:
         await self._kept.close_here(clean=kind is None)
 
     def run(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
-        """Play `recipe.samples` episodes of each problem. This also works in a notebook.
+        """Run `recipe.samples` episodes of each problem. This also works in a notebook.
 
         Args:
             problems: addresses, e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`, or lists of
@@ -196,7 +196,7 @@ def load(
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
-        Untrusted: it is third-party, would run code, and is not approved.
+        Untrusted: the recipe is third-party, would run code, and is not approved.
     """
     keys, within = settings_of(top, PLAYED, top=top_level_keys("team", "task"))
     recipe, question = read_recipe(name, task=task, settings=[*settings, *within], **keys)

@@ -1,4 +1,4 @@
-"""The turn that a protocol plays: its rounds, their inputs, and the chosen answers."""
+"""One turn of a protocol: its rounds, their inputs, and the chosen answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Round:
     otherwise: str | None = None
     """Template text for agents that lack a template with that name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Additional fields of each agent's template, besides those that every template sees."""
+    """Fields of each agent's template, in addition to those that every template sees."""
     examined: tuple[str, ...] = ()
     """Agents whose answers were already examined by feedback in this turn."""
 
@@ -41,7 +41,7 @@ class Round:
 
 
 Play = Callable[[Round], Awaitable[Mapping[str, str]]]
-"""Plays a round and returns each agent's artifact."""
+"""Runs a round and returns each agent's artifact."""
 TurnFeedback = Mapping[str, tuple[Feedback, ...]]
 """Feedback by agent, in the order of the sources."""
 
@@ -195,12 +195,12 @@ class Turn(FormerArtifacts):
 
     def _check(self, agents: tuple[str, ...]) -> None:
         if not agents:
-            raise AgentError("the protocol named no agent to act")
+            raise AgentError("the protocol let no agent act")
         if len(set(agents)) < len(agents):
-            raise AgentError(f"the protocol names an agent twice in one round: {', '.join(agents)}")
+            raise AgentError(f"the protocol has an agent twice in one round: {', '.join(agents)}")
         for agent in agents:
             if agent not in self.agents:
                 raise AgentError(
-                    f"the protocol names the unknown agent '{agent}'; the team's agents:"
+                    f"the protocol uses the unknown agent '{agent}'; the team's agents:"
                     f" {', '.join(self.agents)}"
                 )

@@ -154,7 +154,7 @@ class Kept:
         return await asyncio.wrap_future(self._thread.submit(work))
 
     def pool_here(self) -> ModelPool | None:
-        """Return the open models if they belong to the running event loop, else None."""
+        """Return the open models if they belong to the running event loop, otherwise None."""
         is_thread = self._thread is not None and self._thread.is_running_here()
         return self._pool if is_thread or self._loop is asyncio.get_running_loop() else None
 

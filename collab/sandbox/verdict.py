@@ -33,11 +33,11 @@ class Treatment(Record):
     opaque      an object that supports no operation
     zeros       values of the same types, with every number, boolean, letter and key set to 0
     ones        values of the same types, with every number, boolean, letter and key set to 1
-    empty       its own values, but lists, texts and tables have no items
+    empty       its own values, but lists, strings and tables have no items
     once        the first value of the run is replaced everywhere by another of its type
     other       every value is replaced by another of its type
-    longer      its own values, but lists and texts are longer
-    shorter     its own values, but lists and texts lack their last items
+    longer      its own values, but lists and strings are longer
+    shorter     its own values, but lists and strings lack their last items
     first       always its first value
     previous    for each value, the one before its first occurrence
 
@@ -78,7 +78,7 @@ class Trial(Record):
 
 
 class Check(Record):
-    """One assert, evaluated once."""
+    """The result of one evaluation of an assert."""
 
     line: int
     """Line in the test, from 1."""

@@ -66,6 +66,6 @@ def check_mcp() -> None:
     """Check that the package of the extra `mcp` is installed.
 
     Raises:
-        RecipeError: it is missing.
+        RecipeError: the package is missing.
     """
     optional("mcp", "serving", "mcp", RecipeError)

@@ -227,7 +227,7 @@ class AnswerApp:
             pass
 
     async def _work(self) -> None:
-        """Play the episode once a lane is free, and send the answer or a refusal."""
+        """Run the episode once a lane is free, and send the answer or a refusal."""
         seconds = self.service.settings.ping_seconds if self.question.stream else None
         try:
             async with self._kept_alive(seconds), self.service.lanes.place():
@@ -238,7 +238,7 @@ class AnswerApp:
             await self._refuse(refused)
 
     async def _play(self) -> Episode:
-        """Play the episode, and stream it if the request asks for that."""
+        """Run the episode, and stream it if the request asks for that."""
         narrator = Narrator()
 
         async def hear(event: Event) -> None:

@@ -66,7 +66,7 @@ def read_chat(body: bytes, settings: Settings) -> TeamQuestion:
     """Read a request for a chat completion.
 
     Raises:
-        Refused: it is malformed, or asks for something that no team can do.
+        Refused: the request is malformed, or asks for something that no team can do.
     """
     chat = read(ChatBody, body)
     messages = [

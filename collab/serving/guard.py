@@ -29,8 +29,8 @@ async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     """Return the whole JSON body of a request.
 
     Raises:
-        Refused: its type is not JSON, it is larger than `limit` bytes, or it takes longer than
-            `seconds`.
+        Refused: the content type is not JSON, the body is larger than `limit` bytes, or reading it
+            takes longer than `seconds`.
         starlette.requests.ClientDisconnect: the client has disconnected.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -112,7 +112,7 @@ class Guard:
             )
         origin = headers.get("origin")
         if origin is not None and origin not in settings.origins:
-            raise Refused(403, "wrong_origin", "pages of this origin may not use this server")
+            raise Refused(403, "wrong_origin", "this server does not allow pages of this origin")
         if settings.keys and _path(scope) not in _OPEN and not _opens(headers, settings.keys):
             raise Refused(
                 401, "invalid_api_key", "missing or wrong key; send 'authorization: Bearer KEY'"

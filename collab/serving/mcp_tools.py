@@ -112,7 +112,7 @@ async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
 
 
 async def _play(service: Service, team: ServedTeam, given: dict[str, Any], hear: Hear) -> Episode:
-    """Play the episode of a call, and count it.
+    """Run the episode of a call, and count it.
 
     Raises:
         Refused: the arguments are invalid, the queue is full, or the episode failed.
@@ -132,7 +132,7 @@ def _read(team: ServedTeam, given: dict[str, Any]) -> tuple[Problem, TeamQuestio
     try:
         fields = _FIELDS.validate_python(given, strict=True)
     except ValidationError:
-        raise invalid("an argument must be a text, a number or a list of texts") from None
+        raise invalid("an argument must be a string, a number or a list of strings") from None
     text = fields.pop(team.fields.text, "")
     if not isinstance(text, str) or not text.strip():
         raise invalid(f"the argument '{team.fields.text}' has no text")

@@ -63,7 +63,7 @@ class TeamQuestion:
 
 
 def transcript(before: Sequence[Spoken], text: str) -> str:
-    """Format a conversation as one text, the last message at its end."""
+    """Format a conversation as one string, with the last message at the end."""
     turns = [f"{message.role.capitalize()}: {message.text}" for message in before]
     return "\n\n".join([*turns, text])
 
@@ -134,7 +134,7 @@ class Common(Body):
         )
 
     def impossible(self) -> list[tuple[str, Any, str]]:
-        """Return, for each field that teams may not support: its path, whether its value is
+        """Return, for each field that teams might not support: its path, whether its value is
         refused, and the remedy.
         """
         calls = self.tools and self.tool_choice not in (None, "none", "auto")
@@ -171,8 +171,8 @@ def read(kind: type[Read], body: bytes) -> Read:
     """Parse the request in a body.
 
     Raises:
-        Refused: it is not valid JSON of that kind, or no team can follow it. The message names the
-            path, and repeats nothing of the body.
+        Refused: the body is not valid JSON of that kind, or no team can follow it. The message
+            names the path, and repeats nothing of the body.
     """
     try:
         request = kind.model_validate_json(body)
@@ -224,7 +224,7 @@ def text_of(content: str | list[ContentPart] | None, path: str, kinds: tuple[str
     """Return the text of a message's content, joined from its parts.
 
     Raises:
-        Refused: it has parts that are not text.
+        Refused: the content has parts that are not text.
     """
     if isinstance(content, str) or content is None:
         return content or ""

@@ -61,11 +61,11 @@ _Place = tuple[int, int, str, int]
 
 
 class Narrator:
-    """Streams the agents' texts as they are generated, one agent after the other.
+    """Streams the agents' answers as they are generated, one agent after the other.
 
     Agents of one round write at the same time. The first of them is streamed live. The others'
-    texts follow when all have ended. Texts are therefore never mixed, and the joined stream equals
-    the text of the record.
+    answers follow when all have ended. Answers are therefore never mixed, and the joined stream
+    equals the text of the record.
     """
 
     def __init__(self) -> None:
@@ -118,9 +118,9 @@ def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
 def details(
     team: ServedTeam, question: TeamQuestion, episode: Episode, warnings: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the data of an episode besides its answer, for clients that ask for it.
+    """Return the data of an episode except its answer, for clients that ask for it.
 
-    `warnings` are those that occurred during play, in addition to those of the request.
+    `warnings` are those that occurred during the episode, in addition to those of the request.
     """
     agents = [
         _agent_details(turn, decision) for turn in episode.turns for decision in turn.decisions
@@ -180,7 +180,7 @@ class Trimmed:
 
 
 class TeamReply:
-    """Parts that `ChatReply` and `ResponseReply` share. A stream is texts of server-sent events.
+    """Parts that `ChatReply` and `ResponseReply` share. A stream yields server-sent events.
 
     `all_of_it` adds the object `collab` with each agent's response.
     """
@@ -211,7 +211,7 @@ class TeamReply:
 
 
 def _warned(whose: str) -> str:
-    """Return the warning that a client has received a text that differs from the record."""
+    """Return the warning that a streamed text differs from the record."""
     return (
         f"the streamed text of {whose} differs from the record; collab.agents has the recorded text"
     )

@@ -28,7 +28,7 @@ _TEXTS = ("input_text", "output_text", "text")
 
 
 class InputItem(Body):
-    """A message, or the agents' texts of an earlier answer, which are ignored."""
+    """A message, or the agents' answers of an earlier response, which are ignored."""
 
     type: Literal["message", "reasoning"] = "message"
     role: Role = "user"
@@ -63,7 +63,7 @@ def read_response(body: bytes, settings: Settings) -> TeamQuestion:
     """Read a request for a response.
 
     Raises:
-        Refused: it is malformed, or asks for something that no team can do.
+        Refused: the request is malformed, or asks for something that no team can do.
     """
     request = read(ResponseBody, body)
     question = request.question(_messages(request), "input", settings)
@@ -109,12 +109,12 @@ def message(answer: str, status: Status, text: str | None) -> dict[str, Any]:
 
 
 def part(text: str) -> dict[str, Any]:
-    """Return a text as the content part of a message."""
+    """Return a string as the content part of a message."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 class ResponseReply(TeamReply):
-    """One response. Agents' texts are not messages, since clients join the texts of all
+    """One response. Agents' answers are not messages, since clients join the text of all
     messages."""
 
     def __init__(self, team: ServedTeam, question: TeamQuestion, *, all_of_it: bool) -> None:

@@ -62,8 +62,8 @@ class Lanes:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Context manager that waits in the queue for a place, and holds it while an episode is
-        played.
+        """Context manager that waits in the queue for a place, and holds it during an
+        episode.
 
         Raises:
             Refused: the queue is full. The message says when to retry.
@@ -107,7 +107,7 @@ class Metrics:
 
     def __init__(self, lanes: Lanes) -> None:
         self._registry = CollectorRegistry()
-        running = self._gauge("requests_running", "Requests whose episode is played.")
+        running = self._gauge("requests_running", "Requests whose episode is running.")
         running.set_function(lambda: lanes.running)
         waiting = self._gauge("requests_waiting", "Requests that wait for their turn.")
         waiting.set_function(lambda: lanes.waiting)
@@ -227,7 +227,7 @@ class Service:
         """Check that the server accepts requests.
 
         Raises:
-            Refused: it starts or shuts down.
+            Refused: the server is starting or shutting down.
         """
         if not self.is_ready:
             raise unavailable("the server is starting or shutting down")
@@ -260,7 +260,7 @@ class Service:
         """Append an episode to the record under a unique name, if the server keeps a record.
 
         Raises:
-            Refused: it cannot be written.
+            Refused: the episode cannot be written.
         """
         if folder := self._folders.get(team.name):
             names = {"task": f"served/{name}", "id": f"served/{name}#0", "group": self._kept}
@@ -302,12 +302,12 @@ async def play(
     hear: Hear,
     carrier: Mapping[str, str] | None = None,
 ) -> Episode:
-    """Play the episode of a request that has a place. Canceling this cancels the episode.
+    """Run the episode of a request that has a place. Canceling this cancels the episode.
 
     `carrier` holds the client's headers, for its trace.
 
     Raises:
-        Refused: it failed, or took too long.
+        Refused: the episode failed, or took too long.
     """
     limit = service.settings.seconds
     began = time.monotonic()

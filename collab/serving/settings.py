@@ -48,13 +48,13 @@ class Settings:
     """
     field: str | None = None
     """The field of the problem that the user's text fills. Default: the only one that the
-    templates use, else `prompt`."""
+    templates use, otherwise `prompt`."""
     run_code: bool = False
     """True if feedback may run the agents' code, in the sandbox."""
     mcp: bool = False
     """True if `/mcp` serves MCP, with each team as a tool."""
     record: Path | None = None
-    """Folder to which episodes are appended, including the users' texts. Default: nothing is
+    """Folder to which episodes are appended, including the users' prompts. Default: nothing is
     recorded."""
     hosts: tuple[str, ...] | None = None
     """Host names that requests may use. This stops web pages that resolve their own name to this
@@ -97,7 +97,7 @@ def local_names(host: str, keys: Sequence[str]) -> tuple[str, ...] | None:
     """Return the names that a server without keys answers to, or None if a key is required instead.
 
     Raises:
-        RecipeError: it has no key, and other machines could reach it.
+        RecipeError: no key is set, and other machines could reach the server.
     """
     if keys:
         return None

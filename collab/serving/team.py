@@ -23,6 +23,7 @@ from collab.runtime.rehearsal import gives_feedback
 from collab.serving.reading import TeamQuestion, transcript
 from collab.serving.refusal import invalid
 from collab.serving.settings import History
+from collab.wording import option
 
 CONVERSATION = "conversation"
 """The field for earlier messages of the conversation, a list."""
@@ -41,15 +42,25 @@ class Fields:
 
 
 def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
-    """Return the fields of a problem that the team's templates read."""
+    """Return the fields of a problem that the team's templates read.
+
+    Raises:
+        RecipeError: no template reads the `chosen` field.
+    """
     known: dict[str, bool] = {}
     revised = recipe.team.turns > 1 or gives_feedback(recipe)
-    for agent in recipe.team.agents.values():
-        for source in _sources(agent, revised=revised):
-            for name, is_needed in _fields_read(source):
-                known[name] = known.get(name, False) or is_needed
+    agents = recipe.team.agents.values()
+    sources = [source for agent in agents for source in _sources(agent, revised=revised)]
+    for source in sources:
+        for name, is_needed in _fields_read(source):
+            known[name] = known.get(name, False) or is_needed
     needed = tuple(name for name, is_needed in known.items() if is_needed)
     fields = [name for name in known if name != CONVERSATION]
+    if chosen and fields and chosen not in fields and not any(map(_reads_all, sources)):
+        raise RecipeError(
+            f"no template of the team '{recipe.team.name}' reads the field '{chosen}'; choose one"
+            f" with {option('field')}: {', '.join(fields)}"
+        )
     text = chosen or (fields[0] if len(fields) == 1 else "prompt")
     return Fields(text, needed, tuple(known))
 
@@ -74,13 +85,23 @@ def _fields_read(source: str) -> Iterator[tuple[str, bool]]:
             yield name, name not in guarded
 
 
+def _reads_all(source: str) -> bool:
+    """Return True if a template uses `task` other than by the name of a field."""
+    try:
+        tree = Environment().parse(source)
+    except TemplateSyntaxError:
+        return False
+    uses = sum(node.name == "task" for node in tree.find_all(nodes.Name))
+    return uses > sum(bool(_field(node)) for node in tree.find_all((nodes.Getattr, nodes.Getitem)))
+
+
 def _guarded(node: nodes.Test | nodes.Filter, name: str) -> list[str]:
     guarded = _field(node.node) if node.name == name and node.node is not None else ""
     return [guarded] if guarded else []
 
 
 def _field(node: nodes.Node) -> str:
-    """Return the name in `task.name` or `task["name"]`, else ""."""
+    """Return the name in `task.name` or `task["name"]`, otherwise ""."""
     match node:
         case nodes.Getattr(node=nodes.Name(name="task"), attr=str(name)):
             return "" if hasattr(dict, name) else name

@@ -56,7 +56,7 @@ class Batched:
         """Check that the model supports the settings.
 
         Raises:
-            RecipeError: it does not.
+            RecipeError: the model does not support a setting.
         """
         if isinstance(self._model, ChecksSettings):
             self._model.check(sampling, adapter)
@@ -141,7 +141,7 @@ def read_teams(
 
 
 def tool_names(names: Iterable[str]) -> dict[str, str]:
-    """Map tool names, which hold no colon, to the served names.
+    """Map tool names, which contain no colon, to the served names.
 
     Raises:
         RecipeError: two teams would be the same tool.
@@ -164,7 +164,7 @@ def _plain(name: str) -> str:
 
 
 def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
-    """Return a recipe without its task, and without feedback that served teams may not use.
+    """Return a recipe without its task, and without feedback that served teams must not use.
 
     Raises:
         RecipeError: strangers' programs would run without a sandbox.

@@ -27,8 +27,8 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     """Return the recipe of a trained team, and each agent's adapter.
 
     Raises:
-        RecordError: there is no such folder, it is still being written, it holds no team or a team
-            without adapters, or it is third-party and names an adapter outside.
+        RecordError: the folder does not exist, is still being written, contains no team or a team
+            without adapters, or is third-party and uses an adapter outside of it.
     """
     if not run.exists():
         raise RecordError(f"{run} does not exist; `collab show` lists your runs")
@@ -42,7 +42,11 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     adapters = {n: Path(a.adapter) for n, a in recipe.team.agents.items() if a.adapter is not None}
     if not adapters:
         whole = run / MODELS
-        remedy = f"its whole models are in {whole}" if whole.is_dir() else "specify a trained team"
+        remedy = (
+            f"its whole models are in {whole}"
+            if whole.is_dir()
+            else "choose the folder of a training run with adapters"
+        )
         raise RecordError(f"no agent of {run} has an adapter; {remedy}")
     if question.files and (outside := about_adapters(recipe, question, run).open):
         raise RecordError(
@@ -59,7 +63,7 @@ def base_of(recipe: Recipe, agent: str) -> TransformersModel:
     """Return the base model of an agent's adapter.
 
     Raises:
-        RecordError: its weights are not available.
+        RecordError: the weights of the model are not available.
     """
     spec = local_weights(recipe.model_of(agent))
     if spec is None:

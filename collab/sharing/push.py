@@ -33,7 +33,7 @@ from collab.runs.layout import (
 )
 from collab.runs.links import check_within
 from collab.trust.from_hub import NAME
-from collab.wording import counted
+from collab.wording import counted, option
 
 
 def model_card(run: Path, *, repository: str, license: str | None) -> str:
@@ -140,7 +140,7 @@ def _results(run: Path) -> Iterator[str]:
         yield _table(
             ("", "mean"), [(metric_title(n), estimate_cell(n, shown[n]).text) for n in shown]
         )
-    yield f"Brackets hold 95 % intervals ({METHOD})."
+    yield f"Brackets contain 95 % intervals ({METHOD})."
 
 
 def _table(heads: tuple[str, ...], rows: Any) -> str:
@@ -161,7 +161,7 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
     The record itself stays local: neither episodes nor the command line are included.
 
     Raises:
-        RecordError: the folder holds no team, is still being written, or has a link to a place
+        RecordError: the folder contains no team, is still being written, or has a link to a place
             outside it, or `out` is not empty or cannot be written.
     """
     if not (run / RECIPE).is_file():
@@ -169,7 +169,7 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
     check_has_ended(run)
     _check_links(run)
     card = model_card(run, repository=repository, license=license)
-    with new_folder(out):
+    with new_folder(out, option("out")):
         shutil.copyfile(run / RECIPE, out / RECIPE)
         for part in PARTS:
             if (run / part).is_dir():
@@ -182,7 +182,7 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
         for key, value in places_outside(read_mapping(run / RECIPE), run)
     ]
     if license is None:
-        notes.append("the card names no license; add --license, e.g. apache-2.0")
+        notes.append("the card has no license; add --license, e.g. apache-2.0")
     return notes
 
 

@@ -35,7 +35,7 @@ class OverSeeds(Record):
 
     @property
     def interval_note(self) -> str:
-        """Note in place of an interval that cannot be computed, else ""."""
+        """Note in place of an interval that cannot be computed, otherwise ""."""
         return f"all {self.tasks} equal" if self.tasks > 1 else "only 1"
 
 

@@ -24,7 +24,7 @@ RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evalua
 
 
 Measure = Literal["return", "solved"]
-"""Measure by which cells are compared: the mean return of held-out episodes, or the solved share,
+"""Measure by which cells are compared: the mean return of held-out episodes, or the share solved,
 for teams whose rewards have different maxima."""
 
 
@@ -61,7 +61,7 @@ class StudySpec(Spec):
     tokens: int = Field(ge=1)
     """Number of tokens that each cell generates in training."""
     evaluations: int = Field(default=4, ge=1)
-    """Number of held-out evaluations, evenly spaced in tokens, besides the one before training."""
+    """Number of held-out evaluations after the first one, evenly spaced in tokens."""
     measure: Measure = "return"
     """The value to compare: held-out `return`, or the share `solved`."""
     settings: dict[str, Any] = {}
@@ -116,7 +116,7 @@ def read_study(path: Path) -> StudySpec:
     Names of its recipe, tasks and trainers are looked up in its folder first.
 
     Raises:
-        RecipeError: it cannot be read, or is not a study.
+        RecipeError: the file cannot be read, or is not a study.
     """
     if not path.is_file():
         raise RecipeError(f"{path} does not exist; a study is a YAML file, see docs/study.md")
@@ -135,7 +135,7 @@ def read_study(path: Path) -> StudySpec:
 
 
 def _beside(kind: library.Kind, name: str, study: Path) -> str:
-    """Return the component's file if it is in the folder of the study's file, else the name."""
+    """Return the component's file if it is in the study's folder, otherwise its name."""
     file = library.project_of(study) / library.FOLDERS[kind] / f"{name}.yaml"
     return str(file) if file.is_file() else name
 
@@ -199,7 +199,7 @@ def load_study(path: Path, trust: Consent = False) -> StudySpec:
 
     Raises:
         RecipeError: the study, or the recipe of a cell, cannot be read, or is wrong.
-        Untrusted: it would run third-party code, and is not approved.
+        Untrusted: the study would run third-party code, and is not approved.
     """
     spec = read_study(path)
     recipes, questions = zip(*(cell.read() for cell in cells_of(spec)), strict=True)

@@ -269,7 +269,7 @@ def cores() -> int:
 
 
 def free_memory() -> int | None:
-    """Return the free bytes of the GPU if there is one, or else of the machine. Return None if
+    """Return the free bytes of the GPU if there is one, otherwise of the machine. Return None if
     unknown."""
     import torch
 
@@ -297,8 +297,8 @@ class StudyFolder:
         """Open the folder, or make it.
 
         Raises:
-            RecordError: it holds a study and `resume` is not given, or another study, or
-                something else, or it is being written.
+            RecordError: the folder contains a study and `resume` is False, or another study, or
+                something else, or another process writes to it.
         """
         self.path = path
         if not resume and path.exists() and any(path.iterdir()):
@@ -315,7 +315,7 @@ class StudyFolder:
         self.failures = self._read_failures()
 
     def cell(self, cell: Cell) -> Path:
-        """Return the folder of a cell's run. It may not exist yet."""
+        """Return the folder of a cell's run. It might not exist yet."""
         return self.path / cell.name
 
     def status(self, cell: Cell) -> Status:

@@ -27,7 +27,7 @@ def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
     fields.
 
     Raises:
-        TaskError: a row lacks a field, the suite names a field that no row has, or two rows share
+        TaskError: a row lacks a field, the suite uses a field that no row has, or two rows share
             an id. The message gives the line of the row.
     """
     known = dict.fromkeys(field for row in rows for field in row.fields)

@@ -49,11 +49,11 @@ def split_address(address: str) -> tuple[str, str]:
 def open_suite(spec: TaskSpec) -> Suite:
     """Read the problems of a suite, from its source.
 
-    For a dataset on the hub, the result's `spec` names the commit that was read.
+    For a dataset on the hub, the result's `spec` has the commit that was read.
 
     Raises:
         TaskError: the data cannot be read or is empty; a row lacks a required field; two rows share
-            an id; the suite names a missing field or range of rows.
+            an id; the suite uses a missing field or range of rows.
     """
     spec = spec.model_copy(update={"source": pin_revision(spec.source)})
     with _without_collecting():
@@ -113,7 +113,7 @@ class Suite:
         """Check that the rows of every split exist.
 
         Raises:
-            TaskError: a split names a missing row.
+            TaskError: a split contains a missing row.
         """
         for name in self.spec.splits:
             try:

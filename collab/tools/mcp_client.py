@@ -48,7 +48,7 @@ class ToolServers:
             ToolUnavailable: the extra is missing, or the server does not start in time.
             RecipeError: the server lacks a tool in `only`, or has a tool that cannot be described
                 to models.
-            Untrusted: a third-party recipe names the server, and it is not approved.
+            Untrusted: the server comes from a third-party recipe and is not approved.
         """
         key = spec.model_copy(update={"only": None}).model_dump_json()
         if key not in self._servers:
@@ -86,8 +86,8 @@ class ToolConnection:
         """Start the server and list its tools.
 
         Raises:
-            ToolUnavailable: see `ToolServers.tools`.
-            Untrusted: a third-party recipe names it, and it is not approved.
+            ToolUnavailable: the extra is missing, or the server does not start in time.
+            Untrusted: the server comes from a third-party recipe and is not approved.
         """
         if is_blocked(self.spec.lock):
             raise Untrusted(

@@ -1,4 +1,4 @@
-"""Training: credit and gradients for episodes that the runtime plays.
+"""Training: credit and gradients for episodes that the runtime produces.
 
 from pathlib import Path
 from collab import load_recipe

@@ -52,7 +52,7 @@ def _shown(name: str) -> str:
 
 
 def approved_digest(name: str) -> str | None:
-    """Return the approved digest of a foreign file, module or server; else None."""
+    """Return the approved digest of a foreign file, module or server, otherwise None."""
     return _approved.get(name)
 
 
@@ -71,7 +71,7 @@ def is_unblocked(name: str) -> bool:
 
 
 def is_blocked(name: str) -> bool:
-    """Return True if it may not run yet."""
+    """Return True if a file, module or server must not run yet."""
     return name in _blocked
 
 
@@ -83,13 +83,14 @@ def of_function(reference: str) -> str:
 
 
 def of_server(mcp: str | Sequence[str], given: Sequence[str]) -> str:
-    """Return the name of an MCP server: its command or address, and the variables it is `given`."""
+    """Return the key for approval of a server: its command or address, and the names of its
+    environment variables, `given`."""
     words = [mcp] if isinstance(mcp, str) else [_word(word) for word in mcp]
     return "\0".join(["mcp", *words, "with", *dict.fromkeys(given)])
 
 
 def _word(word: str) -> str:
-    """Return a Python file's whole path, whatever the current folder; links may change."""
+    """Return a Python file's whole path, regardless of the current folder; links may change."""
     return str(Path.cwd() / word) if word.endswith(".py") else word
 
 

@@ -178,7 +178,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         self.filters |= {_WEIGHED: weighed, _PRINTED: _printed, _TICK: _tick}
 
     def add_filter(self, name: str, function: Callable[..., Any], cost: Callable[..., int]) -> None:
-        """Add a filter whose calls have a `cost`, besides reading their arguments."""
+        """Add a filter whose calls have a `cost`, in addition to reading their arguments."""
         self.filters[name] = _charged(name, function, self._kind, cost)
 
     def _tokenize(self, source: str, *place: Any) -> TokenStream:
@@ -262,7 +262,7 @@ class _Marking(NodeTransformer):
         self.names: set[str] = set()
 
     def visit(self, node: nodes.Node, *_: Any, **__: Any) -> Any:
-        """Visit a node. Its size is the number of nodes in it and the length of its texts."""
+        """Visit a node. Its size is the number of nodes in it and the length of its text."""
         before = self.size
         self.size += 2 + len(node.data) if isinstance(node, nodes.TemplateData) else 2
         if isinstance(node, nodes.Name):

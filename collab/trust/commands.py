@@ -39,7 +39,7 @@ _ABOVE_PATTERN = re.compile(r"([^*?\[]*/)[^/]*[*?\[]")
 _OF_KERNEL = ("/proc", "/sys")
 """Folders whose files the kernel makes; reading one may never end."""
 _MAIN = ("__main__.py", "__main__.pyc")
-"""Files that Python runs if a command names their folder."""
+"""Files that Python runs if a command is given their folder."""
 
 
 def files_of(command: Sequence[str]) -> dict[Path, str]:
@@ -94,7 +94,7 @@ def _words(command: Sequence[str]) -> list[str]:
     """Return the words of a command after its program, and the pieces within them.
 
     Raises:
-        RecipeError: they are more than MOST_NAMES.
+        RecipeError: there are more than MOST_NAMES words.
     """
     texts = [form for word in command[1:] for form in (word, os.path.expandvars(word))]
     pieces = [*texts]
@@ -111,7 +111,7 @@ def _words(command: Sequence[str]) -> list[str]:
 
 
 def _shell_words(text: str) -> list[str]:
-    """Return the words of a text as a shell splits it; the text itself if its quotes are open."""
+    """Split a string like a shell, or return it whole if its quotes are open."""
     try:
         return [*shlex.shlex(text, posix=True, punctuation_chars=True)]
     except ValueError:
@@ -131,7 +131,7 @@ def _real(path: Path) -> Path:
     """Return the path with links resolved, as far as the targets exist."""
     try:
         return Path(os.path.realpath(path))
-    except ValueError:  # a text that can be no path
+    except ValueError:  # not a possible path
         return path
 
 
@@ -140,10 +140,10 @@ def _is_of_kernel(real: Path) -> bool:
 
 
 def _named_folders(words: Sequence[str]) -> list[Path]:
-    """Return the folders that words name, alone or relative to each other.
+    """Return the folders among words, alone or relative to each other.
 
     Raises:
-        RecipeError: they are more than MOST_FOLDERS.
+        RecipeError: there are more than MOST_FOLDERS folders.
     """
     folders: dict[Path, Path] = {}
     waiting = [Path()]
@@ -155,7 +155,7 @@ def _named_folders(words: Sequence[str]) -> list[Path]:
                 waiting.append(path)
         if len(folders) > MOST_FOLDERS:
             raise RecipeError(
-                f"the command of an MCP server names more than {MOST_FOLDERS} folders, too many to"
+                f"the command of an MCP server has more than {MOST_FOLDERS} folders, too many to"
                 " check before it starts; put the command into a script, and name that"
             )
     return [*folders.values()]
@@ -182,7 +182,7 @@ def _is(kind: Literal["is_file", "is_dir"], path: Path, real: Path | None = None
     path."""
     try:
         return bool(getattr(path, kind)()) and not _is_of_kernel(real or _real(path))
-    except (OSError, ValueError):  # a text that can be no path
+    except (OSError, ValueError):  # not a possible path
         return False
 
 
@@ -219,7 +219,7 @@ def _bounded(folder: Path) -> list[tuple[Path, bytes]]:
     """Return all paths below a folder, each with its kind.
 
     Raises:
-        RecipeError: they are above the limits.
+        RecipeError: the paths exceed the limits.
     """
     paths, size = [], 0
     for path, kind in _within(folder):

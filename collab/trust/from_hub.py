@@ -53,7 +53,7 @@ def folder_of(name: str) -> Path:
         ) from error
     except RecipeError:
         raise
-    except Exception as error:  # whatever keeps the network away
+    except Exception as error:  # any failure of the network
         newest = _newest(place, revision)
         if newest is None:
             raise RecipeError(
@@ -70,7 +70,7 @@ def _fetched(owner: str, commit: str, place: Path) -> Path:
     from huggingface_hub import snapshot_download
 
     if not COMMIT.fullmatch(commit):
-        raise RecipeError(f"the hub names the commit {commit!r:.60}, which is not 40 hex digits")
+        raise RecipeError(f"the hub returned the commit {commit!r:.60}, which is not 40 hex digits")
     folder, partial = place / commit, place / f".{commit}"
     if not folder.is_dir():
         snapshot_download(

@@ -1,6 +1,6 @@
 """Loads a user's files from the bytes that were read of them, and from no other file.
 
-Python prefers a compiled file to its source, and imports whatever is in a folder at that moment. So
+Python prefers a compiled file to its source, and imports what is in a folder at that moment. So
 a file whose source was reviewed is imported by a separate finder. Each module is compiled from its
 `Source`, and no other module gets its name.
 """
@@ -58,8 +58,8 @@ def keep_to_its_source(name: str) -> None:
     The user's own package stays as it is once it was imported.
 
     Raises:
-        RecipeError: it has no source.
-        Untrusted: it has changed since it was approved.
+        RecipeError: the module has no source.
+        Untrusted: the module has changed since it was approved.
     """
     package = name if approved_digest(name) else name.partition(".")[0]
     if package not in sys.modules and (sources := sources_of_module(name)):

@@ -15,7 +15,7 @@ from collab.trust.blocking import approve, unblock
 
 
 def _folder() -> Path:
-    """Return `$XDG_CONFIG_HOME/collab/trusted` if that is absolute; else a folder below
+    """Return `$XDG_CONFIG_HOME/collab/trusted` if that is absolute, otherwise a folder below
     `~/.config`."""
     named = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(named) if os.path.isabs(named) else Path.home() / ".config"  # noqa: PTH117
@@ -67,7 +67,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Question:
-    """Everything that a third-party recipe would do besides reading its own data."""
+    """Everything that a third-party recipe would do, except read its own data."""
 
     name: str
     """Name of the recipe or folder, as the user wrote it."""
@@ -135,7 +135,7 @@ def settle(question: Question, consent: Consent) -> None:
     approvals.
 
     Raises:
-        Untrusted: it is not approved; the message names the items, and the remedy.
+        Untrusted: an item is not approved. The message gives the items and the remedy.
     """
     if question.open and not (consent if isinstance(consent, bool) else consent(question)):
         raise Untrusted(

@@ -56,7 +56,7 @@ class SourceFile:
 def sources_of(file: Path) -> list[SourceFile]:
     """Return the file, then every local module that it imports, directly or indirectly.
 
-    A module is local if it is in the folder of `file`, or else in the current folder,
+    A module is local if it is in the folder of `file`, otherwise in the current folder,
     and is not installed. Every Python file of a package counts.
 
     Raises:
@@ -67,7 +67,7 @@ def sources_of(file: Path) -> list[SourceFile]:
 
 
 def sources_of_script(file: Path) -> list[SourceFile]:
-    """Return `sources_of` a file that a command may pass to Python, whatever its name.
+    """Return `sources_of` a file that a command may pass to Python, regardless of its name.
 
     A file that is not Python imports nothing. Large files without the suffix `.py` have no sources.
 
@@ -104,7 +104,7 @@ def digest_of(sources: Iterable[SourceFile]) -> str:
     """Return a digest of a function's whole source, independent of its location."""
     digest = blake2b(digest_size=16)
     for source in sorted(sources, key=lambda source: source.place.as_posix()):
-        place = os.fsencode(source.place.as_posix())  # may hold any byte, so lengths go first
+        place = os.fsencode(source.place.as_posix())  # can contain any byte, so lengths go first
         digest.update(f"{len(place)} {len(source.content)}\n".encode() + place + source.content)
     return digest.hexdigest()
 

@@ -32,8 +32,8 @@ OF_SOURCE, OF_TOKEN, OF_NESTED, OF_NAME = 5, 500, 10, 5
 """Costs of compiling: of a character, of a token, of a node per block around it, and of a name per
 statement."""
 HUGE, OF_HUGE, OF_TUPLE = 2**60, 5_000, 3_000
-"""Integers from here on can be made to collide as keys, and so can tuples and ranges, unless they
-hold only texts. Each counts as so many characters."""
+"""Integers from `HUGE` on can be made to collide as keys, and so can ranges and tuples of more than
+strings. Each counts as `OF_HUGE` or `OF_TUPLE` characters."""
 
 
 class Overrun(Exception):
@@ -63,7 +63,7 @@ def charge(cost: int) -> None:
     if left[0] < 0:
         raise Overrun(
             f"the template handles more than {MOST:,} characters, where each step counts as"
-            f" {STEP}; shorten its loops, repetitions and texts"
+            f" {STEP}; shorten its loops, repetitions and strings"
         )
 
 

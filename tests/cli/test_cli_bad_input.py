@@ -41,7 +41,12 @@ CASES = {
         "unknown sandbox 'saeled'; did you mean 'sealed'?",
     ),
     "samples": ((*RUN, "--samples", "0"), "--samples must be at least 1, got 0\nsee "),
-    "option": ((*RUN, "--smaples", "2"), "--samples"),
+    "option": ((*RUN, "--smaples", "2"), "unknown option '--smaples'; did you mean '--samples'?"),
+    "option like no other": ((*RUN, "--foo"), "unknown option '--foo'\nsee "),
+    "extra argument": (("replay", "x", "words/7"), "too many arguments: words/7; replay takes RUN"),
+    "kind": (("init", "x", "--kind", "game"), "unknown --kind 'game'; known: code, environment,"),
+    "project in a file": (("init", "tasks/words.yaml"), "words.yaml is a file; choose a folder"),
+    "problems of a suite": (("tasks", "words/7"), "collab tasks takes a suite: words\n"),
     "command": (("rum", "pair"), "unknown command 'rum'; did you mean 'run'?"),
     "schema": (("schema", "tema"), "unknown schema 'tema'; did you mean 'team'?"),
     "run to go on with": (

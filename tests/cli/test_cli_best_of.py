@@ -35,7 +35,7 @@ def test_the_best_pair_was_never_played(collab: Collab) -> None:
         "best of 9 combinations of 3 samples: reward 1.00 of 1.00 by a of sample 0, b of sample 1"
     )
     assert told in " ".join(result.out.split())
-    assert "that was never played; the best that was played: 0.50" in " ".join(result.out.split())
+    assert "a new combination; best sample: 0.50" in " ".join(result.out.split())
     [line] = Path("out/best.jsonl").read_text().splitlines()
     best = json.loads(line)
     assert (best["made_of"], best["played"], best["scored"]) == ({"a": 0, "b": 1}, False, 9)
@@ -54,7 +54,7 @@ def test_what_was_played_is_preferred_to_its_equals(collab: Collab) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--samples", "2"), "plays 3 episodes per problem; leave out --samples"),
+        (("--samples", "2"), "runs 3 episodes per problem; leave out --samples"),
         (("--set", "team.protocol=sequential"), "agents see each other's answers"),
         (("--set", "team.turns=2", "--set", "team.feedback=[self]"), "set team.turns=1"),
         (("--best-of", "100"), "100^2 = 10000 joint artifacts"),

@@ -45,7 +45,7 @@ def test_settings_that_differ_and_results_paired_by_problem(collab: Collab) -> N
     message = collab("diff", "a", "b").out
     assert "team.agents.a.role" in message
     assert "+0.80 [" in message
-    assert "on the 5 problems that both played" in message
+    assert "on the 5 problems that both ran" in message
 
 
 def test_runs_without_a_common_problem(collab: Collab) -> None:

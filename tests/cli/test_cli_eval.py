@@ -75,7 +75,7 @@ def numbers(finished: dict[str, Any]) -> list[dict[str, Any]]:
 def test_more_samples_and_problems_play_only_what_is_missing(collab: Collab) -> None:
     collab(*ECHO, "--task", "words/0-1")
     result = collab(*ECHO, "--task", "words/0-2", "--samples", "2")
-    assert "pair: 4 episodes to play, 2 recorded" in result.out
+    assert "pair: 4 episodes to run, 2 recorded" in result.out
     assert episodes_of("pair") == [
         "words/0#0", "words/1#0", "words/0#1", "words/1#1", "words/2#0", "words/2#1",
     ]  # fmt: skip

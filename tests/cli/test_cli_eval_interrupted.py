@@ -65,7 +65,7 @@ def test_a_killed_evaluation_is_readable_and_gone_on_with(collab: Collab, held: 
     held.unlink()
     result = collab("eval", *LINE)
     assert result.status == 0, result.err
-    assert "pair: 3 episodes to play, 1 recorded" in result.out
+    assert "pair: 3 episodes to run, 1 recorded" in result.out
     assert episodes_of("pair") == [f"words/{n}#0" for n in range(4)]
     results = read_results(Path("out"))
     assert results.status == "done"

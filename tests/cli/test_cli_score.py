@@ -63,7 +63,7 @@ def test_an_unsafe_judge_is_shown(collab: Collab) -> None:
 BAD = {
     "no program": ((), "pass either whole programs"),
     "missing": (("no.py",), "no.py does not exist; check the path"),
-    "folder": ((".",), ".: cannot be read: Is a directory"),
+    "folder": ((".",), ". is a folder; specify a file"),
     "binary": (("binary.py",), "binary.py: cannot be read: not UTF-8 text"),
     "no name": (("--agent", "aux.py"), "--agent takes NAME=FILE"),
     "twice": (("--agent", "aux=aux.py", "--agent", "aux=main.py"), "is given twice"),

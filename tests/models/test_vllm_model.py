@@ -49,7 +49,7 @@ def test_the_trainer_holds_the_same_model() -> None:
         ({"servers": ["http://gpu", "http://gpu:0"]}, "server 2 is not an address"),
         (
             {"servers": "http://user:secret@gpu"},
-            "server 1 at gpu holds more than host, port and path; a key, VLLM_API_KEY, comes from",
+            "server 1 at gpu has more than host, port and path; a key, VLLM_API_KEY, comes from",
         ),
         ({"servers": "http://gpu", "memory_share": 0.3}, "--gpu-memory-utilization"),
         ({"servers": "http://gpu", "kv_cache_gb": 1}, "--kv-cache-memory-bytes"),

@@ -43,7 +43,7 @@ def test_a_setting_takes_no_tool_away_in_silence(setting: str) -> None:
     [
         ({"mcp": "python server.py"}, r"word by word: \[python, server.py\]"),
         ({"mcp": []}, "mcp is empty"),
-        ({"mcp": "http://me:pw@host/mcp"}, "holds more than host"),
+        ({"mcp": "http://me:pw@host/mcp"}, "has more than host"),
         ({"mcp": ["python", "s.py"], "key": "A_API_KEY"}, "key works with an address"),
         ({"mcp": "http://host/mcp", "environment": ["A"]}, "environment works with a command"),
         ({"mcp": "http://host/mcp", "key": "HOME"}, "_API_KEY"),

@@ -196,7 +196,7 @@ def test_wrong_files_say_where(project: Path, text: str, said: str) -> None:
         (
             "team: coding\ntask: humaneval/0-3\nseed: x\n",
             [
-                "task: names a suite, got the address 'humaneval/0-3'; write `task: humaneval` and"
+                "task: takes a suite, got the address 'humaneval/0-3'; write `task: humaneval` and"
                 " `trainer.tasks: 0-3`",
                 "seed: must be an integer, got 'x'",
             ],

@@ -114,7 +114,7 @@ def test_long_texts_are_cut_and_it_is_said(tmp_path: Path) -> None:
     episodes = [make_episode(n, group=n, words=3000) for n in range(30)]
     page = page_of(make_run(tmp_path / "run", episodes), out=tmp_path / "report.html")
     assert len(page) < 5_000_000
-    assert re.search(r"[\d,]+ texts are truncated at 20,000 characters", page)
+    assert re.search(r"[\d,]+ strings are truncated at 20,000 characters", page)
     assert any("more characters are left out]" in text for text in data_of(page)["texts"])
 
 

@@ -35,17 +35,17 @@ def test_a_name_is_made_of_the_words_of_its_description(score: Score_, name: str
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("", "no identifier"),
-        ("old prices", "no identifier"),
-        ("prices1", "no identifier"),
-        ("_prices", "no identifier"),
-        ("prices__old", "no identifier"),
-        ("PRICES", "no identifier"),
-        ("prïces", "no identifier"),
+        ("", "not an identifier"),
+        ("old prices", "not an identifier"),
+        ("prices1", "not an identifier"),
+        ("_prices", "not an identifier"),
+        ("prices__old", "not an identifier"),
+        ("PRICES", "not an identifier"),
+        ("prïces", "not an identifier"),
         ("data_prices", "'data', which is not in the description"),
         ("prices_price", "a word twice"),
         ("old_books", "does not say 'prices'"),
-        ("a" * 5000 + "!", "no identifier"),
+        ("a" * 5000 + "!", "not an identifier"),
     ],
 )
 def test_what_is_no_name_of_it_is_told(score: Score_, name: str, fault: str) -> None:

@@ -180,7 +180,7 @@ def test_prompts_that_are_too_long_are_named(project: Path, tmp_path: Path) -> N
     agents = {"a": {"prompt": "{{ task.word }}", "model": model}}
     recipe = make(agents=agents, sampling={"max_new_tokens": 20})
     [told] = played(recipe, "words").warnings
-    assert told.startswith("agent 'a': 2 problems (words/1, words/2) cannot be played: a prompt of")
+    assert told.startswith("agent 'a': 2 problems (words/1, words/2) cannot be run: a prompt of")
     with pytest.raises(RecipeError, match="agent 'a': a prompt of 303 tokens"):
         played(recipe, "words/1-2")
 
@@ -193,7 +193,7 @@ def test_more_new_tokens_than_the_context_holds(project: Path, tmp_path: Path) -
         played(recipe)
     later = make(agents=agents, sampling={"max_new_tokens": 200}, turns=2)
     [told] = played(later).warnings
-    assert "may not fit if answers reach max_new_tokens" in told
+    assert "might not fit if answers reach max_new_tokens" in told
 
 
 def test_long_episodes_are_played_on_fewer_problems(

@@ -104,7 +104,7 @@ def test_a_pipeline_hands_documents_on(trio: Path) -> None:
     [
         ({"reads": {"a": ["b"], "b": ["a"]}}, "a, b wait for each other's documents"),
         ({"reads": {"a": ["plan"]}}, "'a' reads 'plan', which no agent writes; kinds: a, b, c"),
-        ({"reads": {"d": []}}, "names the unknown agent 'd'"),
+        ({"reads": {"d": []}}, "uses the unknown agent 'd'"),
         ({"reads": {}, "writes": {"a": "x", "b": "x"}}, "two agents write the same kind"),
         ({}, "needs the option 'reads'"),
     ],
@@ -160,7 +160,7 @@ def test_a_protocol_of_ones_own(trio: Path) -> None:
         ({"use": "speaker.py:endless", "options": {}}, "give its loop a limit"),
         ({"use": "speaker.py:twice", "options": {}}, "twice in one round: a, a"),
         ({"use": "speaker.py:silent", "options": {}}, "without letting any agent act"),
-        ({"use": "speaker.py:stranger", "options": {}}, "names the unknown agent"),
+        ({"use": "speaker.py:stranger", "options": {}}, "uses the unknown agent"),
         ({"use": "speaker.py:broken", "options": {}}, "ZeroDivisionError"),
     ],
 )

@@ -63,7 +63,7 @@ def test_each_team_is_a_tool_and_answers() -> None:
     ("name", "given", "wrong"),
     [
         ("solo", {"prompt": " "}, "'prompt' has no text"),
-        ("solo", {"prompt": {"a": 1}}, "must be a text"),
+        ("solo", {"prompt": {"a": 1}}, "must be a string"),
         ("solo", {}, "'prompt' has no text"),
         ("../solo", {"prompt": "x"}, "no such tool"),
         ("solo", {"prompt": "x"}, "the episode failed: ModelError"),

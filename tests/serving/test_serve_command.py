@@ -146,6 +146,7 @@ def test_the_mounted_application_of_the_page_answers() -> None:
             "the same tool name 'a_b'",
         ),
         (["tldr", "--history", "keep"], "--history"),
+        (["tldr", "--mcp", "stdio", "--port", "8001"], "leave out --host and --port"),
         (["tldr", "--origin", "foo"], "'foo' is not an origin"),
         (["tldr", "--origin", "https://example.org/"], "without a path"),
         (["coding-tools", "-m", "echo", "--sandbox", "unsafe"], "sealed"),

@@ -40,7 +40,11 @@ def test_a_template_that_is_not_used_needs_nothing() -> None:
     agents = {"one": {"prompt": "{{ task.prompt }}", "revise": "{{ task.again }}"}}
     assert fields_of(recipe({"agents": agents})).needed == ("prompt",)
     assert fields_of(recipe({"agents": agents, "turns": 2})).needed == ("prompt", "again")
-    assert fields_of(recipe({"agents": agents}), "body").text == "body"
+    assert fields_of(recipe({"agents": agents, "turns": 2}), "again").text == "again"
+    with pytest.raises(RecipeError, match="reads the field 'body'; choose one with --field"):
+        fields_of(recipe({"agents": agents}), "body")
+    whole = {"one": {"prompt": "{{ task.prompt }} {{ task | tojson }}"}}
+    assert fields_of(recipe({"agents": whole}), "body").text == "body"
     assert fields_of(recipe({"agents": {"one": {}}})).needed == ("prompt",)
 
 

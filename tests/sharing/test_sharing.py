@@ -365,7 +365,7 @@ def test_the_commands(run: Path) -> None:
     result = CliRunner().invoke(app, ["push", "run", "--to", "me/pair", "--dry-run"])
     assert result.exit_code == 0, result.output
     assert "push/me-pair: these files would be uploaded to me/pair" in result.output
-    assert "the card names no license" in result.stderr
+    assert "the card has no license" in result.stderr
     result = CliRunner().invoke(app, ["export", "run", "--adapters", "out"])
     assert "--enable-lora --lora-modules a=out/a b=out/b" in result.output
     assert CliRunner().invoke(app, ["export", "run"]).exit_code == 2

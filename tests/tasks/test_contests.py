@@ -158,12 +158,12 @@ class Hostile:
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        (packed(pickle.dumps(print)), "pickle of more than a text"),
-        (packed(pickle.dumps(Hostile())), "pickle of more than a text"),
-        (packed(pickle.dumps(CASES)), "pickle of more than a text"),
+        (packed(pickle.dumps(print)), "pickle of more than a string"),
+        (packed(pickle.dumps(Hostile())), "pickle of more than a string"),
+        (packed(pickle.dumps(CASES)), "pickle of more than a string"),
         (packed(pickle.dumps("[]")[:-1]), "cannot be unpacked"),
-        (packed(b"\x80\x04."), "pickle of 0 texts"),
-        (packed(b"\x80\x02r\xff\xff\xff\x7f."), "pickle of more than a text"),
+        (packed(b"\x80\x04."), "pickle of 0 strings"),
+        (packed(b"\x80\x02r\xff\xff\xff\x7f."), "pickle of more than a string"),
         (packed(b"{}"), "holds a dict, no list"),
         ({**SHIFT, "private_test_cases": "nonsense"}, "cannot be unpacked"),
         ({**SHIFT, "private_test_cases": "eJwDAAAA"}, "private_test_cases.*are truncated"),

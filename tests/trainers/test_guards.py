@@ -93,7 +93,7 @@ def test_functions_that_cannot_be_called_are_found_before_any_work(
 @pytest.mark.parametrize(
     ("path", "value", "told"),
     [
-        ("trainer", None, "names no trainer"),
+        ("trainer", None, "has no trainer"),
         ("task", None, "the recipe has no task"),
         ("team.agents.a.model", "echo", "engine 'echo' has no weights here"),
         ("sampling.temperature", 0.0, "samples at temperature 0"),

@@ -187,7 +187,7 @@ def test_the_plan_names_prompts_that_are_too_long(tiny_words: Path, tmp_path: Pa
     (tmp_path / "game.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     text = make_plan(recipe).text()
     for agent in "ab":
-        told = f"warning: agent '{agent}': 2 problems (game/2, game/9) cannot be played: a prompt"
+        told = f"warning: agent '{agent}': 2 problems (game/2, game/9) cannot be run: a prompt"
         assert told in text
 
 

@@ -233,7 +233,7 @@ def test_too_many_folders_are_refused(attacker: Attacker, monkeypatch: pytest.Mo
     monkeypatch.setattr(commands, "MOST_FOLDERS", 2)
     for n in range(3):
         attacker.write(f"d{n}/a.sh")
-    with pytest.raises(RecipeError, match="names more than 2 folders, too many to check"):
+    with pytest.raises(RecipeError, match="has more than 2 folders, too many to check"):
         served(attacker, "ls", "F/d0", "F/d1", "F/d2")
 
 

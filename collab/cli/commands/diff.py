@@ -80,7 +80,7 @@ def _metrics_table(runs: RunDiff) -> ResultTable | None:
         for name, pair in runs.metrics.items()
         if names.matched(names.VALUE_OF_PART, name) is None
     ]
-    title = f"on the {counted(runs.shared, 'problem')} that both played"
+    title = f"on the {counted(runs.shared, 'problem')} that both ran"
     note = f"brackets hold 95% intervals ({METHOD}); differences are paired by problem"
     return ResultTable(title, ["", "B less A", "A", "B"], rows, note) if rows else None
 

@@ -79,7 +79,11 @@ def command(
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     seed: int = option(
-        "--seed", "N", "Random seed; the same seed gives the same tokens.", default=0, min=0
+        "--seed",
+        "N",
+        "Random seed; the same seed gives the same tokens on the same machine.",
+        default=0,
+        min=0,
     ),
     sandbox: str | None = SANDBOX,
     workers: int | None = WORKERS,
@@ -95,7 +99,7 @@ def command(
     episodes in parallel; to measure the latency of a single user, add --set
     concurrency=1.
 
-    With the same --out, the command continues where it stopped. It plays an
+    With the same --out, the command continues where it stopped. It runs an
     episode again only if it failed, or if the recipe or the suite has changed.
 
     Examples:

@@ -54,7 +54,7 @@ def command(
 
 
 def _room(folders: Iterable[Path]) -> str:
-    """vLLM's option for adapters above its default rank, else nothing."""
+    """vLLM's option for adapters above its default rank, otherwise nothing."""
     from collab.models.vllm.adapter_files import RANKS
     from collab.runs.layout import ADAPTER_CONFIG
 

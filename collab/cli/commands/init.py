@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import json
 import shutil
-from enum import StrEnum
 from pathlib import Path
 
-from collab.cli.options import argument, option
+from collab.cli.options import argument, one_of, option
 from collab.errors import RecipeError
 
 SCAFFOLDS = Path(__file__).with_name("scaffold")
 
 
-class Kind(StrEnum):
-    """The kind of a project's tasks; each has a folder of files to begin with."""
-
-    CODE = "code"
-    TEXT = "text"
-    ENVIRONMENT = "environment"
+KINDS = ("code", "text", "environment")
+"""The kinds of a project's tasks. Each has a folder of files to begin with."""
+SHOWN = 3
+"""Number of existing files that the error lists."""
 
 
 def command(
     folder: Path = argument("FOLDER", "The project's folder.", default=Path()),
-    kind: Kind = option(
+    kind: str = option(
         "--kind",
         "KIND",
-        "Kind of tasks: code, judged by tests; text, judged by your functions; or"
-        " environment, your game.",
-        default=Kind.CODE,
+        "Kind of tasks: code (judged by tests), text (judged by your functions) or"
+        " environment (a game).",
+        default="code",
     ),
 ) -> None:
     """Start a project: a team, a suite and a recipe.
 
-    The command overwrites nothing. The YAML files name their JSON Schema,
-    which editors use to complete and check them.
+    The command overwrites nothing. The YAML files refer to their JSON
+    Schema, which editors use to complete and check them.
 
     Examples:
       collab init my-project
@@ -43,13 +40,18 @@ def command(
     """
     from collab.recipe.schema import PARTS, json_schema
 
-    scaffold = SCAFFOLDS / kind
+    scaffold = SCAFFOLDS / one_of("--kind", kind, KINDS)
     paths = [path for path in sorted(scaffold.rglob("*")) if "__pycache__" not in path.parts]
     files = [path.relative_to(scaffold) for path in paths if path.is_file()]
     schemas = {Path(".schema") / f"{part}.json": part for part in PARTS}
+    if folder.exists() and not folder.is_dir():
+        raise RecipeError(f"{folder} is a file; choose a folder")
     there = [str(folder / path) for path in (*files, *schemas) if (folder / path).exists()]
     if there:
-        raise RecipeError(f"{', '.join(there)} already exist; choose an empty folder")
+        more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
+        verb = "exists" if len(there) == 1 else "exist"
+        shown = f"{', '.join(there[:SHOWN])}{more}"
+        raise RecipeError(f"{shown} already {verb}; choose an empty folder")
     try:
         for path in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ import typer
 
 from collab.cli.options import flag, option
 from collab.cli.screen.page import Page, Piece, open_page
+from collab.errors import RecipeError
 
 if TYPE_CHECKING:
     from collab.models import Model
@@ -48,9 +49,9 @@ def command(
     You can also name any model on the Hugging Face hub (OWNER/NAME) and any
     local folder (./FOLDER). collab doctor shows what an engine still needs.
 
-    With --check, the command asks the model short questions that every engine
-    must answer in the same way: batches, lengths, stop strings, tokens, seeds,
-    adapters, failures, cancellation. The exit status is 1 if a check fails.
+    With --check, the command tests what every engine must support: batches,
+    lengths, stop strings, token ids, seeds, adapters, failures and
+    cancellation. The exit status is 1 if a check fails.
 
     Examples:
       collab models
@@ -64,7 +65,7 @@ def command(
     if check is not None:
         _check(check, settings or (), adapter or (), json=json)
     elif adapter or settings:
-        raise typer.BadParameter("--adapter and --set need --check MODEL")
+        raise RecipeError("--adapter and --set need --check MODEL")
     elif json:
         _print_json()
     else:

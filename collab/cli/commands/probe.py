@@ -51,7 +51,7 @@ def command(
 ) -> None:
     """Check, before training, whether a team has anything to learn from.
 
-    The command plays some tasks, G samples each, and scores all combinations
+    The command runs some tasks, G samples each, and scores all combinations
     of the agents' independent answers. It prints returns, groups whose returns
     are all equal, each agent's share of the reward, truncated and empty
     answers, and the best of the samples and of the combinations. Then it

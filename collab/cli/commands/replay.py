@@ -112,7 +112,7 @@ def compare(recorded: list[Episode], played: list[Episode]) -> list[str]:
     for episode in recorded:
         again = by_id.get(episode.id)
         if again is None:
-            differences.append(f"{episode.id}: not played this time")
+            differences.append(f"{episode.id}: not run this time")
         elif _tokens(episode) != _tokens(again):
             differences.append(f"{episode.id}: token ids")
         elif _rewards(episode) != _rewards(again):

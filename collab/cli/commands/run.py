@@ -50,7 +50,7 @@ def command(
     best_of: int | None = option(
         "--best-of",
         "G",
-        "Play G episodes per problem, score all combinations of the agents' answers and keep the"
+        "Run G episodes per problem, score all combinations of the agents' answers and keep the"
         " best.",
         min=2,
     ),
@@ -61,7 +61,8 @@ def command(
     json: bool = JSON,
     out: Path | None = RUN_OUT,
     require_solved: bool = flag(
-        "--require-solved, --require-pass", "Exit 1 unless every episode is solved."
+        "--require-solved, --require-pass",
+        "Exit 1 unless every episode is solved. --require-pass is an older name.",
     ),
     dry_run: bool = DRY_RUN,
     show_recipe: bool = SHOW_RECIPE,
@@ -86,7 +87,7 @@ def command(
 
     if best_of is not None and samples is not None:
         raise RecipeError(
-            f"--best-of {best_of} already plays {best_of} episodes per problem; leave out --samples"
+            f"--best-of {best_of} already runs {best_of} episodes per problem; leave out --samples"
         )
     recipe = load_recipe(
         team,

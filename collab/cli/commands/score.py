@@ -68,7 +68,7 @@ def command(
       collab score tldr/3 --agent concise=short.txt --agent detailed=long.txt
       collab score mine.jsonl/3 solution.py --set task.reward=code-correct-first
 
-    Exit status: 0 the programs were scored, whatever the verdict; 1 the sandbox
+    Exit status: 0 the programs were scored, regardless of the verdict; 1 the sandbox
     itself failed; 2 bad usage.
     """
     from collab.recipe.team import HELPER_NAME
@@ -133,7 +133,8 @@ def _recipe(address: str, settings: list[str], trust: Consent) -> Recipe:
 
 
 def _read_works(programs: list[str], agents: list[str], helper: str | None) -> list[Work]:
-    """Read programs, split at the function `helper`, or texts if it is None."""
+    """Read programs and split each at the function `helper`. If `helper` is None, read whole
+    texts."""
     if bool(programs) == bool(agents):
         raise RecipeError(
             "pass either whole programs (collab score ADDRESS PROGRAM.py) or the agents' answers"

@@ -19,10 +19,13 @@ from collab.cli.options import (
     send_spans,
     with_sandbox,
 )
+from collab.errors import RecipeError
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
     from collab.serving.settings import Settings as Serving
+
+HOST, PORT = "127.0.0.1", 8000
 
 
 def command(
@@ -35,18 +38,23 @@ def command(
     name: list[str] | None = option(
         "--name",
         "NAME",
-        "Name under which clients see a team. Repeat it for each team. Default: the team's name.",
+        "Name under which clients see a team. Use it once per team. Default: the team's name.",
     ),
-    host: str = option("--host", "HOST", "Address to listen on.", default="127.0.0.1"),
-    port: int = option(
-        "--port", "PORT", "Port to listen on; 0 picks a free port.", min=0, max=65535, default=8000
+    host: str | None = option("--host", "HOST", f"Address to listen on. Default: {HOST}."),
+    port: int | None = option(
+        "--port",
+        "PORT",
+        f"Port to listen on; 0 picks a free port. Default: {PORT}.",
+        min=0,
+        max=65535,
     ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     field: str | None = option(
         "--field",
         "NAME",
-        "Task field that gets the user's text. Default: the only field, else prompt.",
+        "Task field that gets the user's text. Default: the only field if there is one field,"
+        " otherwise prompt.",
     ),
     history: str = option(
         "--history",
@@ -63,7 +71,7 @@ def command(
     ),
     run_code: bool = flag("--run-code", "Let feedback run the agents' code in the sandbox."),
     record: Path | None = option(
-        "--record", "DIR", "Save all episodes in this folder, with the users' texts."
+        "--record", "DIR", "Save all episodes in this folder, with the users' prompts."
     ),
     key: list[str] | None = option(
         "--key",
@@ -127,6 +135,9 @@ def command(
     from collab.serving.teams import named, read_teams, tool_names
 
     check_installed()
+    if mcp == "stdio" and (host is not None or port is not None):
+        raise RecipeError("--mcp stdio uses only stdin and stdout; leave out --host and --port")
+    host, port = host or HOST, PORT if port is None else port
     keys = read_keys(key or ())
     hosts = local_names(host, keys)
     one_of("--history", history, ("refuse", "join"))

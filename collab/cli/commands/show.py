@@ -184,7 +184,7 @@ def _select(episodes: list[Episode], name: str) -> list[Episode]:
     """The episodes of an id, a problem's address, or a position in the list.
 
     Raises:
-        UnknownName: there is none; the message has the nearest id.
+        UnknownName: there is no such episode. The message suggests the nearest id.
     """
     from collab.errors import UnknownName
 

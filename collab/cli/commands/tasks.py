@@ -40,7 +40,7 @@ def command(
     """
     if check:
         if suite is None:
-            raise typer.BadParameter("--check plays the games of a suite; specify the suite")
+            raise RecipeError("--check plays the games of a suite; specify the suite")
         _check(suite, consent(trust))
     elif suite is None:
         _suites()
@@ -71,10 +71,13 @@ def _source(source: Any) -> str:
 
 def _problems(name: str, trust: Consent) -> None:
     from collab.recipe import about_rows, read_task
-    from collab.tasks import open_suite
+    from collab.tasks import open_suite, split_address
     from collab.trust import settle
 
-    spec, question = read_task(name)
+    given, selection = split_address(name)
+    spec, question = read_task(given)
+    if selection:
+        raise RecipeError(f"'{name}' selects problems; collab tasks takes a suite: {given}")
     settle(about_rows(spec, question), trust)
     suite = open_suite(spec)
     rows: list[list[Piece]] = [

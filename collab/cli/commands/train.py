@@ -59,7 +59,10 @@ def command(
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     seed: int | None = option(
-        "--seed", "N", "Random seed; the same seed gives the same training run.", min=0
+        "--seed",
+        "N",
+        "Random seed; the same seed gives the same training run on the same machine.",
+        min=0,
     ),
     resume: Path | None = option(
         "--resume", "RUN", "Continue a run from its last checkpoint.", autocompletion=complete_runs

@@ -43,12 +43,12 @@ class Played:
 
 
 def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View) -> Played:
-    """Play the team on the problems, show the progress in `view`, and return the episodes.
+    """Run the team on the problems, show the progress in `view`, and return the episodes.
 
-    An interruption is no error: the result holds the episodes that have finished, and the status.
+    An interruption is not an error: the result has the finished episodes and the status.
 
     Raises:
-        RecipeError, TaskError, ModelUnavailable, SandboxUnavailable: nothing was played.
+        RecipeError, TaskError, ModelUnavailable, SandboxUnavailable: nothing has run.
         RecordError: the record cannot be written.
     """
     played = Played()
@@ -200,6 +200,6 @@ def exit_status(played: Played, *, require_solved: bool) -> int:
 
 
 def status_of_failures(types: Iterable[str]) -> int:
-    """Return the exit status for these error types: 2 if each means a missing part, else 1."""
+    """Return the exit status for these error types: 2 if each means a missing part, otherwise 1."""
     kinds = [getattr(errors, name, CollabError) for name in types]
     return 2 if all(kind.exit_status == 2 for kind in kinds) else 1

@@ -38,7 +38,7 @@ def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
     """Yield the events of a run, a training run or an evaluation, from its start to its end.
 
     Raises:
-        RecordError: the folder holds no run, training or evaluation.
+        RecordError: the folder contains no run, training or evaluation.
     """
     if is_evaluation(folder):
         return follow_evaluation(folder, pause)

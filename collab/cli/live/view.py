@@ -128,7 +128,7 @@ class Report(View):
                 self._in_evaluation = True
                 missing = counted(event.planned - event.recorded, "episode")
                 recorded = f", {event.recorded} recorded" if event.recorded else ""
-                self.page.line((event.label, NAME), f": {missing} to play{recorded}")
+                self.page.line((event.label, NAME), f": {missing} to run{recorded}")
             case EvaluationFinished():
                 show_evaluation(self.page, event.results)
                 if self._folder:

@@ -30,7 +30,7 @@ RIGHT = ">"
 """First character in the title of a right-aligned column."""
 
 Piece = str | tuple[str, str]
-"""A text, or a text and its style. Plain pages omit styles."""
+"""A string, or a string and its style. Plain pages omit styles."""
 
 SIDE_BY_SIDE = 110
 """Minimum number of columns for a terminal to show two blocks next to each other."""
@@ -67,12 +67,12 @@ class Page(Protocol):
 
 
 def open_page() -> PlainPage | TerminalPage:
-    """Return a terminal page if stdout is a terminal, else a plain one."""
+    """Return a terminal page if stdout is a terminal, otherwise a plain one."""
     if not sys.stdout.isatty():
         return PlainPage(sys.stdout)
     from rich.console import Console
 
-    # The page cleans its own texts, so its colors reach the terminal.
+    # The page cleans its own strings, so its colors reach the terminal.
     beneath = getattr(sys.stdout, "beneath", sys.stdout)
     return TerminalPage(Console(file=beneath, highlight=False, markup=False, emoji=False))
 

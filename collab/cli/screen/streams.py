@@ -57,7 +57,7 @@ class Safe:
 
     def __init__(self, beneath: TextIO) -> None:
         self.beneath = beneath
-        """The underlying stream, for pages that clean their own texts."""
+        """The underlying stream, for pages that clean their own strings."""
 
     def write(self, text: str) -> int:
         self.beneath.write(clean(text))

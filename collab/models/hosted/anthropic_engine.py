@@ -156,7 +156,7 @@ def errors_named(peer: str, key: str) -> Iterator[None]:
 
 
 def _rejection(error: anthropic.APIStatusError, key: str) -> Rejection:
-    """Describe a refusal of the API. Within a stream the status is 200, and `kind` names it."""
+    """Describe a refusal of the API. Within a stream the status is 200, and `kind` is its type."""
     return Rejection(
         status=error.status_code,
         kind=redact_line(str(_body(error).get("type", "")), key),
@@ -233,8 +233,8 @@ class AnthropicEngine(HostedEngine):
         """Check that Claude supports the settings.
 
         Raises:
-            RecipeError: it does not support the temperature, the adapter, or a stop string of white
-                space only.
+            RecipeError: Claude does not support the temperature, the adapter, or a stop string of
+                white space only.
         """
         super().check(sampling, adapter)
         for string in sampling.stop:

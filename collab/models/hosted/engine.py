@@ -24,7 +24,7 @@ from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, fail
 
 @dataclass
 class StreamedCall:
-    """A tool call, as far as it has been received."""
+    """A partial tool call."""
 
     id: str = ""
     name: str = ""
@@ -94,7 +94,7 @@ async def retrying(
 ) -> Result:
     """Make an attempt and up to `retries` more, waiting twice as long each time, with jitter.
 
-    If a service names a wait time, it is used, up to `patience` seconds.
+    A wait time from the service is used, up to `patience` seconds.
 
     Raises:
         ModelError: that of the last attempt, with the number of attempts.
@@ -135,7 +135,7 @@ character.
 
 @dataclass
 class Reply:
-    """An answer, as far as it has been received."""
+    """A partial answer."""
 
     text: str = ""
     model: str = ""

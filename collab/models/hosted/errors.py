@@ -23,7 +23,7 @@ class Transient(Exception):
 
 
 def seconds_of(retry_after: str) -> float | None:
-    """Return the seconds in a `retry-after` header, given in seconds or as a date, or else None."""
+    """Return the seconds in a `retry-after` header, a number or a date, otherwise None."""
     with suppress(ValueError):
         seconds = float(retry_after)
         return None if isnan(seconds) else seconds
@@ -54,7 +54,7 @@ def page_at(url: str) -> str:
 
 @dataclass(eq=False)
 class Rejection(Exception):
-    """An error status, or an error event within a stream, without the key in any text."""
+    """An error status, or an error event within a stream, without the key."""
 
     status: int
     kind: str

@@ -33,11 +33,11 @@ MOST_BYTES, MOST_NAMES = 1_000_000, 1000
 def check_harmless(folder: Path) -> None:
     """Raise ValueError for an adapter that would run code, or never end, when it is loaded.
 
-    PEFT unpickles weights that are not safetensors, imports the module that `megatron_core` names,
-    and matches names of modules as regular expressions.
+    PEFT unpickles weights that are not safetensors, imports the module in `megatron_core`, and
+    matches names of modules as regular expressions.
 
     Raises:
-        OSError: it has no configuration.
+        OSError: the adapter has no configuration.
     """
     if not (folder / ADAPTER_WEIGHTS).is_file():
         raise ValueError(f"it has no {ADAPTER_WEIGHTS}, and other formats are not read")
@@ -56,7 +56,7 @@ def check_base(folder: Path, hidden_size: int) -> None:
     """Raise ValueError if an adapter was trained on a model with another hidden size.
 
     Raises:
-        OSError, SafetensorError: its weights cannot be read.
+        OSError, SafetensorError: the weights of the adapter cannot be read.
     """
     from safetensors import safe_open
 
@@ -75,7 +75,7 @@ def _harms(config: Mapping[str, Any]) -> Iterator[str]:
     if (kind := config.get("peft_type")) != "LORA":
         yield f"its type is {kind!r:.80}, but only LORA is supported"
     if config.get("megatron_config"):
-        yield "its megatron_config names a module to import, which collab does not allow"
+        yield "its megatron_config specifies a module to import, which collab does not allow"
     if config.get("layer_replication"):
         yield "its layer_replication repeats layers of the base model, which other agents use too"
     start = config.get("init_lora_weights")
@@ -102,7 +102,7 @@ def _odd_names(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield a text, or the texts in a list or in a mapping's keys."""
+    """Yield a string, or the strings in a list or in a mapping's keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
@@ -130,7 +130,7 @@ class Adapters:
         """Return the name of a loaded adapter, or of a folder, which is loaded on first use.
 
         Raises:
-            ModelError: it is neither a name nor a folder, or does not fit the model.
+            ModelError: `adapter` is neither a name nor a folder, or does not fit the model.
         """
         if adapter in self.names:
             return adapter

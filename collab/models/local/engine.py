@@ -2,7 +2,7 @@
 
 All torch work happens on one thread of the engine, so the event loop stays responsive and calls
 queue up. The model's chat template turns messages into tokens. All requests of a call go into one
-left-padded batch, whatever their agent, sampling settings or adapter. It is split only if it
+left-padded batch, regardless of agent, sampling settings or adapter. It is split only if it
 exceeds `batch_tokens` or runs out of memory. Finished rows leave the batch once an eighth of them
 have ended, or half where decoding is a CUDA graph.
 """
@@ -94,7 +94,7 @@ class TransformersEngine:
         """Load an adapter from its folder, unless it is loaded, and return its name in `module`.
 
         Raises:
-            ModelError: it is not an adapter's folder, or does not fit the model.
+            ModelError: `adapter` is not an adapter's folder, or does not fit the model.
         """
         return self._load(self._progress)[1].name_of(adapter)
 

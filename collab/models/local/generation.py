@@ -220,7 +220,7 @@ Ready = Callable[[Any, Sequence[str]], AbstractContextManager[KVCache]]
 class Generation:
     """Answers the requests of one call.
 
-    `model` names the model in actions and messages. `fast` enables `collab.models.local.fast`.
+    `model` is the model's name in actions and messages. `fast` enables `collab.models.local.fast`.
     `batch_tokens` is None for as many as fit. It is lowered when a batch runs out of memory.
     """
 

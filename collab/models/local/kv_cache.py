@@ -28,7 +28,7 @@ class KVCache:
         self._adapters = list(adapters)
         self._module = base if self.row_adapters else module
         self._config = base.config.get_text_config()
-        # Rows that have ended go on beside others, past the positions that a model may have.
+        # Finished rows continue with the others, past the positions that a model may have.
         self._last = (getattr(self._config, "max_position_embeddings", None) or sys.maxsize) - 1
         self._taken = set(inspect.signature(base.forward).parameters)
         self._cache: Any = None

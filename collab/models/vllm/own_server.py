@@ -42,7 +42,7 @@ class OwnServer:
 
         Raises:
             ModelUnavailable: vLLM is not installed.
-            Untrusted: a third-party recipe names the command, and it is not approved.
+            Untrusted: the command comes from a third-party recipe and is not approved.
         """
         if is_blocked(spec.lock):
             raise Untrusted(
@@ -79,7 +79,7 @@ class OwnServer:
 
         Raises:
             ModelUnavailable: the server has ended.
-            ModelTimeout: it is not ready after `ready_seconds`.
+            ModelTimeout: the server is not ready after `ready_seconds`.
         """
         import httpx
 

@@ -174,7 +174,7 @@ class Server:
     def __init__(
         self, url: str, client: AsyncClient, seconds: float, key: str, lag: float = 0.0
     ) -> None:
-        """Wrap a connection. A server may not see an adapter on a disk for `lag` seconds."""
+        """Wrap a connection. The server sees a new adapter on its disk within `lag` seconds."""
         self.url = url
         self._lag = lag
         self.in_flight = 0
@@ -191,7 +191,7 @@ class Server:
 
         Raises:
             ServerLost: the server is not there.
-            ModelUnavailable: it cannot be used.
+            ModelUnavailable: the model cannot be used.
         """
         self._loaded.clear()
         async with self._http.bounded(PROBE_SECONDS):

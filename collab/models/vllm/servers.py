@@ -237,7 +237,7 @@ class Servers:
         await asyncio.gather(*self._watchers, return_exceptions=True)
         await self._loads.aclose()
         live = [server for server in self._servers if server not in self._trouble]
-        # A server that is gone holds no adapters.
+        # A lost server has no adapters.
         await asyncio.gather(*(server.leave() for server in live), return_exceptions=True)
         for client in self._clients:
             await client.aclose()

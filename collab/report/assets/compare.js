@@ -1,4 +1,4 @@
-// Two episodes of one task beside each other; the earlier one comes first.
+// Two episodes of one task, side by side; the earlier one comes first.
 
 // What an episode can be compared with: [[value, label, group], ...].
 function comparisons(data, place) {
@@ -17,7 +17,7 @@ function comparisons(data, place) {
   return options;
 }
 
-// The last step's episode for one of the first step, else the first step's, if it can be of the
+// The last step's episode for one of the first step, otherwise the first step's, if it can be of the
 // same sample; null without training.
 function otherEnd(data, places, place) {
   const { run, mode, sample } = data.episodes[place];

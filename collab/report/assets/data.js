@@ -16,14 +16,14 @@ function fromBase64(text) {
   return bytes;
 }
 
-// When an episode was played, in words; null without training.
+// When an episode was run, in words; null without training.
 function whenOf(episode) {
   if (episode.step === null) return null;
   if (!episode.mode) return `step ${episode.step}`;
   return `held out after ${plural(episode.step, "step")}, ${episode.mode}`;
 }
 
-// The places of all texts that an episode shows.
+// The places of all strings that an episode shows.
 function textsOf(episode) {
   const places = [];
   if (episode.failure) places.push(episode.failure.message);

@@ -1,4 +1,4 @@
-// What differs between two texts: by line, and within changed lines by word.
+// The differences between two strings: by line, and within changed lines by word.
 
 const MOST_EDITS = 600;
 const CONTEXT = 3;

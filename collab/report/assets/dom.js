@@ -1,4 +1,4 @@
-// Elements and words. Texts become text nodes only: nothing of a run is ever read as markup.
+// Elements and words. Strings become text nodes only: nothing of a run is ever read as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -24,7 +24,7 @@ function s(tag, ...content) {
   return fill(document.createElementNS(SVG, tag), content);
 }
 
-// A table whose first column names its rows.
+// A table with row titles in its first column.
 function tableOf(heads, rows, kind = "plain") {
   const head = heads.map((name, n) => h("th", { scope: "col", class: n > 0 && "right" }, name));
   return h("table", { class: kind }, h("thead", h("tr", head)), h("tbody", rows));

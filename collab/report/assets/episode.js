@@ -1,6 +1,6 @@
-// The dialog that shows one episode, alone or beside another one.
+// The dialog that shows one episode, alone or next to another one.
 
-// That an episode ended before its last turn, and what becomes of the turns that were not played.
+// A note that an episode ended before its last turn, and how the skipped turns count.
 function endOf(episode) {
   if (!episode.horizon) return "";
   const solved = `solved in turn ${episode.turns.length} of ${episode.horizon}`;

@@ -6,7 +6,7 @@ function textOf(data, place) {
   return place === undefined ? "" : data.texts[place];
 }
 
-// The n-th turn: its reward beside what the agents did, in the order in which they did it. With
+// The n-th turn: its reward next to what the agents did, in the order in which they did it. With
 // `earlier`, what changed since that turn in place of the works themselves.
 function turnView(data, episode, n, earlier) {
   const turn = episode.turns[n];
@@ -119,7 +119,7 @@ function prose(data, place) {
     : h("p", { class: "text empty" }, "empty");
 }
 
-// An artifact: a program with its lines numbered, or a text.
+// An artifact: a program with its lines numbered, or other text.
 function work(data, episode, place) {
   if (!data.runs[episode.run].language) return prose(data, place);
   const rows = highlight(textOf(data, place).replace(/\s+$/, "")).map((line, n) => {

@@ -39,8 +39,8 @@ _RULES = [(re.compile(pattern, re.ASCII), to) for pattern, to in _LATEX]
 
 
 def same_number(answer: str, expected: str) -> bool:
-    """Return True if the answer holds exactly one number, besides units and currency signs, and it
-    equals `expected`."""
+    """Return True if the answer contains one number, with or without units, which equals
+    `expected`."""
     numbers = _NUMBERS.findall(answer) if len(answer) <= LONGEST else []
     rest = _NUMBERS.sub("", answer)
     if len(numbers) != 1 or _DIGITS.search(rest):
@@ -92,7 +92,7 @@ _END = re.compile(r"\.(?:\s|$)")
 
 
 def final_answer(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{...}`, or the text after the last `####`, or else
+    r"""Return the content of the last `\boxed{...}`, or the text after the last `####`, otherwise
     after "answer is" or "answer:". Return None if the text has none of these."""
     boxes = list(_BOX.finditer(text))
     if boxes:

@@ -32,7 +32,7 @@ _PYTHON = re.compile(r"\.\s*[A-Za-z_]|\d[A-Za-z_]|__", re.ASCII)
 
 
 def refused(name: str, answer: str) -> str:
-    """Explain why an answer may not be passed to the set `name`, or return "" if it may."""
+    """Explain why an answer must not be passed to the set `name`, or return "" if it may."""
     if len(answer) > LONGEST:
         return f"the answer has more than {LONGEST:,} characters"
     plain = _EVALUATED.get(name)
@@ -65,7 +65,7 @@ def _is_algebra(answer: str, functions: frozenset[str]) -> bool:
 
 
 def _is_list(answer: str) -> bool:
-    """Return True for lists of numbers, texts and names, without calls or attribute access."""
+    """Return True for lists of numbers, strings and names, without calls or attribute access."""
     return bool(_LIST.match(answer)) and not {"for", "lambda", "await"} & {*_WORDS.findall(answer)}
 
 
@@ -91,7 +91,7 @@ _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str]:
     """The score of the answer, from 0 to 1, by the problem's set of reasoning-gym.
 
-    The answer is the last `<answer>...</answer>`, or else the whole text.
+    The answer is the last `<answer>...</answer>`, otherwise the whole text.
 
     Args:
         agent: the agent whose artifact is scored, or "" for the joint artifact.
@@ -138,7 +138,7 @@ def environment_score(
 
     Raises:
         RewardError: the package is not installed, or a sum is not between the two.
-        Untrusted: a third-party recipe names the environment, and it is not approved.
+        Untrusted: the environment comes from a third-party recipe and is not approved.
     """
     text = context.artifacts[agent] if agent else context.joint.text
     hidden = context.problem.hidden

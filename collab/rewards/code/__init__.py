@@ -75,7 +75,7 @@ FAMILY = Family(
         "calls": AlarmSpec(
             below=0.2,
             while_solved=0.5,
-            says="the team solves tasks without calling the helper; these tasks may not be worth"
+            says="the team solves tasks without calling the helper; these tasks might not be worth"
             " splitting",
         ),
     },

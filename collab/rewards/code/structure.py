@@ -16,8 +16,8 @@ def defines(context: RewardContext, agent: str, function: str = "") -> tuple[flo
     """The agent defines a function at module level, and the function returns a value.
 
     Args:
-        function: its name; `entry_point` means the problem's. "" means the agent's own name, and
-            for a helper the problem's `helper_name` if it has one.
+        function: the function's name; `entry_point` means the problem's. "" means the agent's own
+            name, and for a helper the problem's `helper_name` if it has one.
     """
     name = function_name(context, agent, function)
     source = context.artifacts[agent]
@@ -85,7 +85,7 @@ def _wanted(context: RewardContext) -> frozenset[str]:
     names = frozenset(str(method["name"]) for method in methods or [])
     if not names:
         raise RewardError(
-            f"{context.problem.address} has no field 'methods' that names what is to be written;"
+            f"{context.problem.address} has no field 'methods' with the methods to write;"
             " read the rows with source.adapt: classeval"
         )
     return names

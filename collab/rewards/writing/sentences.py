@@ -41,7 +41,7 @@ def _name_fault(name: str, described: set[str], head: str) -> str:
     shown = f"{name!r:.40}"
     parts = _PIECE.findall(name)
     if not _NAME.fullmatch(name) or "".join(parts) != name.replace("_", "") or iskeyword(name):
-        return f"{shown} is no identifier of words"
+        return f"{shown} is not an identifier of words"
     pieces = {stem_of(piece.lower()): piece for piece in parts}
     if strange := [piece for stem, piece in pieces.items() if stem not in described]:
         return f"{shown} has '{strange[0]}', which is not in the description"
@@ -97,7 +97,7 @@ def in_common(context: RewardContext, beyond: str, enough: int = 1) -> tuple[flo
     """
     texts = _stems_by_agent(context).values()
     shared = sorted(set.intersection(*texts) - _stems(context.field(beyond)))
-    reason = f"{len(shared)} words in common besides those of '{beyond}': {', '.join(shared)}"
+    reason = f"{len(shared)} words in common that are not in '{beyond}': {', '.join(shared)}"
     return min(len(shared) / enough, 1.0), reason.removesuffix(": ")
 
 

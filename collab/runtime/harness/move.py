@@ -45,7 +45,7 @@ class Move:
         ask: Generate,
         tools: Mapping[str, Tool] | None = None,
     ) -> None:
-        """Start a move. `history` precedes it, and `observed` begins it."""
+        """Start a move with the messages `observed`, after those of earlier moves (`history`)."""
         self.agent = agent
         self.tools: Mapping[str, Tool] = tools or {}
         """Tools that the agent may call, by name."""
@@ -68,7 +68,7 @@ class Move:
         return before_calls(action.text) if is_call else action.text
 
     def call_fault(self, action: Action) -> str:
-        """Describe the fault in a tool call of the response, or return "" if there is none."""
+        """Describe the malformed tool call in the response, or return "" if there is none."""
         if self.tools and not action.tool_calls:
             try:
                 read_calls(action.text, self.tools)

@@ -14,7 +14,7 @@ from collab.runtime.turn import Turn
 async def pipeline(
     turn: Turn, *, reads: dict[str, list[str]], writes: dict[str, str] | None = None
 ) -> None:
-    """Play the roles in the order that their documents require.
+    """Run the roles in the order that their documents require.
 
     Templates see `documents`, a mapping from kind to text, of the kinds that the role reads.
 
@@ -54,7 +54,7 @@ def _check(
     for agent in [*reads, *writes]:
         if agent not in turn.agents:
             raise RecipeError(
-                f"protocol 'pipeline' names the unknown agent '{agent}'; the team's agents:"
+                f"protocol 'pipeline' uses the unknown agent '{agent}'; the team's agents:"
                 f" {', '.join(turn.agents)}"
             )
     if len(authors) < len(turn.agents):

@@ -34,7 +34,7 @@ class Answers:
 
 
 def _canonical(tree: Any) -> str:
-    """Return a text that is the same for equal values: sets and dictionaries have no order."""
+    """Return a string that is the same for equal values: sets and dictionaries have no order."""
     try:
         return json.dumps(_unordered(tree))
     except RecursionError:
@@ -44,8 +44,8 @@ def _canonical(tree: Any) -> str:
 def _unordered(tree: Any) -> Any:
     """Return the tree with digests, sorted, for the content of a set or dictionary.
 
-    A digest has the same length at every depth. A text within a text would be quoted again at each
-    level.
+    A digest has the same length at every depth. A string within a string would be quoted again at
+    each level.
     """
     if isinstance(tree, list):
         return list(map(_unordered, tree))

@@ -6,7 +6,7 @@ Each `assert` becomes a call of the test runner, which evaluates it, counts it a
                              except Exception as e: __referee__.raised(0, e)
 
 Below a `try` with handlers, asserts keep Python's meaning: exceptions of the expression go to the
-handlers, and a false assert raises AssertionError if a handler names it.
+handlers, and a false assert raises AssertionError if a handler mentions it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Assertion:
     message: str | None
     """Message of the assert if it is a plain string."""
     elsewhere: bool
-    """True if it is in another function than check, which may not be called."""
+    """True if it is in another function than check, which might not be called."""
     branched: bool
-    """True if it is below if, try or match, and may not be reached."""
+    """True if it is below if, try or match, and might not be reached."""
     looped: bool
     """True if it is below a loop."""
     telling: bool
@@ -234,7 +234,7 @@ class _Counter(ast.NodeTransformer):
         return at.method("true", at.constant(number), test, strict)
 
     def _asks(self, node: ast.expr) -> bool:
-        """Return True if the expression names the candidate."""
+        """Return True if the expression mentions the candidate."""
         names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
         return not self._candidates.isdisjoint(names)
 

@@ -1,6 +1,6 @@
 """Encodes values that test runner and worker exchange as trees that JSON can hold.
 
-Only exact built-in types pass: numbers, texts, containers, dates and names of types. A subclass
+Only exact built-in types pass: numbers, strings, containers, dates and names of types. A subclass
 could answer every comparison with True. The decoder builds nothing else, checks the depth, and
 refuses unknown types. Its time is proportional to the input. A set or dict whose items share one
 hash would take quadratic time, and a huge integer could keep a test busy forever. Both are refused.

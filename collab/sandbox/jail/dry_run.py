@@ -1,4 +1,4 @@
-"""Counts how often a test evaluates each of its asserts, whatever the candidate does.
+"""Counts how often a test evaluates each of its asserts, for any behavior of the candidate.
 
 The test runs twice without a program, with a stand-in for the candidate that accepts every
 operation. Once the stand-in is nothing (false, zero, empty), and once something (true, two, of two

@@ -1,4 +1,4 @@
-"""A program of several files, as one text: each file begins with a line `# file: NAME.py`."""
+"""A program of several files, as one string: each file begins with a line `# file: NAME.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = re.compile(r"(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
 
 
 class BadFiles(SyntaxError):
-    """The files are no program: a name is not allowed or used twice, or there are too many."""
+    """The files are not a program: a name is invalid or used twice, or there are too many."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message, (None, line, None, None))
@@ -38,16 +38,16 @@ class File:
 
 
 def is_files(text: str) -> bool:
-    """Return True if a text is a program of files, whose first line names one."""
+    """Return True if the first line of `text` begins a file."""
     return MARK.match(text) is not None
 
 
 def split_files(text: str) -> tuple[File, ...]:
-    """Return the files of a text whose first line names one, in order.
+    """Return the files of a program whose first line begins a file, in order.
 
     Raises:
-        BadFiles: a name is no relative path of plain words to a `.py`, is a standard module's, or
-            is used twice, or a limit is exceeded. The message has the line.
+        BadFiles: a name is not a relative path of identifiers that ends in `.py`, is a standard
+            module, or is used twice; or a limit is exceeded. The message gives the line.
     """
     marks = list(MARK.finditer(text))
     if len(marks) > MAX_FILES:
@@ -66,7 +66,7 @@ def split_files(text: str) -> tuple[File, ...]:
 
 
 def entry_file(files: tuple[File, ...]) -> File:
-    """Return the file whose function the tests call: `main.py`, or else the last one."""
+    """Return the file whose function the tests call: `main.py`, otherwise the last one."""
     return next((file for file in files if file.name == "main.py"), files[-1])
 
 

@@ -1,4 +1,4 @@
-"""Preloads the modules that programs and tests may import, because a jail holds no files."""
+"""Preloads the modules that programs and tests may import, because a jail has no files."""
 
 from __future__ import annotations
 

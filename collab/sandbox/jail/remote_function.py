@@ -56,7 +56,7 @@ class Line:
             over = "over the limit" in str(error)
             return self.end(str(error), "answer_limit" if over else "protocol_violation")
         if not isinstance(frame, dict):
-            return self.end("a frame that is no message", "protocol_violation")
+            return self.end("a frame that is not a message", "protocol_violation")
         return frame
 
     def quiet(self) -> bool:

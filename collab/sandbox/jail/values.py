@@ -39,8 +39,8 @@ Each = Callable[[Any, int], Any]
 def other(value: Any, seed: int, *, longer: bool = False) -> Any:
     """Return a value of the same type, a different one per seed.
 
-    Equal numbers change in the same way, whatever their type and position. With `longer`, the
-    content stays the same, and lists and texts grow. None and a single boolean stay, because no
+    Equal numbers change in the same way, regardless of type and position. With `longer`, the
+    content stays the same, and lists and strings grow. None and a single boolean stay, because no
     other value resembles them.
     """
     if value is None or type(value) is bool:
@@ -71,7 +71,7 @@ def filled(value: Any, digit: int, depth: int = DEEPEST) -> Any:
 
 
 def emptied(value: Any, depth: int = DEEPEST) -> Any:
-    """Return `value` without items in its lists, texts and tables. Other values stay."""
+    """Return `value` without items in its lists, strings and tables. Other values stay."""
     kind = type(value)
     if _among(kind, (list, tuple, str, bytes, bytearray, set, frozenset, collections.deque)):
         return kind()
@@ -119,7 +119,7 @@ def _function_again(function: types.FunctionType) -> types.FunctionType:
 
 
 def shape(value: Any) -> bytes | None:
-    """Return a text that is the same for equal values, also of a program's classes, or None if
+    """Return a string that is the same for equal values, also of a program's classes, or None if
     impossible."""
     try:
         return marshal.dumps(_shape(value, DEEPEST), 0)

@@ -58,8 +58,11 @@ class Reader:
 
     @property
     def complete(self) -> bool:
-        """True if a whole frame was read. Raises Malformed if it will be larger than
-        allowed."""
+        """True if a whole frame was read.
+
+        Raises:
+            Malformed: the frame exceeds the limit.
+        """
         if self._due == HEADER.size <= len(self._read):
             (length,) = HEADER.unpack_from(self._read)
             if length > self._limit:

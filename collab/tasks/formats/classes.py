@@ -49,7 +49,7 @@ def classeval(row: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         TaskError: a field is missing, or has no such class or no test method.
-        Unfit: it needs modules that the sandbox lacks, or its test is about files.
+        Unfit: the row needs modules that the sandbox lacks, or its test is about files.
     """
     name = field(row, str, "class_name")
     test = _parsed("test", field(row, str, "test"))

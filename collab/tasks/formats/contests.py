@@ -93,11 +93,11 @@ _EMPTY = frozenset({"PROTO", "FRAME", "MEMOIZE", "BINPUT", "STOP"})
 
 
 def unpack(text: str) -> str:
-    """Return the JSON in a text. It may be plain, or compressed with zlib and encoded in base64,
+    """Return the JSON in a string. It may be plain, or compressed with zlib and encoded in base64,
     pickled or not.
 
     Raises:
-        TaskError: it holds anything else, or more than MOST_UNPACKED bytes.
+        TaskError: the string contains anything else, or more than MOST_UNPACKED bytes.
     """
     if text.lstrip().startswith("["):
         return text
@@ -121,7 +121,7 @@ def _inflated(data: bytes) -> bytes:
 def _pickled_text(data: bytes) -> str:
     texts = list(_texts(data))
     if len(texts) != 1:
-        raise TaskError(f"they are a pickle of {len(texts)} texts, expected one; {REMEDY}")
+        raise TaskError(f"they are a pickle of {len(texts)} strings, expected one; {REMEDY}")
     return texts[0]
 
 
@@ -131,7 +131,7 @@ def _texts(data: bytes) -> Iterator[str]:
             yield str(argument)
         elif instruction.name not in _EMPTY:
             raise TaskError(
-                f"they are a pickle of more than a text ({instruction.name}), which collab never"
+                f"they are a pickle of more than a string ({instruction.name}), which collab never"
                 f" loads; {REMEDY}"
             )
 

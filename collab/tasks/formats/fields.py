@@ -28,7 +28,7 @@ def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
 
 
 def docstring(text: str) -> str:
-    """Return the text as a function's docstring, whatever quotes and backslashes it holds."""
+    """Return the text as a function's docstring, with safe quotes and backslashes."""
     safe = text.replace("\\", "\\\\").replace('"""', "'''")
     end = ' """' if safe.endswith('"') else '"""'
     return f'    """{safe}{end}\n'

@@ -37,9 +37,9 @@ def generated_rows(source: SourceSpec) -> list[Any]:
 
     Raises:
         RecipeError: there is no such generator, or it does not take these options.
-        TaskError: it raises, or yields too few rows.
+        TaskError: the generator raises, or yields too few rows.
     """
-    assert source.generate is not None, "the source names a generator"
+    assert source.generate is not None, "the source has a generator"
     if source.levels:
         return _of_levels(source, source.generate)
     return _first_rows(source, source.generate)

@@ -37,7 +37,7 @@ class Operation:
 
 
 def pocket_code(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[str, Any]]:
-    """Yield all problems of a level, shuffled: 1 is about numbers, 2 about lists, 3 about texts.
+    """Yield all problems of a level, shuffled: 1 is about numbers, 2 about lists, 3 about strings.
 
     There are 658 of level 1, 161 of level 2 and 50 of level 3.
     """

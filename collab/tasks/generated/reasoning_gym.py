@@ -23,7 +23,7 @@ def reasoning_gym(random: Random, *, name: str, **options: Any) -> Iterator[dict
 
     Raises:
         TaskError: the package is not installed.
-        UnknownName: it has no such set.
+        UnknownName: the package has no such set.
         RecipeError: an option is already set by the suite's source.
     """
     for option in {*options} & {*_OURS}:

@@ -20,7 +20,7 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
 
     Raises:
         RecipeError: no environment is named, or it does not take these options.
-        Untrusted: a third-party recipe names it, and it is not approved.
+        Untrusted: the environment comes from a third-party recipe and is not approved.
         TaskError: the package or the environment is not installed, or it needs more than answers.
     """
     if not environment:
@@ -62,7 +62,7 @@ def _check_taskset(vf: Any, environment: str, taskset: Any) -> None:
 
 
 def _needs(vf: Any, task: Any) -> str:
-    """Name what a task or its rewards need besides a text answer, or return "" for nothing."""
+    """Return what a task or its rewards need in addition to a text answer, or "" for nothing."""
     kind = type(task)
     messages = task.data.prompt if isinstance(task.data.prompt, list) else []
     needed = {

@@ -29,7 +29,7 @@ class FrozenModel(Protocol):
         """The length of a hidden state."""
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Tokenize a text. None of the tokens is a control token."""
+        """Tokenize a string. None of the tokens is a control token."""
 
     async def features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
         """Return the last layer's state at each sequence's last token: float32, [n, hidden], no
@@ -76,7 +76,7 @@ class Algorithm:
         """Return the weights of each group: one number per response, or one per token of a
         response.
 
-        `await group.score(...)` scores joint actions that were not played.
+        To score joint actions that the team did not play, use `await group.score(...)`.
         """
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class Algorithm:
         """Check that the algorithm fits a recipe, before any model is loaded.
 
         Raises:
-            RecipeError: it does not fit. The message has the remedy.
+            RecipeError: the algorithm does not fit. The message gives the remedy.
         """
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> Sequence[str]:  # noqa: ARG002

@@ -17,7 +17,7 @@ def check_one_reward(name: str, recipe: Recipe, spec: TrainerSpec) -> None:
     """Check that all agents earn the same reward, as algorithm `name` requires.
 
     Raises:
-        RecipeError: they earn different rewards.
+        RecipeError: the agents earn different rewards.
     """
     if spec.local_parts:
         raise RecipeError(
@@ -31,7 +31,7 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
     """Check that the task is not a zero-sum game, which algorithm `name` cannot learn.
 
     Raises:
-        RecipeError: it is one.
+        RecipeError: the task is a zero-sum game.
     """
     environment = recipe.task.environment if recipe.task else None
     if environment is not None and class_of(environment).zero_sum:
@@ -48,7 +48,7 @@ def check_normalize(spec: TrainerSpec) -> None:
     the group's rewards are.
 
     Raises:
-        RecipeError: it is `group`.
+        RecipeError: the normalization is `group`.
     """
     if spec.normalize == "group":
         raise RecipeError(
@@ -65,7 +65,7 @@ def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
         rewards: the rewards or returns of the group.
 
     Raises:
-        TrainingError: they earned different rewards.
+        TrainingError: the agents earned different rewards.
     """
     earned = {agent: rewards[node][agent] for agent in group.agents}
     if len(set(earned.values())) > 1:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Critic:
-    """A linear value head on a frozen model, with statistics of its last step."""
+    """A linear value head on a frozen model."""
 
     def __init__(self, model: FrozenModel, rate: float) -> None:
         from collab.trainers.credit.head import Head
@@ -30,8 +30,8 @@ class Critic:
         self.head: Head = Head(model.hidden_size, rate=rate)
         self._features: Tensor | None = None
         self.measured: dict[str, float] = {}
-        """Statistics of the last step: `loss`, the mean squared error, and `explained`, the share
-        of the targets' variance that the values explain."""
+        """Statistics of the last `learn`: `loss`, the mean squared error, and `explained`, the
+        share of the targets' variance that the values explain."""
 
     async def values(self, histories: Sequence[Sequence[int]]) -> list[float]:
         """Return the value of each history, a sequence of tokens. The next `learn` refers to
@@ -62,7 +62,7 @@ def own_history(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
 
 
 def joint_history(group: Group, node: Node) -> str:
-    """Return one text with each agent's observations and responses before a turn.
+    """Return one string with each agent's observations and responses before a turn.
 
     Observations that show other agents' answers of the same turn are omitted. A value that depended
     on these would not be a valid baseline for their authors.
@@ -136,7 +136,7 @@ class ActorCritic(Algorithm):
     Each critic is a linear head on the base model of an agent, made on first use.
 
     Args:
-        trace: lambda of GAE. 0 is the paper's one-step error; 1 is unbiased whatever the critic.
+        trace: lambda of GAE. 0 is the paper's one-step error; 1 is unbiased for any critic.
         rate: the critics' learning rate.
     """
 
@@ -236,7 +236,7 @@ class MAAC(ActorCritic):
 
     The source is CoLLM-CC, arXiv 2601.21972.
 
-    One head on the base model of the first agent, with adapters off, reads one text: each agent's
+    One head on the base model of the first agent, with adapters off, reads one string: each agent's
     name and history, separated by blank lines. It is updated once per batch. Answers that agents
     see of each other within the turn are omitted, so V is a valid baseline for all of them. V is a
     single number, so the rule is valid for every protocol in which all agents earn the same. It
@@ -271,7 +271,7 @@ class MAAC(ActorCritic):
         """Check that all agents have the same reward, so that one value serves them.
 
         Raises:
-            RecipeError: they have different rewards.
+            RecipeError: the agents have different rewards.
         """
         super().check(recipe, spec)
         check_one_reward("maac", recipe, spec)

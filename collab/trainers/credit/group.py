@@ -102,7 +102,7 @@ class Group:
     def compared(self, nodes: Sequence[Node], agent: str) -> list[float]:
         """Return the returns of `agent` that form one baseline.
 
-        These are the returns of `nodes`. If only one episode is still playing, they also include
+        These are the returns of `nodes`. If only one episode is still running, they also include
         the earnings of episodes that were solved earlier.
         """
         returns = [self.returns[node][agent] for node in nodes]
@@ -218,7 +218,7 @@ def compare(group: Group, advantages: Advantages) -> Weights:
     """Return the weights of a group, from advantages within each baseline set.
 
     `advantages` is called once for every agent and every set of `group.baselines_over`. If only one
-    episode is still playing, it is compared with episodes that were solved earlier.
+    episode is still running, it is compared with episodes that were solved earlier.
     """
     weights: dict[Key, float] = {}
     for nodes in group.baselines_over:

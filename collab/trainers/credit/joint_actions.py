@@ -24,7 +24,7 @@ AT_ONCE = 64
 class JointActions:
     """The joint actions of one group's responses, and their rewards. Each is scored once.
 
-    Equal texts count as one joint action. A played one is known, and is not scored again.
+    Equal answers count as one joint action. A played one is known, and is not scored again.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class JointActions:
         """Return the agents whose responses make the joint artifact at `nodes`.
 
         Raises:
-            TrainingError: they are not the same at all of `nodes`.
+            TrainingError: the agents are not the same at all of `nodes`.
         """
         teams = [list(joined(self._turn(node))) for node in nodes]
         if any(team != teams[0] for team in teams):

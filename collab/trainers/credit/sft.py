@@ -42,7 +42,8 @@ class Sft(Algorithm):
         """Return True if the rule learns from a complete episode.
 
         Raises:
-            TrainingError: its reward does not say whether the task is solved, and `above` is None.
+            TrainingError: the episode's reward does not say whether the task is solved, and `above`
+                is None.
         """
         if self._above is not None:
             largest = _largest_return(episode)

@@ -60,7 +60,7 @@ class Credit:
 class StepCredit:
     """Gives credit to the groups of one step.
 
-    Call `see` as soon as a group is played, so the algorithm can prepare it while others are
+    Call `see` as soon as a group is finished, so the algorithm can prepare it while others are
     sampled. `credit` waits for this and prepares the remaining groups.
     """
 

@@ -99,7 +99,7 @@ class Learner(Protocol):
         """Learn from the responses of one step, counted from 0, and block until done.
 
         Raises:
-            TrainingError: it cannot continue.
+            TrainingError: learning cannot continue.
             OutOfMemory: the step does not fit into memory.
             StepCancelled: `cancelled` was set. Parameters may have moved by a part of the step.
         """
@@ -114,7 +114,7 @@ class Learner(Protocol):
         """Return entries of `run.json` about the learner."""
 
     def state(self) -> Mapping[str, Any]:
-        """Return the state that the next step needs besides parameters: numbers, mappings and
+        """Return the state, except parameters, that the next step needs: numbers, mappings and
         tensors.
         """
 

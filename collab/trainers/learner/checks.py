@@ -25,7 +25,7 @@ def check_mismatch(
     """Check that the trainer's log-probabilities agree with the sampler's.
 
     Raises:
-        TrainingError: their mean difference for an agent exceeds `mismatch_tolerance`.
+        TrainingError: the mean difference for an agent exceeds `mismatch_tolerance`.
     """
     for agent in policy.agents:
         sums = update.sums.get(agent)
@@ -47,7 +47,7 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
     """Check that a policy's first step changed its parameters from `before`.
 
     Raises:
-        TrainingError: it did not.
+        TrainingError: the parameters did not change.
     """
     if update.rate > 0 and fingerprint(policy) == before:
         norm = update.gradient_norms[policy.name]

@@ -67,7 +67,7 @@ def merge_adapter(engine: TransformersEngine, folder: str) -> None:
     """Add an adapter, a folder in PEFT's format, to the weights of the engine's module.
 
     Raises:
-        RecipeError: the folder holds no adapter, or an adapter of another model.
+        RecipeError: the folder contains no adapter, or an adapter of another model.
     """
     try:
         name = engine.load_adapter(folder)
@@ -81,7 +81,7 @@ def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
     """Read an adapter's configuration and tensors.
 
     Raises:
-        RecipeError: the folder holds no adapter.
+        RecipeError: the folder contains no adapter.
     """
     from peft import PeftConfig
 
@@ -180,7 +180,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def copy_tensors(
     parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor], place: Path
 ) -> None:
-    """Copy tensors into the parameters of the same names and shapes. `place` names their source in
+    """Copy tensors into the parameters of the same names and shapes. `place` is their source in
     errors.
 
     Raises:

@@ -87,7 +87,7 @@ ALL = sys.maxsize
 
 @dataclass(eq=False)
 class Policy:
-    """Parameters that are trained together, and the agents that act by them."""
+    """A set of parameters that is trained together, and the agents that use it."""
 
     name: str
     agents: tuple[str, ...]
@@ -225,7 +225,7 @@ class Policies:
 
     @property
     def _lanes(self) -> int | None:
-        """All episodes if large batches are sampled faster, on a GPU or by vLLM, or else None."""
+        """All episodes if large batches are sampled faster, on a GPU or by vLLM, otherwise None."""
         beside = any(isinstance(model, RolloutEngine) for model in self.models.values())
         return ALL if beside or any(policy.device.type != "cpu" for policy in self) else None
 
@@ -244,8 +244,8 @@ def open_policies(
     """Open every model of the team, load the trained ones, and make the policies.
 
     Raises:
-        RecipeError: an agent that cannot be trained.
-        ModelUnavailable, ModelError: its model.
+        RecipeError: an agent cannot be trained.
+        ModelUnavailable, ModelError: a model cannot be loaded.
     """
     grow_segments(recipe)
     pool = ModelPool(progress=loading)

@@ -144,7 +144,7 @@ class FlatSum(GradientSum):
             parameter.grad = values.to(parameter.dtype).view_as(parameter) if mark else None
 
     def _flat(self) -> Tensor:
-        """Concatenate all gradients, each followed by a mark whether any rank has it."""
+        """Concatenate all gradients, each with a number after it: 1 if a rank has the gradient."""
         size = sum(parameter.numel() + 1 for parameter in self._parameters)
         return torch.zeros(size, dtype=self.dtype, device=self._parameters[0].device)
 
@@ -209,7 +209,7 @@ JOIN_SECONDS = 3600.0
 """Seconds that ranks wait for rank 0, which may first download tasks."""
 
 LOST_SECONDS = 0.5
-"""Seconds that a rank waits, after losing another one, for torchrun to end it. torchrun names the
+"""Seconds that a rank waits, after losing another one, for torchrun to end it. torchrun reports the
 lost rank.
 """
 
@@ -290,7 +290,7 @@ class TorchRanks(Ranks):
         return FlatSum(parameters, self._reduce)
 
     def same(self, what: str, mine: Any) -> None:
-        """Check that all ranks have the same value. `what` names it in the error.
+        """Check that all ranks have the same value. `what` describes it in the error.
 
         Raises:
             TrainingError: the values differ. Every rank raises this.

@@ -30,7 +30,7 @@ class Alarms:
         self._raised: set[str] = set()
 
     def read(self, row: Row) -> tuple[str, ...]:
-        """Add a step's metrics, and return the texts of the alarms that were not already raised."""
+        """Add a step's metrics, and return the messages of alarms that were not already raised."""
         self._rows.append(row)
         alarms = dict(self._current())
         new = [text for key, text in alarms.items() if key not in self._raised]
@@ -209,7 +209,7 @@ def _out_of_bounds(item: Watched, rows: Sequence[Row], first: float, now: float)
 
 
 def _gained(rows: Sequence[Row]) -> float | None:
-    """Return the gain in return if it exceeds half of the return's spread, or else None."""
+    """Return the gain in return if it exceeds half of the return's spread, otherwise None."""
     first, now = _first(rows, names.RETURN), _recent(rows, names.RETURN)
     spread = _recent(rows, names.RETURN_STD)
     if first is None or now is None or not spread:

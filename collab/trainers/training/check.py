@@ -25,10 +25,10 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
     """Return the trainer of a recipe, after checking that it can be trained.
 
     Raises:
-        RecipeError: it cannot be trained. The message has the value and the remedy.
+        RecipeError: the recipe cannot be trained. The message gives the value and the remedy.
     """
     if recipe.trainer is None:
-        raise RecipeError("the recipe names no trainer; add one, e.g. --set trainer=magrpo")
+        raise RecipeError("the recipe has no trainer; add one, e.g. --set trainer=magrpo")
     if recipe.task is None:
         raise RecipeError(
             f"the recipe has no task, so there is no reward; add one with {option('task', 'SUITE')}"
@@ -123,21 +123,21 @@ def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
 
 
 def _check_staleness(recipe: Recipe, spec: TrainerSpec, trained: Sequence[str]) -> None:
-    """Check samplers that play during learning: they need their own weights and must not sleep."""
+    """Check samplers that work during learning: they need their own weights and must not sleep."""
     learned = [local_weights(recipe.model_of(name)) for name in trained]
     for name in recipe.team.agents if spec.max_staleness else ():
         model = recipe.model_of(name)
         key = f"agents.{name}.model" if recipe.team.agents[name].model else "model"
         if model in learned:
             raise RecipeError(
-                f"max_staleness {spec.max_staleness} plays the next step while one is learned, but"
-                f" agent '{name}' samples with the weights that are being trained (engine"
+                f"max_staleness {spec.max_staleness} samples the next step while one is learned,"
+                f" but agent '{name}' samples with the weights that are being trained (engine"
                 f" transformers); set {key}.engine to 'vllm', or trainer.max_staleness to 0"
             )
         if isinstance(model, VLLMModel) and model.sleep:
             raise RecipeError(
                 f"{key}.sleep frees the GPU while a step is learned, but with max_staleness"
-                f" {spec.max_staleness} the next step is played at that time; remove {key}.sleep,"
+                f" {spec.max_staleness} the next step is sampled at that time; remove {key}.sleep,"
                 " or set trainer.max_staleness to 0"
             )
 
@@ -174,7 +174,7 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
-    """Play every phase without models, and return the dry run of the phase with the most turns.
+    """Run every phase without models, and return the dry run of the phase with the most turns.
 
     Raises:
         RecipeError: from `dry_run`.

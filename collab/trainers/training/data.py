@@ -71,7 +71,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
 
     Raises:
         RecipeError: a problem is both trained on and held out.
-        TaskError: a selection names no problem.
+        TaskError: a selection is empty.
         RecordError, TrainingError: `trainer.episodes` contains nothing to learn from.
     """
     assert recipe.task is not None, "check_recipe has passed"
@@ -105,7 +105,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
 def recorded_episodes(name: str, key: str) -> list[Episode]:
     """Return the episodes of a run's folder or an `episodes.jsonl`, in the order of the file.
 
-    `key` is the setting that names it, for messages.
+    `key` is its setting, for messages.
 
     Raises:
         RecordError: there are no episodes, or not all of them can be read.
@@ -131,9 +131,9 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
     Raises:
         RecordError: the episodes cannot be read, or none remains.
         RecipeError: a trained agent has no response in them.
-        TrainingError: their reward does not define `solved`.
+        TrainingError: the reward of the episodes does not define `solved`.
     """
-    assert spec.episodes is not None, "the trainer names some"
+    assert spec.episodes is not None, "the trainer has episodes"
     rule = algorithm_for(spec.algorithm)
     assert isinstance(rule, Sft), "the recipe was checked"
     recorded = recorded_episodes(spec.episodes, "trainer.episodes")

@@ -45,7 +45,7 @@ async def evaluate(
     seed: int,
     keep: Callable[[HeldOut], None],
 ) -> Evaluation:
-    """Play the held-out problems with the current team, with the same `seed` every time.
+    """Run the held-out problems with the current team, with the same `seed` every time.
 
     `keep` gets the episodes as they end.
     """
@@ -149,7 +149,7 @@ def _solved(results: Mapping[str, TaskResult], tasks: Sequence[str]) -> float | 
 
 
 class Evaluations:
-    """Plays the held-out tasks before training, after it and in between."""
+    """Runs the held-out tasks before training, after it and in between."""
 
     def __init__(
         self,
@@ -232,7 +232,7 @@ class Evaluations:
                 )
                 span.evaluated("return", mean_return(evaluation.sampled))
         except BaseException:
-            # Part of an evaluation is useless, so all of it is played again.
+            # Part of an evaluation is useless, so all of it is run again.
             folder.cut(sizes)
             raise
         best = self._by_step.get(self.best_step) if self.best_step is not None else None

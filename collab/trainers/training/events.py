@@ -49,7 +49,7 @@ class StepFinished(Record):
 
 
 class TaskResult(Record):
-    """Results of one held-out task: the mean joint return of its episodes, and the solved share."""
+    """Results of one held-out task: the mean joint return of its episodes, and the share solved."""
 
     joint_return: float
     solved: float | None
@@ -63,7 +63,7 @@ def largest_return(results: Mapping[str, TaskResult]) -> float | None:
 
 
 def values_by_task(results: Mapping[str, TaskResult], metric: str) -> dict[str, float]:
-    """Return the values of a metric (the return or the solved share), by task."""
+    """Return the values of a metric (the return or the share solved), by task."""
     values = {t: r.solved if metric == SOLVED else r.joint_return for t, r in results.items()}
     return {task: value for task, value in values.items() if value is not None}
 

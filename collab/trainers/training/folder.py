@@ -144,7 +144,7 @@ class TrainingFolder:
         remedy = f"free some space, then continue with {option('resume', path)}"
         self._logs = {name: Log(path / name, remedy) for name in _LOGS}
         self._before_step: dict[str, int] | None = None
-        """Sizes of the logs before the step that was played but not yet learned."""
+        """Sizes of the logs before the step that was sampled but not yet learned."""
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> TrainingFolder:
@@ -212,11 +212,11 @@ class TrainingFolder:
 
     @staticmethod
     def check_is_free(path: Path) -> None:
-        """Check that a new run can use the folder: it holds no other files, no finished step, and
-        no running run.
+        """Check that a new run can use the folder: it has no other files, no finished step, and no
+        running run.
 
         Raises:
-            RecordError: it holds one of these.
+            RecordError: the folder contains one of these.
         """
         check_no_other_files(path, RUN, TRAINING_LOG)
         if (path / EPISODES).exists() and not _has_no_step(path):
@@ -230,7 +230,7 @@ class TrainingFolder:
         """Check that the folder is a training run.
 
         Raises:
-            RecordError: it is not.
+            RecordError: the folder is not a training run.
         """
         if not (path / TRAINING).is_file():
             raise RecordError(f"{path} is not a training run: it has no {TRAINING}")
@@ -255,7 +255,7 @@ class TrainingFolder:
         self._logs[EVALUATION].append(played.model_dump_json())
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """Append the metrics of the step that was played, or of an evaluation."""
+        """Append the metrics of the step that was sampled, or of an evaluation."""
         self._before_step = None
         self._logs[METRICS].append(json.dumps(dict(row)))
 
@@ -291,7 +291,7 @@ class TrainingFolder:
         """Write the current adapters and a recipe that uses them, each file atomically.
 
         Raises:
-            RecordError: they cannot be written.
+            RecordError: a file cannot be written.
         """
         try:
             for policy in policies:

@@ -39,7 +39,7 @@ class StepData:
     unlearned: str = ""
     """Reason why the whole step was skipped, if it was."""
     sampler: SamplerReport = field(default_factory=SamplerReport)
-    """Load of separate sampling engines while the step was played."""
+    """Load of separate sampling engines while the step was sampled."""
     version: int = 0
     """Number of training steps that the parameters had taken when they learned."""
 
@@ -66,9 +66,9 @@ class StepData:
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     """Return the metrics of one step, except those that do not apply to it.
 
-    Means are over complete episodes that were played to their end. Spreads are population standard
+    Means are over complete episodes that ran to their end. Spreads are population standard
     deviations, returns are undiscounted joint returns. Log-probabilities and entropies are in nats
-    per token. If a solved task is an absorbing state, a turn that was not played has the last
+    per token. If a solved task is an absorbing state, a skipped turn has the last
     reward.
     """
     episodes = [episode for group in data.groups for episode in group]
@@ -228,7 +228,7 @@ def _actions(episode: Episode) -> Iterable[Action]:
 
 
 def memory_gb(policies: Policies) -> float:
-    """Return the peak memory so far: the GPU's if there is one, else the process's."""
+    """Return the peak memory so far: the GPU's if there is one, otherwise the process's."""
     import torch
 
     devices = {policy.device for policy in policies if policy.device.type == "cuda"}

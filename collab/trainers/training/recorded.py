@@ -39,11 +39,11 @@ class Listener:
     ) -> Sample | None:
         """Return the response to `messages`, or None for a response without a token.
 
-        `prefix` is the agent's forced beginning, and `place` names the response in messages.
+        `prefix` is the agent's forced beginning, and `place` identifies the response in messages.
 
         Raises:
-            RecipeError: the agent could not have given it.
-            ModelError: it cannot be read.
+            RecipeError: the agent could not have given the response.
+            ModelError: the response cannot be tokenized.
         """
         prompt, response = self._tokens(messages, action, prefix, place)
         if not response:
@@ -112,7 +112,7 @@ def chosen(episodes: Sequence[Episode], limit: int, visit: int) -> list[Episode]
 
 
 class RecordedStepper(Stepper):
-    """Takes steps with recorded episodes of the tasks, without playing.
+    """Takes steps with recorded episodes of the tasks, without sampling.
 
     A step takes its tasks in order, with up to `group_size` episodes of each. When a task comes up
     again, the following episodes are used. The loss is the mean over tasks of the mean over

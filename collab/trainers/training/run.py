@@ -79,10 +79,10 @@ Played = tuple[list[list[Episode]], dict[str, float]]
 
 
 class StepPlayer:
-    """Plays the episodes of each step, and may play one step ahead.
+    """Runs the episodes of each step, and can sample one step ahead.
 
-    A step played ahead starts with the current policies. Responses that begin after the next update
-    are sampled from the updated policies.
+    A step sampled ahead starts with the current policies. Responses that begin after the next
+    update are sampled from the updated policies.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class StepPlayer:
         """Return the episodes of `step`, which may be in progress already.
 
         Raises:
-            CollabError: the episodes cannot be played.
+            CollabError: the episodes cannot be run.
         """
         playing, self._playing = self._playing, None
         if playing is None or playing[0] != step:
@@ -116,7 +116,7 @@ class StepPlayer:
         return groups, {**times, "publishing": published, "waiting": waited - published}
 
     def begin(self, step: int, tokens: int, played: Sequence[Sequence[Episode]]) -> None:
-        """Begin to play the step after `step`, if the trainer allows it and it has the same phase.
+        """Begin the step after `step`, if the trainer allows it and the phase is the same.
 
         `tokens` were generated before `step`, whose episodes are `played`.
         """
@@ -125,7 +125,7 @@ class StepPlayer:
             self._playing = step + 1, asyncio.create_task(self._play(step + 1))
 
     async def aclose(self) -> None:
-        """Cancel the step that is being played, if any."""
+        """Cancel the step that is being sampled, if any."""
         playing, self._playing = self._playing, None
         if playing is not None:
             playing[1].cancel()

@@ -55,7 +55,7 @@ def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) ->
 
 
 def reasons_without_weights(credit: Credit) -> Iterator[str]:
-    """Yield why nothing was learned, if no response of the step has a weight; else nothing."""
+    """Yield why nothing was learned, if no response of the step has a weight."""
     if not credit.groups or any(is_alive(w) for given in credit.weights for w in given.values()):
         return
     if not any(credit.weights):

@@ -1,4 +1,4 @@
-"""One training step: play, credit, learn, and the time of each."""
+"""One training step: sample, credit, learn, and the time of each."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Stepper:
         self._phase = -1
         self._credit: StepCredit | None = None
         self._sampler_reports: dict[int, SamplerReport] = {}
-        """Load reports of steps that were played and not yet learned, by step."""
+        """Load reports of steps that were sampled and not yet learned, by step."""
 
     @property
     def torn(self) -> bool:
@@ -117,7 +117,7 @@ class Stepper:
             await self._session_at(first)
 
     async def play(self, step: int, report: Report) -> tuple[list[list[Episode]], dict[str, float]]:
-        """Play the tasks of `step`, counted from 0. Return the episodes of each task, and the
+        """Run the tasks of `step`, counted from 0. Return the episodes of each task, and the
         seconds by kind of work.
         """
         session = await self._session_at(step)

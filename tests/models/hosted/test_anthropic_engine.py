@@ -162,7 +162,7 @@ def test_settings_are_checked_before_any_work() -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("http://me:secret@gateway", "ANTHROPIC_BASE_URL at gateway holds more than host"),
+        ("http://me:secret@gateway", "ANTHROPIC_BASE_URL at gateway has more than host"),
         ("http://me:sec/ret@gateway", "ANTHROPIC_BASE_URL is not an address"),
     ],
 )

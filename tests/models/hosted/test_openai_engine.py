@@ -239,7 +239,7 @@ def test_the_usual_address_comes_from_the_environment(monkeypatch: pytest.Monkey
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1/")
     assert OpenAIEngine(OpenAIModel(name="m")).peer == "openai:m at localhost:8000"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:pass@localhost/v1")
-    with pytest.raises(RecipeError, match="OPENAI_BASE_URL at localhost holds more than host"):
+    with pytest.raises(RecipeError, match="OPENAI_BASE_URL at localhost has more than host"):
         OpenAIEngine(OpenAIModel(name="m"))
 
 

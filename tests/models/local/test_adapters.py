@@ -179,7 +179,7 @@ def test_an_adapter_in_another_format_is_refused(tmp_path: Path, adapters: dict[
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"megatron_config": {"x": 1}, "megatron_core": "antigravity"}, "names a module to import"),
+        ({"megatron_config": {"x": 1}, "megatron_core": "antigravity"}, "a module to import"),
         ({"peft_type": "XLORA"}, "its type is 'XLORA', but only LORA is supported"),
         ({"r": 10**9}, "its rank is 1000000000, but only 1 to 1024 are supported"),
         ({"rank_pattern": {"q_proj": 10**9}}, "its rank is 1000000000"),

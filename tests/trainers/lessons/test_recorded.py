@@ -230,7 +230,7 @@ def test_more_episodes_than_a_group_takes_come_in_turn() -> None:
     [
         (
             {"algorithm": "marloo", "steps": 1},
-            "needs episodes that the team plays now; set algorithm",
+            "needs new episodes of the team; set algorithm",
         ),
         ({"tokens": 9}, "so tokens has no effect"),
         ({"importance_cap": 2.0}, "so a correction for the sampler has no effect"),

@@ -1,7 +1,7 @@
 """A faster way to read a batch: fused projections, packed weights, a shared prefix, CUDA graphs.
 
 Linear layers that read the same input become one product: usually queries, keys and values, and the
-two halves of a gated feed-forward layer. A pass over one token finds them, whatever their names.
+two halves of a gated feed-forward layer. A pass over one token finds them, with any names.
 """
 
 from __future__ import annotations

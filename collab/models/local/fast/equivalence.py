@@ -73,7 +73,7 @@ def equivalent(fast: Sequence[LayerStates], reference: Sequence[LayerStates]) ->
         for one, other in zip(fast, reference, strict=True)
     ]
     begun = _error(fast[0].inputs, reference[0].inputs, torch.zeros_like(reference[0].inputs))
-    alike = all(error <= OUTLIER * bound for error in errors)  # not so where one is no number
+    alike = all(error <= OUTLIER * bound for error in errors)  # False if an error is NaN
     return begun <= bound and alike and median(errors) <= bound
 
 

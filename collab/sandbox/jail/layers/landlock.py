@@ -1,4 +1,4 @@
-"""Landlock: the files that a worker may touch, whatever the mounts allow."""
+"""Landlock: limits the files that a worker can touch, also within its mounts."""
 
 from __future__ import annotations
 

@@ -27,9 +27,10 @@ class Cross(Counterfactual):
 
     A response's credit is its mean reward over all of the teammates' samples. This removes the
     noise of the teammates' samples, which MAGRPO passes on to every agent. The gradient is unbiased
-    if missing scores do not depend on the texts. The credit is the additive part of the reward. An
-    exact VDN (arXiv 1706.05296) would learn the same, but here it is measured. It applies to a turn
-    of a parallel team, or to siblings in a tree. `forms` describes the credit of other responses.
+    if missing scores do not depend on the answers. The credit is the additive part of the reward.
+    An exact VDN (arXiv 1706.05296) would learn the same, but here it is measured. It applies to a
+    turn of a parallel team, or to siblings in a tree. `forms` describes the credit of other
+    responses.
 
     It generates no more responses, but scores more joint actions: per turn G^n - G with `shifts:
     all`, and n G (m - 1) with m shifts, or half as many for two agents.

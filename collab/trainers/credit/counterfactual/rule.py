@@ -37,7 +37,7 @@ class Shares:
     var(interaction), because only the agent's response differs. For two cells in one row, it
     estimates var(teammates') + var(interaction). For two cells that share neither, it estimates the
     sum of all three. The shares follow from these estimates. They are unbiased if the missing cells
-    do not depend on the texts.
+    do not depend on the answers.
     """
 
     _columns: dict[str, list[float]] = field(default_factory=dict)
@@ -110,7 +110,7 @@ MOST_SCORED = 4096
 
 
 class Counterfactual(Algorithm):
-    """Computes weights from tables of rewards that hold more joint actions than were played.
+    """Computes weights from tables of rewards that contain more joint actions than were played.
 
     A rule turns a table into weights. Rewards of later turns are compared as played, by
     leave-one-out, because later turns are on-policy only as they were played.
@@ -172,7 +172,7 @@ class Counterfactual(Algorithm):
         """Check that the rule is unbiased for a recipe, and not equal to MARLOO.
 
         Raises:
-            RecipeError: it is biased, or equal.
+            RecipeError: the rule is biased, or equal to MARLOO.
         """
         n_agents = len(recipe.team.roles.contributors)
         _check_options(self.name, spec)
@@ -251,7 +251,7 @@ class Counterfactual(Algorithm):
 
 
 def scored_at_most(group_size: int, n_agents: int, shifts: Shifts) -> int:
-    """Return the maximum number of joint actions to score at one turn, besides the played ones."""
+    """Return the maximum number of joint actions to score at one turn, except the played ones."""
     if shifts == "all":
         return int(group_size**n_agents) - group_size
     tables = 1 if n_agents == 2 else n_agents
@@ -277,7 +277,7 @@ def check_cost(name: str, spec: TrainerSpec, scored: int) -> None:
     """Check that an algorithm scores at most `MOST_SCORED` joint actions per turn of a group.
 
     Raises:
-        RecipeError: it would score more.
+        RecipeError: the algorithm would score more.
     """
     if scored > MOST_SCORED:
         raise RecipeError(

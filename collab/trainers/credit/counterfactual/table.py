@@ -50,7 +50,7 @@ class Table:
         are computed for each set of rows with columns in common, and scaled so that the
         coefficients of a row's own cells add up to 1. The coefficients of each column add up to 0,
         so the teammates' luck cancels out. The estimate is then unbiased if the missing cells do
-        not depend on the texts. A row without a column in common with another row is compared by
+        not depend on the answers. A row without a column in common with another row is compared by
         leave-one-out of the played rewards.
         """
         scored = ~np.isnan(self.cells)

@@ -1,7 +1,7 @@
 """Games that resemble writing code: agent `aux` may write a helper, and `main` writes a function
 that may use it.
 
-Each kind of answer comes in several texts. The reward is that of the coding tasks, or 1 if all
+Each kind of answer has several variants. The reward is that of the coding tasks, or 1 if all
 tests pass. The probabilities are those of a weak or a strong team.
 """
 
@@ -24,7 +24,7 @@ EMPTY = {"aux": 0, "main": 0}
 
 
 def code_like(*, strong: bool = False, variants: int = 6, noise: float = 0.15) -> Game:
-    """Make a game of one parallel turn, with `variants` texts of each kind, whose tests differ by
+    """Make a game of one parallel turn, with `variants` answers of each kind, whose tests differ by
     `noise`."""
     aux, main = STRONG if strong else WEAK
     return _parallel(_rewards(variants, noise), _spread(aux, variants), _spread(main, variants))
@@ -74,7 +74,7 @@ def _spread(chances: tuple[float, ...], variants: int) -> Table:
 
 
 def _rewards(variants: int, noise: float) -> Table:
-    """Return the reward of every pair of texts, 4.0 at most."""
+    """Return the reward of every pair of answers, 4.0 at most."""
     rng = np.random.default_rng(1)
     table = np.zeros((len(AUX) * variants, len(MAIN) * variants))
     for i in range(table.shape[0]):

@@ -175,7 +175,7 @@ def attend_by_branches(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention function for transformers: along `branches` if given, else causal within each row.
+    """Attention function for transformers: along `branches`, or causal within a row without them.
 
     Query, key and value are [batch, heads, time, size], the output is [batch, time, heads, size].
     """

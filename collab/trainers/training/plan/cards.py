@@ -46,7 +46,7 @@ def find_card(text: str) -> Card:
     """Return a card by its name, or by its memory in GB, e.g. `24`.
 
     Raises:
-        UnknownName: it is neither.
+        UnknownName: `text` is neither.
     """
     name = text.strip().lower()
     if name in CARDS:

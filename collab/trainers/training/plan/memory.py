@@ -169,14 +169,14 @@ joined, with zeros where a layer has no part."""
 MEMORY = {
     "runtime": "Python and its libraries",
     "weights": "weights of the models",
-    "prepacked": "weights packed for sampling",
+    "prepacked": "packed weights for sampling",
     "adapters": "adapters",
     "optimizer": "state of the optimizer",
     "gradients": "gradients",
-    "activations": "activations of learning",
+    "activations": "activations while learning",
     "sampling": "keys, values and logits",
     "vllm": "vLLM's share of the GPU",
-    "reserve": "in reserve",
+    "reserve": "reserve",
 }
 """Labels of the parts of the memory."""
 

@@ -64,7 +64,7 @@ class Plan:
     credit: list[str] = field(default_factory=list)
     """The algorithm's description of the credit for this team."""
     overlap: list[str] = field(default_factory=list)
-    """The play that overlaps with learning, and its correction."""
+    """The sampling that overlaps with learning, and its correction."""
     rounds: list[str] = field(default_factory=list)
     """The order in which agents act."""
     outlook: list[str] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Plan:
             f" {self.held_out_tasks:,} held out{self._unused()}",
             f"per step: {counted(self.episodes_per_step, 'episode')},"
             f" {counted(self.responses_per_step, 'response')}, at most {self.tokens_per_step:,}"
-            f" tokens, {self.update_tokens_per_step:,} of them computed in the update",
+            f" tokens, of which the update computes {self.update_tokens_per_step:,}",
             *self.overlap,
             *self.rounds,
             *self.outlook,
@@ -225,7 +225,7 @@ def _overlap(spec: TrainerSpec) -> list[str]:
     }
     chosen = ", ".join(f"{key} {value}" for key, value in options.items() if value is not None)
     return [
-        "overlap: the next step is played while one is learned, by policies one step older"
+        "overlap: the next step is sampled while one is learned, by policies one step older"
         f" (max_staleness {spec.max_staleness}), which {chosen} corrects for; a resumed run is not"
         " bit-identical"
     ]

@@ -2,6 +2,6 @@
 
 
 def be_brief(outcome):
-    """Return one text for all agents, or a dict with a text per agent."""
+    """Return one string for all agents, or a dict with a string per agent."""
     words = len(outcome.joint.text.split())
     return f"Your answer has {words} words. Use as few as you can."

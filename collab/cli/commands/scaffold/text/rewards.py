@@ -2,7 +2,7 @@
 
 
 def right(context):
-    """1 if the team's answer contains the expected answer, else 0."""
+    """1 if the team's answer contains the expected answer, otherwise 0."""
     return float(context.field("answer").lower() in context.joint.text.lower())
 
 
