@@ -9,9 +9,9 @@ Prints one JSON line per case. Each case runs in a separate process:
   on the same prompts in the same precision. Median of `--rounds` alternating rounds.
 - `llama.cpp`: one row at a time from the model's 4-bit file, if llama-cpp-python is installed and
   `--gguf FILE` names the file.
-- `step`: three training steps of 4 tasks x 8 episodes of the team `coding`, 80 new tokens per
+- `step`: `--steps` training steps of 4 tasks x 8 episodes of the team `coding`, 80 new tokens per
   response: seconds, shares of the time, learned tokens per second, and peak memory in GB, measured
-  and planned.
+  and planned. The first step is a warm-up.
 
 Timings are valid only on a quiet machine.
 """
@@ -35,7 +35,6 @@ from typing import Any
 MODELS = ("smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
 ROWS = (1, 8, 32, 64)
 NEW_TOKENS = 80
-STEPS = 3
 ASK = "Write the following Python function. Answer with code only.\n\n"
 
 
@@ -127,13 +126,13 @@ def by_llama_cpp(gguf: str, rounds: int) -> dict[str, Any]:
     return {"rows": 1, "tokens_per_second": round(statistics.median(rates[1:]), 1)}
 
 
-def step(model: str) -> dict[str, Any]:
+def step(model: str, number: int) -> dict[str, Any]:
     from collab.recipe import load_recipe
     from collab.trainers import TrainingRun
     from collab.trainers.training.plan.plan import make_plan
 
     settings = [
-        "trainer.group_size=8", "trainer.tasks_per_step=4", f"trainer.steps={STEPS}",
+        "trainer.group_size=8", "trainer.tasks_per_step=4", f"trainer.steps={number}",
         "trainer.evaluation=null", f"sampling.max_new_tokens={NEW_TOKENS}",
         "sampling.temperature=0.7", f"model={model}",
     ]  # fmt: skip
@@ -168,25 +167,29 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--rows", nargs="+", type=int, default=ROWS)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--gguf", help="a 4-bit file for llama.cpp")
     parser.add_argument("--case", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
-        what, *rest = options.case
-        if what == "sampled":
-            result = sampled(rest[0], int(rest[1]), options.rounds)
-        else:
-            result = step(rest[0]) if what == "step" else by_llama_cpp(rest[0], options.rounds)
+        match options.case:
+            case ["sampled", model, rows]:
+                result = sampled(model, int(rows), options.rounds)
+            case ["step", model]:
+                result = step(model, options.steps)
+            case [_, gguf]:
+                result = by_llama_cpp(gguf, options.rounds)
         print(json.dumps(result))
         return
-    rounds = ("--rounds", str(options.rounds))
+    repeats = ("--rounds", str(options.rounds), "--steps", str(options.steps))
     for model in options.models:
         for rows in options.rows:
-            result = run_alone(*rounds, "--case", "sampled", model, str(rows))
+            result = run_alone(*repeats, "--case", "sampled", model, str(rows))
             print(json.dumps({"model": model, "rows": rows, **result}), flush=True)
-        print(json.dumps({"model": model, **run_alone("--case", "step", model)}), flush=True)
+        result = run_alone(*repeats, "--case", "step", model)
+        print(json.dumps({"model": model, **result}), flush=True)
     if options.gguf and importlib.util.find_spec("llama_cpp"):
-        result = run_alone(*rounds, "--case", "llama.cpp", options.gguf)
+        result = run_alone(*repeats, "--case", "llama.cpp", options.gguf)
         print(json.dumps({"model": options.gguf, "llama.cpp": result}), flush=True)
 
 
