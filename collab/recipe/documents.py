@@ -32,7 +32,20 @@ def parse(text: str) -> Any:
         )
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if "\n" in text.strip() else ""
-        raise ValueError(f"{error.msg} at {line}column {error.colno}") from None
+        problem = _JSON_WORDS.get(error.msg, error.msg.removesuffix(" at"))
+        raise ValueError(f"{problem} at {line}column {error.colno}") from None
+
+
+_JSON_WORDS = {
+    "Expecting value": "a value is missing",
+    "Expecting property name enclosed in double quotes": "a key in double quotes is missing",
+    "Expecting ',' delimiter": "a comma is missing",
+    "Expecting ':' delimiter": "a colon is missing",
+    "Extra data": "there is more text after the value",
+    "Unterminated string starting at": "a string that is never closed begins",
+    "Invalid control character at": "a line break or control character is not escaped",
+}
+"""Plain words for the messages of Python's JSON parser."""
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
@@ -89,10 +102,13 @@ MOST_ODD_KEYS = 1_000
 """Limit on a mapping's keys that are not strings: numbers can be chosen so that all collide.
 """
 
+_OPEN_QUOTE = "found unexpected end of stream"
 _WORDS = {
     "but got '<stream end>'": "but the text ends",
     "but found '<stream end>'": "but the text ends",
-    "found unexpected end of stream": "the text ends within quotes",
+    "found character '\\t' that cannot start any token": "a tab; indent with spaces",
+    "mapping values are not allowed here": "a colon is not allowed here; quote text that has one",
+    _OPEN_QUOTE: "the quote that opens here is never closed",
     "<block end>, but found '?'": "the end of this block, but found a key",
     "<block end>": "the end of this block",
     "'<scalar>'": "text",
@@ -151,7 +167,8 @@ def parse_yaml(text: str, place: str) -> Any:
         value = _load(text)
         stands_for = _size(value, {})
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
+        is_open = error.problem == _OPEN_QUOTE
+        mark = error.context_mark if is_open else error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = error.problem or error.context or ""
         problem = _TOKEN.sub(lambda token: _WORDS[token[0]], problem)

@@ -225,7 +225,9 @@ def _is_outside(text: str, run: Path) -> bool:
 def check_repository(name: str) -> None:
     """Raise RecipeError for an invalid repository name."""
     if not NAME.fullmatch(name):
-        raise RecipeError(f"'{name}' is not a repository; write OWNER/NAME")
+        raise RecipeError(
+            f"--to '{name}' is not a repository name; write OWNER/NAME, e.g. me/coding"
+        )
 
 
 def push(folder: Path, repository: str, *, private: bool, hub: Any = None) -> str:

@@ -17,6 +17,7 @@ from collab.recipe import Recipe, check_functions, library, read_recipe
 from collab.recipe.base import Spec
 from collab.recipe.load import validate
 from collab.recipe.packing import Files
+from collab.tasks import split_address
 from collab.trust import Consent, Question, joined, remember, settle
 
 RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evaluation.every_tokens")
@@ -121,6 +122,7 @@ def read_study(path: Path) -> StudySpec:
     if not path.is_file():
         raise RecipeError(f"{path} does not exist; a study is a YAML file, see docs/study.md")
     spec = validate(StudySpec, Files().read(path), str(path))
+    _check_suites(spec, path)
     beside = path.parent / spec.recipe
     recipe = str(beside) if beside.exists() else _beside("team", spec.recipe, path)
     trainers = [
@@ -132,6 +134,17 @@ def read_study(path: Path) -> StudySpec:
     read = spec.model_copy(update=names)
     read._file = path
     return read
+
+
+def _check_suites(spec: StudySpec, path: Path) -> None:
+    """Refuse tasks that select from a suite, because a study has another key for this."""
+    for name in spec.tasks:
+        suite, rows = split_address(name)
+        if rows and Path(name).suffix not in (".yaml", ".yml"):
+            raise RecipeError(
+                f"{path}: tasks: takes suites, got '{name}'; write `tasks: [{suite}]` and"
+                f" `settings: {{trainer.tasks: {rows}}}`"
+            )
 
 
 def _beside(kind: library.Kind, name: str, study: Path) -> str:
