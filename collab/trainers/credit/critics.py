@@ -96,7 +96,8 @@ Place = tuple[int, Node]
 def advantages_of_groups(
     groups: Sequence[Group], agent: str, values: Mapping[Place, float], *, trace: float
 ) -> dict[Place, float]:
-    """Return `advantages` for all groups of a step."""
+    """Return an agent's advantages in all groups of a step, by group number and node. See
+    `advantages`."""
     by_place: dict[Place, float] = {}
     for number, group in enumerate(groups):
         group_values = {node: value for (n, node), value in values.items() if n == number}
@@ -164,18 +165,19 @@ class ActorCritic(Algorithm):
         return self._critics[name]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Check that weights need not be centered, because those of a critic are not.
+        """Refuse a normalization that needs centered weights, because a critic's weights are not
+        centered.
 
         Raises:
-            RecipeError: the normalization requires it.
+            RecipeError: the normalization is `group`.
         """
         check_normalize(spec)
 
     def measures(self) -> dict[str, float]:
-        """Return `critic/NAME/loss` and `critic/NAME/explained`.
+        """Return the metrics `critic/NAME/loss` and `critic/NAME/explained` of each critic.
 
-        They are the mean squared error before the step's update, and the share of the returns'
-        variance that the values explain.
+        `loss` is the mean squared error before the step's update. `explained` is the share of the
+        returns' variance that the critic's values explain.
         """
         return {
             fill(fill(CRITIC, name), what): value
@@ -268,7 +270,8 @@ class MAAC(ActorCritic):
         return list(weights)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Check that all agents have the same reward, so that one value serves them.
+        """Refuse a team whose agents earn different rewards, because the rule has one value for all
+        of them.
 
         Raises:
             RecipeError: the agents have different rewards.

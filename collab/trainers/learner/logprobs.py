@@ -72,7 +72,8 @@ def response_logprobs(
 def states(
     model: Any, rows: Sequence[PackedSequence], device: torch.device, attention: str = "auto"
 ) -> Tensor:
-    """Return the last states that predict the response tokens, in order: [tokens, hidden]."""
+    """Return the last layer's states from which the response tokens are predicted, in order:
+    [tokens, hidden]."""
     trees = [PrefixTree() for _ in rows]
     paths = [[tree.add(inputs_of(s)) for s in row] for tree, row in zip(trees, rows, strict=True)]
     width = _padded(max(len(tree.tokens) for tree in trees))

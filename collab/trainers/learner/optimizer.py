@@ -17,9 +17,9 @@ from collab.recipe import TrainerSpec
 class Optimizer:
     """AdamW (arXiv 1711.05101) on float32 masters of the parameters.
 
-    Parameters of a narrower type are copies of their masters, so updates smaller than their
-    rounding add up. The gradients of several backward passes also add up in the master, each right
-    after its pass. Parameters in float32 or wider are their own masters.
+    Parameters of a narrower type are copies of their masters, so small updates add up instead of
+    being rounded away. The gradients of several backward passes also add up in the master, each
+    right after its pass. Parameters in float32 or wider are their own masters.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], weight_decay: float) -> None:

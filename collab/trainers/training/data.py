@@ -105,7 +105,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
 def recorded_episodes(name: str, key: str) -> list[Episode]:
     """Return the episodes of a run's folder or an `episodes.jsonl`, in the order of the file.
 
-    `key` is its setting, for messages.
+    `key` is the setting that names the folder or file, for messages.
 
     Raises:
         RecordError: there are no episodes, or not all of them can be read.

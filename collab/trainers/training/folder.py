@@ -255,7 +255,7 @@ class TrainingFolder:
         self._logs[EVALUATION].append(played.model_dump_json())
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """Append the metrics of the step that was sampled, or of an evaluation."""
+        """Append a row to `metrics.jsonl`: the metrics of a step, or of an evaluation."""
         self._before_step = None
         self._logs[METRICS].append(json.dumps(dict(row)))
 

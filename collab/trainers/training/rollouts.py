@@ -24,7 +24,7 @@ def complete_episodes(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 def finished_episodes(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the complete episodes that ran to their end, so their return is the team's.
+    """Return the complete episodes that ran to their end. Only their returns measure the team.
 
     In a `greedy` tree, other episodes were abandoned for a better one. Older runs also recorded
     `further` episodes, which are omitted.

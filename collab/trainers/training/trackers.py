@@ -152,7 +152,7 @@ def check_trackers(names: Sequence[TrackerName]) -> None:
     """Check that every tracker's package is installed.
 
     Raises:
-        RecipeError: one is not.
+        RecipeError: a package is missing.
     """
     for name in names:
         module = find_spec(name)
@@ -171,8 +171,8 @@ class Trackers:
         self._samples = samples
 
     def open(self, names: Sequence[TrackerName], run: Tracked) -> None:
-        """Open the trackers called `names`, which must be installed. A resumed run opens its own
-        again."""
+        """Open the trackers called `names`, which must be installed. A resumed run continues its
+        earlier record in each tracker."""
         for module, make in (_TRACKERS[name] for name in names):
             self._opened.append(make(import_module(module), run))
 

@@ -24,14 +24,15 @@ EMPTY = {"aux": 0, "main": 0}
 
 
 def code_like(*, strong: bool = False, variants: int = 6, noise: float = 0.15) -> Game:
-    """Make a game of one parallel turn, with `variants` answers of each kind, whose tests differ by
-    `noise`."""
+    """Make a game of one parallel turn. Each kind of answer has `variants`, whose test results
+    differ by `noise`."""
     aux, main = STRONG if strong else WEAK
     return _parallel(_rewards(variants, noise), _spread(aux, variants), _spread(main, variants))
 
 
 def only_tests(*, strong: bool = False) -> Game:
-    """Replace the reward by 1 if all tests pass, and 0 otherwise."""
+    """Make the game of `code_like` with a reward of 1 if all tests pass and 0 otherwise, without
+    variants."""
     table = np.zeros((len(AUX), len(MAIN)))
     for i, aux in enumerate(AUX):
         for j, main in enumerate(MAIN):

@@ -98,9 +98,8 @@ class Game:
         return self.rewards[turn] if extra is None else self.rewards[turn] + extra
 
     def axes(self, agent: str) -> tuple[int, ...]:
-        """Return the axes of a joint action that an agent's table of logits has: agents it sees,
-        and its own.
-        """
+        """Return the axes of an agent's table of logits: one per agent that it sees, then its
+        own."""
         return tuple(self.agents.index(name) for name in (*self.sees.get(agent, ()), agent))
 
     def chances(self, turn: int, state: int) -> Table:

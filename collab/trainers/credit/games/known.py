@@ -37,14 +37,17 @@ def two_actions(rewards: ArrayLike, *chances: float) -> Game:
 
 
 def paper_game(p: float = 0.5, q: float = 0.5) -> Game:
-    """Make the cooperation game of arXiv 2508.04652: 10 for both, 7 for one, 0 for none."""
+    """Make the cooperation game of arXiv 2508.04652: reward 10 if both agents cooperate, 7 if one
+    does, 0 if none."""
     return two_actions([[10, 7], [7, 0]], p, q)
 
 
 def word_pair(name: str, p: float = 0.5, q: float = 0.5) -> Game:
-    """Make `and`, `or` or `xor` of two agents' first actions, paid 1.
+    """Make a game of two agents that pays 1 if `name` holds: `and`, `or` or `xor` of their first
+    actions.
 
-    At p = q = 1/2, XOR is pure interaction: neither agent's action has a value by itself.
+    `p` and `q` are the probabilities of the first actions. At p = q = 1/2, XOR is pure interaction:
+    neither agent's action has a value by itself.
     """
     tables = {"and": [[1, 0], [0, 0]], "or": [[1, 1], [1, 0]], "xor": [[0, 1], [1, 0]]}
     return two_actions(tables[name], p, q)

@@ -219,7 +219,7 @@ def why_masks(model: Any, device: torch.device, how: str) -> str | None:
 
 
 def describe_attention(model: Any, device: torch.device, how: str) -> str:
-    """Return the attention in use, `varlen` or `mask`, with the reason for masks."""
+    """Return `varlen`, or `mask` with the reason why the kernel is not used."""
     reason = why_masks(model, device, how)
     return "varlen" if reason is None else f"mask, not varlen: {reason}"
 
@@ -252,7 +252,10 @@ def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | No
 
 
 def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: Heads) -> float:
-    """Return the relative difference from masks in outputs and gradients, on a small tree."""
+    """Return the relative difference between the kernel's attention and masked attention.
+
+    It is the norm over outputs and gradients together, on a small tree.
+    """
     from collab.trainers.learner.prefix_tree.attention import TreeAttention
 
     tree = PrefixTree()

@@ -95,10 +95,11 @@ class ModelPlace:
 
 
 def place_of(model: TransformersModel, card: Card | None) -> ModelPlace:
-    """Return the device of a model: the one here, or a `card`, which may be elsewhere.
+    """Return the device for a model: `card`, which may be in another machine, or this machine's
+    device if it is None.
 
     Raises:
-        ModelUnavailable: the device is not here.
+        ModelUnavailable: this machine does not have the device.
     """
     if card is not None:
         auto = "bfloat16" if card.bfloat16 else "float32"

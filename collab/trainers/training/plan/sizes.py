@@ -167,7 +167,8 @@ class Sizes:
 
 
 def sizes_of(model: TransformersModel, spec: TrainerSpec, card: Card | None = None) -> Sizes:
-    """Return the dimensions of a model on its device, or on a `card`, which may be elsewhere.
+    """Return a model's dimensions on `card`, which may be in another machine, or on this machine's
+    device.
 
     Raises:
         ModelUnavailable: the configuration is not available.
