@@ -25,8 +25,8 @@ _Edit = tuple[int, int, str]
 
 
 def keep_owned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
-    """Return the artifacts. If another agent redefines a helper's function, its definition is
-    renamed."""
+    """Return the artifacts by agent. Where an agent defines a function that belongs to a helper,
+    that definition is renamed."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for helper in roles.helpers:
         owners[roles.function_of(helper, problem.public)].add(helper)
@@ -236,9 +236,9 @@ def join_python(artifacts: Mapping[str, str], problem: Problem) -> Joint:
 
 
 def join_owned(roles: Roles, artifacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Join like `python`, but take a helper's function from that helper only.
+    """Join as `python` does, but take a helper's function from that helper only.
 
-    Other agents' definitions of its name are renamed in the program.
+    If another agent defines the same function, that definition is renamed in the program.
     """
     return join_python(keep_owned(artifacts, roles, problem), problem)
 

@@ -37,7 +37,7 @@ class DifferingSetting(Record):
 
 
 class PairedEstimates(Record):
-    """A metric of both sides on their shared problems, and its difference."""
+    """A metric of both sides on the problems that both ran, and its difference."""
 
     first: Estimate
     second: Estimate
@@ -184,7 +184,8 @@ class PlayedRun:
 
 
 def read_played(folder: Path) -> PlayedRun:
-    """Read a run's values by metric and problem, and those before and after it for a training run.
+    """Return a run's values by metric and problem: for a training run, the held-out values before
+    and after it.
 
     Raises:
         RecordError: there is nothing to read.

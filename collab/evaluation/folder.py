@@ -104,7 +104,7 @@ class EvaluationRecord:
     """Complaints about files that cannot be read, and about an unfinished evaluation."""
 
     def counts(self, episode: Episode) -> bool:
-        """Return True if the numbers include this episode, or if there are no numbers."""
+        """Return True if the results include this episode, or if there are no results."""
         results = self.results
         if results is None:
             return True

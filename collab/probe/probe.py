@@ -261,7 +261,8 @@ Groups = Mapping[str, Sequence[Episode]]
 
 
 def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProbe:
-    """Return a probe's results that only games have."""
+    """Return the part of the results that only games have: zero sum, per-agent returns, values at
+    the end."""
     whole = [episode for group in groups.values() for episode in group]
     scores = [turn.score for e in whole for turn in e.turns if turn.score]
     unequal = any(score.by_agent for score in scores)

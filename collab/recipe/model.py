@@ -26,7 +26,7 @@ from collab.trust.blocking import of_server
 
 
 class SamplingSpec(Spec):
-    """Sampling settings that differ from the level above. Unset ones are inherited."""
+    """Sampling settings of a recipe, a team or an agent. Unset ones come from the level above."""
 
     temperature: float | None = Field(default=None, ge=0.0, le=5.0)
     """Sampling temperature, greedy at 0. Training needs 1, or the value whose log-probs it
@@ -145,7 +145,7 @@ class VLLMModel(Spec):
 
     @property
     def weights(self) -> TransformersModel:
-        """The same model for the engine `transformers`, as the trainer loads it to change its
+        """The same model for the engine `transformers`, in which the trainer changes the
         weights."""
         return TransformersModel(
             name=self.name,
@@ -155,11 +155,12 @@ class VLLMModel(Spec):
         )
 
     def among(self, engines: int) -> VLLMModel:
-        """Return the same model as one of `engines` engines that divide the memory."""
+        """Return this model with its share of the memory divided by `engines`."""
         return self.model_copy(update={"memory_share": self.memory_share / engines})
 
     def run_by(self, servers: tuple[str, ...]) -> VLLMModel:
-        """Return the same model on running servers, which were started with its settings."""
+        """Return this model with its engine replaced by running servers that were started with its
+        settings."""
         kept = self.model_dump(exclude={*_SERVER_FLAGS, "servers", "seeds"})
         return VLLMModel(servers=servers, seeds=self.is_seeded, **kept)
 
@@ -307,7 +308,8 @@ ModelSpec = Annotated[
 
 
 def local_weights(model: ModelSpec) -> TransformersModel | None:
-    """Return the model as a trainer loads it, or None if its weights are not available."""
+    """Return the model as a trainer loads it, or None for a model without local weights, e.g. a
+    hosted one."""
     if isinstance(model, VLLMModel):
         return model.weights
     return model if isinstance(model, TransformersModel) else None

@@ -30,10 +30,10 @@ OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed"
 
 
 def drop_former_source(task: dict[str, Any], origin: str) -> dict[str, Any]:
-    """Return a task's data without the keys of its old row source, when `origin` becomes the new
-    one.
+    """Return a suite's data without the keys of its old row source, which the source `origin`
+    replaces.
 
-    Its splits are dropped too, since they were ranges of other rows.
+    The splits are dropped too, because they were ranges of the old rows.
     """
     source = task["source"]
     if not any(source.get(other) for other in ORIGINS if other != origin):

@@ -35,9 +35,8 @@ class ShownEpisode:
 
 
 def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode], int]:
-    """Return the episodes to show, up to `limit`, in proportion to each run's number, and their
-    total number.
-    """
+    """Return up to `limit` episodes to show, shared among the runs in proportion to their sizes,
+    and the number of all episodes."""
     kinds = [
         kind
         for number, run in enumerate(runs)
@@ -93,7 +92,8 @@ def spread_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpi
 def episode_data(
     shown: ShownEpisode, texts: Texts, columns: Sequence[Column] = ()
 ) -> dict[str, Any]:
-    """Return an episode as data for the page's script. The run's reward declares `columns`."""
+    """Return an episode as a JSON-ready dict for the report page. `columns` are the reward parts to
+    show."""
     episode, score = shown.episode, shown.episode.score
     actions = [d.action for turn in episode.turns for d in turn.decisions]
     return {

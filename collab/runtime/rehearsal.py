@@ -28,7 +28,7 @@ REPORTS_ERROR = Feedback(
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """The rounds of a turn in which every answer was empty."""
+    """The rounds of a rehearsed turn, in which every answer was empty."""
 
     rounds: tuple[Round, ...]
     joined: tuple[str, ...]
@@ -121,9 +121,8 @@ def describe_rounds(turn: Rehearsed, turns: int) -> list[str]:
 
 
 class RehearsedGame(Game):
-    """A game whose agents make legal moves if the environment lists any, so that the game lasts
-    longer.
-    """
+    """A game in which agents make legal moves if the environment lists them, so the game does not
+    end early."""
 
     def _actions(self, artifacts: Mapping[str, str]) -> dict[str, str]:
         legal = self.environment.moves()

@@ -38,7 +38,7 @@ class Executor:
         self._threads: ThreadPoolExecutor | None = None
 
     async def run(self, job: Job) -> Result:
-        """Return the result of one job. If it is canceled, the job is stopped before it returns.
+        """Return the result of one job. If this call is canceled, it first stops the job.
 
         Raises:
             SandboxError: the sandbox failed, e.g. lost a process.

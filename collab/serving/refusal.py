@@ -12,7 +12,7 @@ INVALID, LIMITED, SERVER = "invalid_request_error", "rate_limit_error", "server_
 
 
 class Refused(Exception):
-    """A request that gets no answer, with a reason that is safe to send.
+    """A request is refused. The reason is safe to send to the client.
 
     `reason` is OpenAI's `code`, and `param` is the path of the field to change.
     """

@@ -95,7 +95,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
 def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
-    """Return the team or run that the user named, by the name under which it is served.
+    """Map each name for clients to the team or run that the user named.
 
     Raises:
         RecipeError: two names are equal, a name is not plain, or the numbers of names differ.
@@ -198,7 +198,8 @@ class Teams(Mapping[str, ServedTeam]):
         models: Mapping[str, Mapping[str, Model]] | None = None,
         loading: StoreProgress | None = None,
     ) -> None:
-        """Set up the teams. `models` replace the recipes', by the team's name and the agent's."""
+        """Set up the teams. `models` replace the recipes' models, by the names of team and
+        agent."""
         self._recipes = {name: served_recipe(recipe, settings) for name, recipe in recipes.items()}
         self._settings, self._loading = settings, loading
         self._given = models or {}

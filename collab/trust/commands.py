@@ -57,8 +57,8 @@ def files_of(command: Sequence[str]) -> dict[Path, str]:
 def folders_of(command: Sequence[str]) -> list[Path]:
     """Return the foreign folders that a command may run files from, without those on the PATH.
 
-    They hold the files that it names, or match the start of a pattern, or are named themselves. A
-    folder above the current one counts only if it holds such a file.
+    These folders contain files that the command names, match the start of a pattern in it, or are
+    named in it. A folder above the current one counts only if it contains such a file.
     """
     words = _words(command)
     starts = [match[1] for word in words if (match := _ABOVE_PATTERN.match(word))]

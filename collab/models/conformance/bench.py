@@ -38,7 +38,10 @@ class Bench:
             raise NotApplicable("its answers are fixed in advance")
 
     async def ask(self, *requests: Request, progress: Progress | None = None) -> list[Action]:
-        """Return the answers to one batch. Raise Broken if a request fails."""
+        """Return one action per request of a batch.
+
+        Broken is raised if a request fails.
+        """
         actions = await self.try_to_ask(requests, progress)
         for action in actions:
             if action.failure is not None:

@@ -130,7 +130,8 @@ class TransformersEngine:
     async def answer_each(
         self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
     ) -> None:
-        """Generate like `generate`, but pass each action to `answered` when its row ends."""
+        """Generate as `generate` does, but pass each action to `answered` as soon as its row
+        ends."""
         loop = asyncio.get_running_loop()
         cancelled = Event()
 

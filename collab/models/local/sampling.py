@@ -109,7 +109,7 @@ def _draw_filtered(
 def nucleus(
     probabilities: Tensor, top_p: Tensor, top_k: Tensor, width: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the likeliest tokens of each row, likeliest first: weights and indices, [rows,
+    """Return the most likely tokens of each row, in descending order: weights and indices, [rows,
     candidates].
 
     Candidates that top_k or top_p excludes have weight 0. `top_k` is the vocabulary's size for a

@@ -58,9 +58,8 @@ class Capacity:
 
 
 def prefix_key(call: Call, adapter: str) -> str:
-    """Return a key that is equal for requests with the same beginning of the prompt and the same
-    weights.
-    """
+    """Return a key that is the same for requests of one task, agent and adapter. Their prompts
+    begin alike."""
     return f"{call.task}|{call.agent}|{adapter}"
 
 

@@ -105,7 +105,7 @@ class EngineThread:
 
 @dataclass(frozen=True)
 class Language:
-    """Tokenizer and limits of a model that runs elsewhere."""
+    """Tokenizer and limits of a model that runs in another process."""
 
     tokenizer: Any
     stop_ids: list[int]
@@ -190,7 +190,7 @@ class VLLMEngine:
 
     @property
     def tokenizer(self) -> Any:
-        """The model's tokenizer, once the engine was used."""
+        """The model's tokenizer. It is available once the engine has been used."""
         return self._language.tokenizer if self._language else None
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:

@@ -62,7 +62,7 @@ class Move:
 
     @property
     def answer(self) -> str:
-        """Text of the last response, without tool calls that remain unanswered."""
+        """Text of the last response, without tool calls that got no result."""
         action = self.steps[-1].action
         is_call = bool(action.tool_calls) or bool(self.call_fault(action))
         return before_calls(action.text) if is_call else action.text
