@@ -45,7 +45,9 @@ def evaluate(
     out: str | Path | None = None,
     **more: Any,
 ) -> Results:
-    """Evaluate teams side by side on the same tasks. This also works in a notebook.
+    """Evaluate teams side by side on the same tasks, and return the results, with failures counted.
+
+    This also works in a notebook.
 
     Args:
         teams: names, files or folders of runs, as `collab.load` takes them, or `collab.Team`.

@@ -314,7 +314,8 @@ class TeamRun:
             self._record = RunFolder(self.path, self.team.recipe, self._about)
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
-        """Run the missing episodes. Close the generator as for `Session.play`."""
+        """Run the missing episodes, and yield their events. Close the generator as for
+        `Session.play`."""
         if self._session is None:
             return
         played = self._session.play(self.missing, seed=self.team.recipe.seed, progress=progress)

@@ -139,7 +139,8 @@ def read_results(folder: Path) -> Results:
 
 
 def open_evaluation(folder: Path) -> EvaluationRecord:
-    """Open an evaluation and its teams. Without a readable `eval.json`, each folder is a team."""
+    """Return the readable part of an evaluation. Without a readable `eval.json`, each folder in it
+    counts as a team."""
     try:
         results = read_results(folder)
     except RecordError as error:

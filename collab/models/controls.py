@@ -57,7 +57,7 @@ class Twin:
         self._true = {self._tokenizer.token_to_id(token["content"]): token["id"] for token in added}
 
     def encode(self, text: str) -> list[int]:
-        """Tokenize `text`, with the ids of the original tokenizer."""
+        """Return the tokens of `text`, with the ids of the original tokenizer."""
         ids = self._tokenizer.encode(text, add_special_tokens=False).ids
         return [self._true.get(i, i) for i in ids]
 

@@ -86,7 +86,7 @@ class EchoModel(_Prepared):
 
 
 def count_bytes(request: Request) -> int:
-    """Count the bytes of a prompt in UTF-8, for models whose tokens are bytes."""
+    """Return the number of bytes of a prompt in UTF-8, for models whose tokens are bytes."""
     if request.prompt_ids:
         return len(request.prompt_ids)
     return sum(len(message.content.encode()) for message in request.messages)
@@ -193,7 +193,7 @@ class ScriptedModel(_Prepared):
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
-        """Read a script from a YAML file.
+        """Return the scripted model in a YAML file.
 
         Raises:
             RecipeError: the file cannot be read.

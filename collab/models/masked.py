@@ -35,7 +35,7 @@ class Chat:
     tools: Sequence[dict[str, Any]] = ()
 
     def rendered(self, tokenizer: Any, *, tokenize: bool) -> Any:
-        """Render the chat and the beginning of its answer: a list of token ids if `tokenize`,
+        """Return the chat and the beginning of its answer in the template: token ids if `tokenize`,
         otherwise a string.
 
         Raises:

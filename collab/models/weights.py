@@ -69,9 +69,8 @@ def keep_gradients(module: Any) -> None:
 
 
 def four_bit_weights(module: Any) -> int:
-    """Count the numbers that a language model holds in 4 bits: those of its linear layers, except
-    the head.
-    """
+    """Return the number of weights that a language model holds in 4 bits: all linear layers except
+    the head."""
     from torch import nn
 
     head = module.get_output_embeddings()
@@ -107,8 +106,8 @@ class LoadedModel:
 
 
 def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
-    """Load the model in `folder`, on the device and in the dtype of `spec`, whose name is used in
-    messages.
+    """Return the model in `folder`, loaded on the device and in the dtype of `spec`. Messages use
+    the name in `spec`.
 
     Raises:
         ModelUnavailable: the device is missing, or the folder contains no complete model.

@@ -20,7 +20,7 @@ from collab.wording import cannot_read
 
 
 def parse(text: str) -> Any:
-    """Parse a JSON text that a user wrote.
+    """Return the value of a JSON text that a user wrote.
 
     Raises:
         ValueError: for the errors of `parse_json`, a repeated key in an object, `NaN` or
@@ -49,7 +49,7 @@ _JSON_WORDS = {
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
-    """Parse a JSON string of a record or a server. `json.loads` receives `hooks`.
+    """Return the value of a JSON string from a record or a server. `json.loads` receives `hooks`.
 
     Raises:
         ValueError: the string is not JSON, is nested too deeply, or contains a number with too many
@@ -129,11 +129,11 @@ ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Read the mapping in a YAML file.
+    """Return the mapping in a YAML file.
 
     Raises:
-        RecipeError: the file cannot be read, does not parse (with line and column), or is not
-            a mapping.
+        RecipeError: the file cannot be read, does not parse (with line and column), or is not a
+            mapping.
     """
     value = parse_yaml(read_text(path), str(path))
     if not isinstance(value, dict):
@@ -144,7 +144,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """Read a UTF-8 text file.
+    """Return the content of a UTF-8 text file.
 
     Raises:
         RecipeError: the file cannot be read, or is not UTF-8.
@@ -158,7 +158,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """Parse a YAML string. Messages give `place` as its source.
+    """Return the value of a YAML string. Messages give `place` as its source.
 
     Raises:
         RecipeError: the string is not valid YAML. The message gives the line.

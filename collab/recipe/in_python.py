@@ -117,8 +117,8 @@ _BY_OTHERS = {
 def settings_of(
     given: Mapping[str, Any], sections: Mapping[str, type[Spec]], *, top: set[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Split keyword arguments into top-level keys of the recipe (`top`) and settings of its
-    sections.
+    """Return keyword arguments, split into top-level keys of the recipe (`top`) and settings of the
+    recipe's sections.
 
     Raises:
         RecipeError: no section has the key. The message suggests the intended key if it is known.

@@ -29,7 +29,7 @@ _MEMBER = re.compile(rf"((?:{'|'.join(FAMILIES)})/[a-z][\w-]*)(?:/(.*))?", re.AS
 
 
 def roots(project: Path | None = None) -> list[Path]:
-    """List the folders that hold `agents/`, `tasks/` and `trainers/`, in order of precedence."""
+    """Return the folders that hold `agents/`, `tasks/` and `trainers/`, in order of precedence."""
     return [*([project] if project else []), Path.cwd(), shipped()]
 
 
@@ -88,7 +88,8 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
 
 
 def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, Path]]:
-    """List every component of a kind by name. A project's own component hides a shipped one."""
+    """Yield the name and the file of every component of a kind. A project's own component hides a
+    shipped one."""
     seen: set[str] = set()
     for root in roots(project):
         for path in sorted((root / FOLDERS[kind]).glob("*.yaml")):

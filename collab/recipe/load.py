@@ -49,7 +49,8 @@ def load_recipe(
     trust: Consent = False,
     **top: Any,
 ) -> Recipe:
-    """Load a recipe by team name, file or run folder, or from a mapping with a file's content.
+    """Return a recipe, loaded by team name, file or run folder, or from a mapping with a file's
+    content.
 
     `hub:OWNER/NAME` loads a team from the hub, which needs approval like any third-party folder. A
     mapping may contain a function wherever a file may name one.
@@ -150,7 +151,7 @@ def _check_top(top: dict[str, Any]) -> None:
 def load_task(
     name: str, *, settings: Sequence[str] = (), like: str = "code", trust: Consent = False
 ) -> TaskSpec:
-    """Load a suite by its library name, or by the path of a YAML or data file.
+    """Return a suite, loaded by its library name, or by the path of a YAML or data file.
 
     Args:
         like: the suite from which a data file takes its kind and reward.
@@ -180,7 +181,7 @@ def read_task(
 
 
 def read_trainer(name: str) -> TrainerSpec:
-    """Read a trainer by its library name or file, without approving it.
+    """Return a trainer, read by its library name or file, without approval.
 
     Raises:
         RecipeError: see `load_recipe`.
@@ -191,7 +192,7 @@ def read_trainer(name: str) -> TrainerSpec:
 
 
 def validate(spec: type[S], data: Any, place: str) -> S:
-    """Parse `data` as a part of the recipe. Errors give `place` as its source.
+    """Return `data` as a part of the recipe. Errors give `place` as its source.
 
     Raises:
         RecipeError: `data` is invalid. One message lists every error.

@@ -42,7 +42,7 @@ class SamplingSpec(Spec):
 
 
 def merge_sampling(*levels: SamplingSpec) -> Sampling:
-    """Merge sampling settings, from the most general level to the most specific one."""
+    """Return sampling settings merged from `levels`, the most general one first."""
     settings: dict[str, object] = {}
     for level in levels:
         settings.update(level.model_dump(exclude_none=True))
@@ -251,7 +251,8 @@ _URL = ("http://", "https://")
 
 
 def parse_model(text: str) -> dict[str, Any]:
-    """Read the string form: `ENGINE`, `ENGINE:NAME`, `FILE.py:FUNCTION`, or a transformers name.
+    """Return the data of a model's string form: `ENGINE`, `ENGINE:NAME`, `FILE.py:FUNCTION`, or a
+    transformers name.
 
     Raises:
         UnknownName: the prefix is not an engine.

@@ -38,7 +38,7 @@ def apply(data: dict[str, Any], setting: str) -> None:
 
 
 def ordered(settings: Sequence[str]) -> list[str]:
-    """Order the settings with splits last: a setting of the row source drops the existing
+    """Return the settings with splits last, because a setting of the row source drops the existing
     splits."""
     return sorted(settings, key=lambda setting: setting.strip().startswith("task.splits"))
 
@@ -50,7 +50,7 @@ def _origin_in(setting: str) -> str:
 
 
 def flatten(data: Any, above: str = "") -> dict[str, Any]:
-    """Flatten nested settings to a mapping from path, as for `--set`, to value."""
+    """Return nested settings as a flat mapping from path, as for `--set`, to value."""
     if not isinstance(data, dict):
         return {above: data}
     settings: dict[str, Any] = {}

@@ -305,7 +305,7 @@ class Files:
         self.project = library.project_of(path) if path.is_file() else None
 
     def read(self, path: Path, *, may_be_own: bool = True) -> dict[str, Any]:
-        """Read the mapping in a file. Names relative to the file become whole paths.
+        """Return the mapping in a file. Names relative to the file become whole paths.
 
         Args:
             may_be_own: False for a file that counts as foreign wherever it is: a recipe in a run's

@@ -37,7 +37,7 @@ _ANTHROPIC = "https://api.anthropic.com"
 
 
 def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Question:
-    """Make the question that the user must answer before `spec`, read from `files`, may run.
+    """Return the question that the user must answer before `spec`, read from `files`, may run.
 
     If every file is the user's own, only functions from foreign files are part of it. The names in
     `typed`, which the user wrote, need no approval.

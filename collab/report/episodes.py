@@ -75,9 +75,8 @@ def _place(shown: ShownEpisode) -> tuple[int, int, bool, int]:
 
 
 def spread_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpisode]:
-    """Choose up to `limit` episodes: whole groups, spread evenly over the run, including both
-    ends.
-    """
+    """Return up to `limit` episodes: whole groups, spread evenly over the run, including both
+    ends."""
     groups: dict[int, list[ShownEpisode]] = {}
     for shown in episodes:
         groups.setdefault(shown.episode.group, []).append(shown)

@@ -42,7 +42,7 @@ def find_problems(
 
 
 def flat_addresses(addresses: Sequence[Any]) -> list[str]:
-    """Flatten addresses and lists of addresses to one list.
+    """Return addresses and lists of addresses as one flat list.
 
     Raises:
         RecipeError: an item is not text, or a list is empty, which would otherwise select the

@@ -100,7 +100,8 @@ class Team:
         await self._kept.close_here(clean=kind is None)
 
     def run(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
-        """Run `recipe.samples` episodes of each problem. This also works in a notebook.
+        """Run `recipe.samples` episodes of each problem, and return the rollout. This also works in
+        a notebook.
 
         Args:
             problems: addresses, e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`, or lists of
@@ -183,7 +184,7 @@ def load(
     trust: Consent = False,
     **top: Any,
 ) -> Team:
-    """Load a team by name, or from a team file, a recipe file or a run folder.
+    """Return a team, loaded by name, or from a team file, a recipe file or a run folder.
 
     Args:
         name: a name, a path, or a mapping with the content of a team or recipe file.

@@ -240,5 +240,5 @@ class Sandbox:
 
 
 def judging(spec: SandboxSpec) -> str:
-    """Describe how many programs are judged at the same time."""
+    """Return text that says how many programs are judged at the same time."""
     return f"{counted(spec.workers or processors(), 'program')} at a time, on this machine"

@@ -110,7 +110,7 @@ DONE = "data: [DONE]\n\n"
 
 
 def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
-    """Format one server-sent event. Line breaks in the data are escaped."""
+    """Return one server-sent event as text. Line breaks in the data are escaped."""
     name = f"event: {kind}\n" if kind else ""
     return f"{name}data: {json.dumps(data, separators=(',', ':'))}\n\n"
 

@@ -69,7 +69,7 @@ class Batched:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer the requests in the next batch of the model."""
+        """Add the requests to the model's next batch, and return one action per request."""
         asking = [(self._model, request) for request in requests]
         if progress:
             self._hearers |= {id(request): progress for request in requests}
@@ -95,7 +95,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
 def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
-    """Map each name for clients to the team or run that the user named.
+    """Return a mapping from each name for clients to the team or run that the user named.
 
     Raises:
         RecipeError: two names are equal, a name is not plain, or the numbers of names differ.
@@ -141,7 +141,7 @@ def read_teams(
 
 
 def tool_names(names: Iterable[str]) -> dict[str, str]:
-    """Map tool names, which contain no colon, to the served names.
+    """Return a mapping from tool names, which contain no colon, to the served names.
 
     Raises:
         RecipeError: two teams would be the same tool.

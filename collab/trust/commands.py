@@ -78,7 +78,8 @@ def compiled_in(folders: Iterable[Path]) -> list[Path]:
 
 
 def content_of(command: Sequence[str], given: Sequence[str]) -> str:
-    """Identify a command with its `given` variables. Files and folders count by their digests.
+    """Return text that identifies a command with its `given` variables and the digests of its files
+    and folders.
 
     Raises:
         RecipeError: a folder is above the limits, or cannot be read.

@@ -105,7 +105,7 @@ class Question:
             _add(self._digest(item), text, saved=item.kind != "command")
 
     def text(self) -> str:
-        """List the open items, one per line."""
+        """Return the open items as text, one per line."""
         lines = [f"{_plain(self.name)} is third-party; with your permissions, it would"]
         return "\n".join([*lines, *(f"  {_plain(item.text)}" for item in self.open)])
 
@@ -119,7 +119,7 @@ NOTHING = Question("")
 
 
 def joined(name: str, questions: Iterable[Question]) -> Question:
-    """Merge several questions into one; each item is asked about once."""
+    """Return several questions as one, which asks about each item once."""
     parts = [*questions]
     items = {(i.content, i.reference, i.lock): i for question in parts for i in question.items}
     files = {file for question in parts for file in question.files}

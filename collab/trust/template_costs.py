@@ -260,7 +260,7 @@ _COSTS: dict[str, Callable[..., int]] = {
 
 
 def cost_of_json(value: Any, *options: Any) -> int:
-    """Cost of `json.dumps`; options may hold an indent and separators."""
+    """Return the cost of `json.dumps`. `options` may contain an indent and separators."""
     return 5 * weight_of(value) * (1 + sum(map(_breadth, options)))
 
 

@@ -66,7 +66,7 @@ def request_of(
     adapter: str | None = None,
     **sampling: Any,
 ) -> Request:
-    """Make a request for a short greedy answer, unless `sampling` says otherwise."""
+    """Return a request for a short greedy answer, unless `sampling` says otherwise."""
     return Request(
         call=Call(task="conformance/0", sample=number, turn=0, round=0, agent="agent"),
         messages=(Message(role="user", content=text),),

@@ -255,7 +255,8 @@ class HostedEngine(ABC):
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` concurrently. Each failure belongs to one request only."""
+        """Send `requests` concurrently, and return one action per request. A failure concerns one
+        request only."""
         async with self._opening:
             if self._client is None:
                 self._client = await asyncio.to_thread(self._connect)

@@ -146,7 +146,7 @@ class Decoder:
         self._step = len(self.rows[0].tokens)
 
     def choose(self, logits: Tensor) -> Tensor:
-        """Sample the next token of each row, [rows], from logits [rows, vocabulary].
+        """Return the next token of each row, [rows], sampled from logits [rows, vocabulary].
 
         Raises:
             FloatingPointError: a row has logits that are not numbers.

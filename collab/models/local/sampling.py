@@ -68,7 +68,8 @@ def settings_of(
 
 
 def draw(logits: Tensor, settings: Settings, step: int) -> tuple[Tensor, Tensor]:
-    """Draw tokens [rows] and their log-probabilities [rows] from `logits` [rows, vocabulary].
+    """Return tokens [rows], drawn from `logits` [rows, vocabulary], and their log-probabilities
+    [rows].
 
     The log-probability is that of the distribution from which the token was drawn: after
     temperature, top_k and top_p, in this order. Greedy rows give that of temperature 1. It is not

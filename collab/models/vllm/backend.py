@@ -84,7 +84,7 @@ class Backend(Protocol):
         """Start, or connect to, the model in `folder` with room for the adapters of `capacity`."""
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        """Generate the response to `request`. Its adapter is loaded first if necessary."""
+        """Return the response to `request`. If necessary, the request's adapter is loaded first."""
 
     async def load(self, version: Version) -> None:
         """Load a version of an adapter on every replica."""

@@ -116,7 +116,7 @@ class Language:
 
 
 def load_language(folder: Path, name: str) -> Language:
-    """Read tokenizer and limits in `folder`.
+    """Return the tokenizer and the limits of the model in `folder`.
 
     Raises:
         ModelUnavailable: `folder` contains no model.
@@ -210,7 +210,8 @@ class VLLMEngine:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` concurrently. Each failure belongs to one request only."""
+        """Send `requests` concurrently, and return one action per request. A failure concerns one
+        request only."""
         report = _reporter(asyncio.get_running_loop(), progress) if progress else None
         return await self._thread.run(self._answer_all(requests, report))
 

@@ -204,10 +204,10 @@ class Server:
             await self._check_logprobs()
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        """Generate the response to a request.
+        """Return the response to a request.
 
         Raises:
-            ServerLost: the server must be met again before another try.
+            ServerLost: the server does not answer; call `meet` before another try.
         """
         self.in_flight += 1
         try:

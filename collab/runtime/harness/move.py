@@ -81,10 +81,10 @@ class Move:
         self._pending.extend(messages)
 
     async def generate(self, *, may_call: bool = True) -> Action:
-        """Generate one response of the agent's model to all of its observations.
+        """Return one response of the agent's model to all observations so far.
 
-        The response's `tool_calls` are the calls that it asks for. Without `may_call` it must
-        answer now. The calls are not executed here.
+        The response's `tool_calls` are not executed here. Without `may_call`, the agent must answer
+        without a call.
 
         Raises:
             ActionFailed: the model gave no answer. A harness does not catch it.

@@ -56,7 +56,8 @@ def shorter(value: Any, seed: int) -> Any:
 
 
 def filled(value: Any, digit: int, depth: int = DEEPEST) -> Any:
-    """Replace every number, boolean, letter and key by `digit`, 0 or 1, of the same type."""
+    """Return `value` with every number, boolean, letter and key replaced by `digit`, 0 or 1, of the
+    same type."""
     kind = type(value)
     if _among(kind, (bool, *_NUMBERS)):
         return kind(digit)

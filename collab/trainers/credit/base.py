@@ -135,7 +135,7 @@ def comparing(rule: Rule) -> Rule:
 
 
 def make_algorithm(component: Component, built_in: Mapping[str, Any]) -> Algorithm:
-    """Make the algorithm that a recipe names, a function or a class, with its options.
+    """Return the algorithm that a recipe names, a function or a class, with its options.
 
     Raises:
         RecipeError: there is no such algorithm, or it does not take these options.

@@ -215,9 +215,8 @@ def _score(
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:
-    """Map the last hidden states [n, hidden] to the model's own logits [n, vocabulary], at least in
-    float32.
-    """
+    """Return the model's own logits, [n, vocabulary], for last hidden states [n, hidden], at least
+    in float32."""
     config = model.config.get_text_config()
     logits: Tensor = model.get_output_embeddings()(hidden)
     if logits.dtype in (torch.bfloat16, torch.float16):

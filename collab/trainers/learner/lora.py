@@ -166,7 +166,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the named tensors of a safetensors file, onto the CPU.
+    """Return the named tensors of a safetensors file, onto the CPU.
 
     Raises:
         OSError: the file is missing or incomplete.

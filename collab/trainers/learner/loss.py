@@ -44,12 +44,12 @@ Gain = tuple[Tensor, Tensor]
 
 
 def reinforce(tokens: Tokens, _: TrainerSpec) -> Gain:
-    """Compute A log pi: REINFORCE, and MAGRPO's Eq. 2 (arXiv 2508.04652)."""
+    """Return A log pi: REINFORCE, and MAGRPO's Eq. 2 (arXiv 2508.04652)."""
     return tokens.weights * tokens.logprobs, torch.zeros_like(tokens.weights, dtype=torch.bool)
 
 
 def ppo(tokens: Tokens, spec: TrainerSpec) -> Gain:
-    """Compute min(r A, clip(r, 1 - low, 1 + high) A), PPO (arXiv 1707.06347) by token.
+    """Return min(r A, clip(r, 1 - low, 1 + high) A), PPO (arXiv 1707.06347) by token.
 
     A `clip_ratio_high` above `clip_ratio` is DAPO's clip (arXiv 2503.14476).
     """
@@ -57,7 +57,7 @@ def ppo(tokens: Tokens, spec: TrainerSpec) -> Gain:
 
 
 def gspo(tokens: Tokens, spec: TrainerSpec) -> Gain:
-    """Compute min(s A, clip(s, 1 - low, 1 + high) A), s = exp(mean over the response of log r).
+    """Return min(s A, clip(s, 1 - low, 1 + high) A), s = exp(mean over the response of log r).
 
     Token-level GSPO (arXiv 2507.18071): s is the ratio of the whole response, and only the token's
     own log-probability has a gradient. With `response_mean` this equals sequence-level GSPO.
@@ -69,7 +69,7 @@ def gspo(tokens: Tokens, spec: TrainerSpec) -> Gain:
 
 
 def cispo(tokens: Tokens, spec: TrainerSpec) -> Gain:
-    """Compute stop_gradient(min(r, 1 + high)) A log pi, CISPO (arXiv 2506.13585).
+    """Return stop_gradient(min(r, 1 + high)) A log pi, CISPO (arXiv 2506.13585).
 
     Every token keeps its gradient, but the weight of the gradient is bounded. `clipped` marks the
     bounded tokens.
@@ -159,7 +159,8 @@ def token_loss(
     start: Tensor | None = None,
     reference: Tensor | None = None,
 ) -> TokenLoss:
-    """Compute minus the objective of some responses' tokens: -scale x factor x gain, summed.
+    """Return minus the objective of some responses' tokens, with statistics: -scale x factor x
+    gain, summed.
 
     The gain is that of the recipe's `objective`, MAGRPO's Eq. 2 (arXiv 2508.04652) by default. The
     factor comes from the recipe's corrections (`correct`). If there are any, pi_old is the policy

@@ -241,7 +241,7 @@ def open_policies(
     *,
     loading: StoreProgress | None = None,
 ) -> Policies:
-    """Open every model of the team, load the trained ones, and make the policies.
+    """Open every model of the team, load the trained ones, and return the policies.
 
     Raises:
         RecipeError: an agent cannot be trained.

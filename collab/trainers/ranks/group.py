@@ -83,7 +83,8 @@ def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
 
 
 def known_to_all(error: Exception) -> Exception:
-    """Mark an error that every rank raises itself, so that no rank reports it to the others."""
+    """Mark an error that every rank raises itself, so no rank reports it to the others, and return
+    the error."""
     setattr(error, KNOWN_TO_ALL, True)
     return error
 

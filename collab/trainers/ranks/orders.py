@@ -132,7 +132,8 @@ TakeStep = Callable[[Sequence[Sample], int, Event], Update]
 def learn_together(
     learn: TakeStep, policies: Policies, ranks: TorchRanks, order: Learn, cancelled: Event
 ) -> Update:
-    """Take a step together with every other rank. A failure on one rank is raised on all.
+    """Take a step together with every other rank, and return this rank's statistics. A failure on
+    one rank is raised on all.
 
     A failure between two checks is reported at the next check.
     """

@@ -202,7 +202,8 @@ class Evaluations:
     async def play(
         self, step: int, tokens: int, policies: Policies, folder: TrainingFolder, report: Report
     ) -> Evaluation:
-        """Evaluate the current team, after `step` steps and `tokens` generated tokens.
+        """Evaluate the current team after `step` steps and `tokens` generated tokens, and return
+        the results.
 
         The episodes and the results are written to `folder`.
         """

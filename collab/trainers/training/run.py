@@ -183,7 +183,7 @@ def open_learner(
     ranks: Ranks,
     loading: StoreProgress | None,
 ) -> tuple[Policies, Learner]:
-    """Open the policies of a team, on every rank, and their learner.
+    """Open a team's policies on every rank, and return them with their learner.
 
     Raises:
         CollabError: a rank cannot open them.

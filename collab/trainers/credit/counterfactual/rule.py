@@ -189,7 +189,8 @@ class Counterfactual(Algorithm):
         )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
-        """Describe the form of each agent's credit, and the number of joint actions to score."""
+        """Return lines with the form of each agent's credit, and the number of joint actions to
+        score."""
         first = planned_forms(recipe, shared=True)
         later = planned_forms(recipe, shared=spec.turn_structure != "chains")
         lines = []

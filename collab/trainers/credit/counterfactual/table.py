@@ -110,7 +110,8 @@ def leave_one_out(values: Vector) -> Vector:
 async def make_table(
     group: Group, nodes: Sequence[Node], team: Sequence[str], agent: str, shifts: Shifts
 ) -> Table:
-    """Score an agent's responses at `nodes` with those of its teammates.
+    """Return the rewards of an agent's responses at `nodes`, scored with responses of its
+    teammates.
 
     Unless `shifts` is `all`, the teammates' responses of one sample stay together. With m shifts,
     response g is scored with the samples g to g + m - 1 (modulo G) if the agent is the first of

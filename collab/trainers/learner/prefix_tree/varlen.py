@@ -58,7 +58,7 @@ class BranchPlan(NamedTuple):
 
 
 def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
-    """Lay out the branches of rows that are `width` wide, padding included."""
+    """Return the plan for the branches of rows that are `width` wide, padding included."""
     branches = [
         (start, [row * width + place for place in path])
         for row, tree in enumerate(trees)
@@ -225,7 +225,8 @@ def describe_attention(model: Any, device: torch.device, how: str) -> str:
 
 
 def slow_attention(model: Any, device: torch.device, how: str) -> list[str]:
-    """Warn if a GPU attends under masks although the recipe does not ask for them."""
+    """Return a warning if a GPU attends under masks although the recipe does not ask for them, else
+    an empty list."""
     reason = why_masks(model, device, how)
     if reason is None or how != "auto" or device.type != "cuda":
         return []

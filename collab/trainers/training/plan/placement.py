@@ -24,7 +24,7 @@ class Wanted(NamedTuple):
     on_gpus: bool
 
     def text(self, folder: Path) -> str:
-        """Describe the ranks, their logs, and how to stop them."""
+        """Return a line about the ranks, their logs, and how to stop them."""
         where = "each on its own GPU" if self.on_gpus else "on CPUs"
         fewer = "; --gpus 1 takes one" if self.on_gpus else ""
         logs = f"; logs of the other ranks are in {folder / LOGS}" if self.ranks > 1 else ""
