@@ -41,9 +41,10 @@ def keep_owned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> 
 def rename_definitions(source: str, names: Collection[str]) -> str:
     """Return the source with the definitions of `names` renamed. Line numbers stay the same.
 
-    It renames every module-level binding of a name, including those in a branch or by `global`, and
-    every function, class and import of that name within a function. Methods, parameters and other
-    local variables keep their names. Calls of the name then reach the definition that is left.
+    The function renames every module-level binding of a name, including those in a branch or by
+    `global`, and every function, class and import of that name within a function. Methods,
+    parameters and other local variables keep their names. Calls of the name then reach the
+    definition that is left.
     """
     try:
         scopes = scopes_of(parse(source))

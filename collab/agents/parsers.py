@@ -123,7 +123,7 @@ def parse_python(response: str) -> str:
     """Return the Python code of a response.
 
     The parser searches fenced blocks (a missing closing fence is tolerated), then the whole
-    response, then its longest run of lines that parses. From code that parses, it keeps
+    response, then its longest run of lines that parses. From code that parses, the parser keeps
     definitions, imports and assignments unchanged. It drops calls and asserts at module level,
     which only show how to use the code, and a truncated last definition that follows others. If
     nothing parses, it returns the text that looks most like code unchanged, so that errors can be

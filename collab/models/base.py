@@ -191,7 +191,8 @@ class Capabilities(Record):
 
 @runtime_checkable
 class HasCapabilities(Protocol):
-    """A model that declares its capabilities. Other models promise answers only."""
+    """A model that declares its capabilities. A model without this interface only promises to
+    answer."""
 
     @property
     def capabilities(self) -> Capabilities: ...

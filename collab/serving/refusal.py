@@ -64,7 +64,8 @@ def unavailable(message: str) -> Refused:
 
 
 def refusal_for(failure: Failure) -> Refused:
-    """Return the refusal for a failed episode. It omits the message, which may name files."""
+    """Return the refusal for a failed episode. The refusal omits the failure's message, which may
+    name files."""
     match failure.type:
         case "ContextOverflow":
             message = "the text is too long for an agent of the team; shorten it"

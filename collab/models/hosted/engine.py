@@ -193,7 +193,7 @@ async def take_all(
 
 
 class HostedEngine(ABC):
-    """Sends requests at once, but only a few at a time. Each request fails on its own.
+    """Sends several requests at the same time, up to a limit. A failure concerns one request only.
 
     A subclass defines how to connect and how one answer is read.
     """

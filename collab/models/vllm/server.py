@@ -63,9 +63,8 @@ class ServerConnection:
 
     @asynccontextmanager
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Response]:
-        """Context manager that posts `body` and yields the response as it arrives. Its status is
-        not checked.
-        """
+        """Context manager that posts `body` and yields the response as it arrives. The response's
+        status is not checked."""
         async with (
             self._reached(),
             self._client.stream("POST", self.url + path, json=body) as response,

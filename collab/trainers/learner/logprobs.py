@@ -51,7 +51,7 @@ def response_logprobs(
 ) -> Scored:
     """Return the log-probabilities of the response tokens of the rows' samples, in order.
 
-    They are taken under each sample's own temperature, top_k and top_p, as it was drawn. `model` is
+    Each is taken under the temperature, top_k and top_p with which the sample was drawn. `model` is
     a causal language model of transformers. `chunk` is the number of tokens whose logits are held
     at once, and `attention` the recipe's `tree_attention`. On a GPU, the call does not wait for the
     results.

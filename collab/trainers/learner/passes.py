@@ -88,10 +88,9 @@ class PassResult:
 
 
 class Tally:
-    """Sums over each response's tokens in one tensor on the device. `read` waits for it.
+    """Sums over each response's tokens in one tensor on the device. `read` waits for the device.
 
-    One transfer moves all of them to the host, because reading each number would wait for the
-    device.
+    One transfer moves all sums to the host, because reading each number would wait for the device.
     """
 
     def __init__(

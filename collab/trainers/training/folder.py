@@ -166,8 +166,8 @@ class TrainingFolder:
         """Return the folder of a run that continues at `step`, after writing its current settings.
 
         If `recipe` differs from `before`, the folder records it: `training.yaml` is the new recipe,
-        and `changes` in `run.json` lists the replaced values. They are added to `about`, except
-        those that a killed run listed but did not apply.
+        and `changes` in `run.json` lists the replaced values. These changes are added to `about`,
+        except those that a killed run listed but did not apply.
 
         Raises:
             RecordError: the folder is not a training run, or cannot be written.

@@ -36,8 +36,8 @@ class Shares:
     difference of two cells of a table. For two cells in one column, it estimates var(own) +
     var(interaction), because only the agent's response differs. For two cells in one row, it
     estimates var(teammates') + var(interaction). For two cells that share neither, it estimates the
-    sum of all three. The shares follow from these estimates. They are unbiased if the missing cells
-    do not depend on the answers.
+    sum of all three. The shares follow from these estimates. The shares are unbiased if the missing
+    cells do not depend on the answers.
     """
 
     _columns: dict[str, list[float]] = field(default_factory=dict)
