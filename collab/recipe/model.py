@@ -113,8 +113,8 @@ class VLLMModel(Spec):
     """Make a response's tokens independent of its batch, in the local engine. This needs GPUs of
     compute capability 8.0 or later, and its kernels are slower."""
     seeds: bool = False
-    """Send a seed with each request, derived from its position in the run, so the same recipe
-    samples the same tokens. `deterministic` also sends seeds."""
+    """Send a seed with each request, derived from its position in the run. The same recipe then
+    samples the same tokens, in most cases also on a GPU. `deterministic` also sends seeds."""
     server_command: tuple[str, ...] = ()
     """The command that starts a server on each rank, without options, e.g. ["/opt/vllm/bin/vllm",
     "serve"]. Default: the vLLM server of this environment."""

@@ -48,7 +48,7 @@ class SourceSpec(Spec):
     package: str | None = None
     """An installed distribution that carries the data file `file`."""
     path: str | None = None
-    """A `.jsonl`, `.jsonl.gz` or `.json` file, relative to the task's own YAML file."""
+    """A `.jsonl`, `.jsonl.gz` or `.json` file, relative to the suite's YAML file."""
     hub: str | None = None
     """A dataset's name on the hub. It needs `pip install 'collab-agents[hub]'`. The whole dataset
     is downloaded for any split."""
