@@ -57,7 +57,7 @@ def check_installed() -> None:
     """Check that the packages of the extra `serve` are installed.
 
     Raises:
-        RecipeError: one is missing.
+        RecipeError: a package is missing.
     """
     for package in ("prometheus_client", "starlette", "uvicorn"):
         optional(package, "serving", "serve", RecipeError)

@@ -87,7 +87,7 @@ class TrainerResult(Record):
 
 
 class TrainerDifference(Record):
-    """A trainer less the first one, paired by suite and seed."""
+    """The difference between a trainer and the first one, paired by suite and seed."""
 
     task: str | None
     """Suite of the comparison. None means all suites together, in shares of the largest value."""

@@ -112,12 +112,12 @@ class StudySpec(Spec):
 
 
 def read_study(path: Path) -> StudySpec:
-    """Read the study in a YAML file, without approving it.
+    """Return the study in a YAML file, without approval.
 
-    Names of its recipe, tasks and trainers are looked up in its folder first.
+    The names of the recipe, the suites and the trainers are looked up in the study's folder first.
 
     Raises:
-        RecipeError: the file cannot be read, or is not a study.
+        RecipeError: the file cannot be read, is not a study, or selects tasks from a suite.
     """
     if not path.is_file():
         raise RecipeError(f"{path} does not exist; a study is a YAML file, see docs/study.md")
@@ -180,11 +180,11 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """Name of the cell's folder."""
         return f"{as_name(f'{self.task}-{self.trainer}')}-seed-{self.seed}"
 
     def read(self) -> tuple[Recipe, Question]:
-        """Read the cell's recipe, and the question to ask first.
+        """Return the cell's recipe, and the question that the user must answer before it runs.
 
         Raises:
             RecipeError: the recipe cannot be read.
@@ -208,7 +208,7 @@ class Cell:
 
 
 def load_study(path: Path, trust: Consent = False) -> StudySpec:
-    """Load the study in a YAML file, with approval of everything that its cells would do.
+    """Return the study in a YAML file, after approval of everything that its cells would do.
 
     Raises:
         RecipeError: the study, or the recipe of a cell, cannot be read, or is wrong.
