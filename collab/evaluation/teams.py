@@ -44,9 +44,9 @@ class EvaluatedTeam:
     rows: tuple[int, ...]
     """The positions of the problems in the suite."""
     identity: str
-    """A digest of all that its episodes depend on."""
+    """Digest of everything that the team's episodes depend on."""
     notes: tuple[str, ...] = ()
-    """Notes that the reader of its numbers should know."""
+    """Notes for readers of the team's numbers."""
     question: Question = NOTHING
     """The question that the user must answer before the team runs. Its record can be read without
     approval.

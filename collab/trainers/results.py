@@ -8,4 +8,4 @@ RESULTS = {
     "rae": "Kuhn poker",
     "maac": "blocks2d",
 }
-"""Tasks on which each trainer was measured, by the trainer's name."""
+"""Suites on which each trainer was measured, by the trainer's name."""
