@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 RESULTS = {
-    "magrpo": "seven tasks",
-    "cross": "four tasks",
+    "magrpo": "seven suites",
+    "cross": "four suites",
     "rae": "Kuhn poker",
     "maac": "blocks2d",
 }
