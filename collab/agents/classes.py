@@ -30,7 +30,7 @@ class Written:
 
 
 def collect_methods(source: str, name: str, wanted: Collection[str]) -> Written:
-    """Collect the methods of the class `name` in `source`, inside or outside the class.
+    """Return the methods of the class `name` in `source`, written inside or outside the class.
 
     A function is a method if it is `wanted`, or if its first parameter is `self` or `cls`. The last
     definition of a name counts. A definition without a statement does not count.

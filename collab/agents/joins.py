@@ -25,8 +25,8 @@ _Edit = tuple[int, int, str]
 
 
 def keep_owned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
-    """Return the artifacts. If another agent redefines a helper's function, its definition is
-    renamed."""
+    """Return the artifacts by agent. Where an agent defines a function that belongs to a helper,
+    that definition is renamed."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for helper in roles.helpers:
         owners[roles.function_of(helper, problem.public)].add(helper)
@@ -39,11 +39,12 @@ def keep_owned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> 
 
 
 def rename_definitions(source: str, names: Collection[str]) -> str:
-    """Rename the definitions of `names` in the source without changing line numbers.
+    """Return the source with the definitions of `names` renamed. Line numbers stay the same.
 
-    It renames every module-level binding of a name, including those in a branch or by `global`, and
-    every function, class and import of that name within a function. Methods, parameters and other
-    local variables keep their names. Calls of the name then reach the definition that is left.
+    The function renames every module-level binding of a name, including those in a branch or by
+    `global`, and every function, class and import of that name within a function. Methods,
+    parameters and other local variables keep their names. Calls of the name then reach the
+    definition that is left.
     """
     try:
         scopes = scopes_of(parse(source))
@@ -168,7 +169,8 @@ def join_for(name: str, roles: Roles = NOBODY) -> Join:
 
 
 def make_joint(join: Join, artifacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Join the agents' artifacts once, for the record, the reward and the feedback.
+    """Return the joint artifact of the agents' artifacts, for the record, the reward and the
+    feedback.
 
     Raises:
         AgentError: the join raised, or returned no joint artifact.
@@ -201,9 +203,8 @@ def _made_by(
 
 
 def locate_artifacts(text: str, artifacts: Mapping[str, str]) -> Joint:
-    """Make a joint artifact, and find the lines of each agent whose whole artifact occurs in it
-    once.
-    """
+    """Return a joint artifact with the lines of each agent whose whole artifact occurs once in
+    `text`."""
     spans = {}
     for agent, artifact in artifacts.items():
         piece = artifact.strip("\n")
@@ -215,12 +216,12 @@ def locate_artifacts(text: str, artifacts: Mapping[str, str]) -> Joint:
 
 
 def join_text(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
-    """Concatenate the artifacts, in the team's order."""
+    """Return the artifacts, concatenated in the team's order."""
     return _stack(dict(artifacts), "\n\n")
 
 
 def join_python(artifacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Make one program: the prompt's imports and helpers, then each agent's code in order.
+    """Return one program: the prompt's imports and helpers, then each agent's code in order.
 
     `from __future__` imports move to the top, the only place where Python allows them. A comment
     replaces each, so that lines keep their numbers.
@@ -236,15 +237,15 @@ def join_python(artifacts: Mapping[str, str], problem: Problem) -> Joint:
 
 
 def join_owned(roles: Roles, artifacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Join like `python`, but take a helper's function from that helper only.
+    """Join as `python` does, but take a helper's function from that helper only.
 
-    Other agents' definitions of its name are renamed in the program.
+    If another agent defines the same function, that definition is renamed in the program.
     """
     return join_python(keep_owned(artifacts, roles, problem), problem)
 
 
 def join_files(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
-    """Make one program of all agents' files, in the agents' order.
+    """Return one program of all agents' files, in the agents' order.
 
     If two agents wrote the same file, the program does not load, and its error gives the name and
     both positions.
@@ -253,7 +254,7 @@ def join_files(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa
 
 
 def join_class(artifacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Make the class that the problem asks for, with the methods of all agents.
+    """Return the class that the problem asks for, with the methods of all agents.
 
     No line is assigned to an agent, because methods are placed in the prompt's order.
 

@@ -28,7 +28,8 @@ def parse_files(response: str) -> str:
     A file is a fenced block whose first line is `# file: NAME.py`. The name may also follow the
     fence's language, or be in the line before the fence, as in `### NAME.py`. A response without
     fences may contain such lines itself. Blocks without a name are ignored. If a name occurs twice,
-    the last one counts. Names are not changed. The result is empty if no file is named.
+    the last one counts. Quotes, backticks and asterisks around a name in a `# file:` line are
+    removed. Files without lines are dropped. The result is empty if no file is named.
     """
     response = response.replace("\r\n", "\n").replace("\r", "\n")
     blocks = _blocks(response.split("\n"))
@@ -122,7 +123,7 @@ def parse_python(response: str) -> str:
     """Return the Python code of a response.
 
     The parser searches fenced blocks (a missing closing fence is tolerated), then the whole
-    response, then its longest run of lines that parses. From code that parses, it keeps
+    response, then its longest run of lines that parses. From code that parses, the parser keeps
     definitions, imports and assignments unchanged. It drops calls and asserts at module level,
     which only show how to use the code, and a truncated last definition that follows others. If
     nothing parses, it returns the text that looks most like code unchanged, so that errors can be

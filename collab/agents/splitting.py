@@ -11,7 +11,7 @@ HELPER = "aux"
 
 
 def split_program(source: str, function: str = HELPER) -> dict[str, str]:
-    """Split a program by agent: the helper's top-level `function`, and the rest.
+    """Return a program's parts by agent: the helper's top-level `function`, and the rest.
 
     The join puts the helper first. Statements above it that its definition reads (decorators,
     defaults, annotations) are therefore copied to it, and `from __future__` lines move there. If a

@@ -175,7 +175,7 @@ class HelperUse:
 
 
 def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
-    """Determine how the function `entry_point` of `source` uses the global function `helper`."""
+    """Return how the function `entry_point` of `source` uses the global function `helper`."""
     try:
         tree = parse(source)
     except SyntaxError:

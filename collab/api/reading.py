@@ -16,9 +16,9 @@ STEP, EVALUATION = "step.finished", "evaluation.finished"
 
 
 def read_metrics(run: str | Path) -> list[dict[str, Any]]:
-    """Read the metrics of a training run: one mapping per step, with the step's number as `step`.
+    """Return the metrics of a training run: one mapping per step, with the step's number as `step`.
 
-    A running training can be read at any time.
+    You can call this at any time, even while the run is in progress.
 
     Raises:
         RecordError: the folder is not a training run, or a line of its metrics is broken.
@@ -42,7 +42,8 @@ def rows_of(run: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:
-    """List the runs in a folder, newest first: the content of each `run.json`, and its `folder`.
+    """Return the runs in a folder, newest first: the content of each `run.json`, and the run's
+    `folder`.
 
     Raises:
         RecordError: there is no such folder.

@@ -44,11 +44,11 @@ def train(
 
     Args:
         team: a name, a file, a run's folder, or a `collab.Team`.
-        task: a suite, e.g. `"humaneval"`, or problems: a list of dicts, a `datasets.Dataset`.
+        task: a suite, e.g. `"humaneval"`, or rows: a list of dicts, a `datasets.Dataset`.
         rewards: functions `f(context) -> float` from 0 to 1, e.g. `[right, (short, 0.5)]`; they
             replace the task's reward.
         trainer: a name, e.g. `"cross"`, or a mapping; `"magrpo"` if the recipe names none.
-        hidden: fields of the task that no agent sees; replaces the task's own.
+        hidden: names of hidden fields, instead of the task's own.
         on_step: called after each step; an exception from it ends the training.
         on_event: called with every event, as it happens.
         out: the run's folder, by default one in `runs/`.
@@ -96,7 +96,8 @@ async def atrain(
     trust: Consent = False,
     **settings: Any,
 ) -> Training:
-    """Train like `train`, but within a running event loop. A canceled run can be resumed."""
+    """Train as `train` does, but within a running event loop, and return the run. A canceled run
+    can be resumed."""
     if resume is None:
         recipe = _recipe(team, task, rewards, hidden, settings, trainer=trainer, trust=trust)
         folder = Path(out) if out else Path("runs") / new_run_id(recipe.name or recipe.team.name)

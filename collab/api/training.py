@@ -47,7 +47,7 @@ class Training:
         return [Evaluation.model_validate({"type": EVALUATION, **row}) for row in rows]
 
     def team(self, **changes: Any) -> Team:
-        """Load the trained team. `changes` are keyword arguments of `collab.load`."""
+        """Return the trained team. `changes` are keyword arguments of `collab.load`."""
         return load(self.folder, **changes)
 
     def to_pandas(self) -> pandas.DataFrame:

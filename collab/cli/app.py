@@ -19,8 +19,8 @@ from collab.wording import for_command_line, plain_reason
 
 PANELS = {
     "Run and score": {
-        "run": "Run a team on problems and score the results.",
-        "eval": "Compare teams on the same problems, with intervals.",
+        "run": "Run a team on tasks and score its answers.",
+        "eval": "Compare teams on the same tasks, with intervals.",
         "replay": "Run a recorded run again without a model, and compare.",
         "score": "Score programs or texts that already exist.",
         "show": "List runs, or show the episodes of one run.",
@@ -194,8 +194,9 @@ def _plain_usage(error: Any) -> str:
     """Return click's message, with one suggestion for an option and the extra arguments by name."""
     message = str(error.message)
     if hasattr(error, "possibilities"):
-        close = nearest(error.option_name, error.possibilities or ())
-        remedy = f"; did you mean '{close}'?" if close else ""
+        known = {option.lstrip("-"): option for option in error.possibilities or ()}
+        close = nearest(error.option_name.lstrip("-"), known)
+        remedy = f"; did you mean '{known[close]}'?" if close else ""
         return f"unknown option '{error.option_name}'{remedy}"
     if message.startswith(_EXTRA):
         parameters = error.ctx.command.params

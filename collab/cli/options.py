@@ -84,8 +84,8 @@ SETTINGS = option(
 )
 PROBLEMS = option(
     "--task, -t",
-    "ADDRESS",
-    "Problems: SUITE, SUITE/0-19 or FILE.jsonl/3. Repeatable. Default: the recipe's tasks.",
+    "SUITE[/TASKS]",
+    "Tasks to run: a suite, SUITE/0-19 or FILE.jsonl/3. Repeatable. Default: the recipe's tasks.",
     autocompletion=complete_suites,
 )
 MODEL = option(
@@ -94,9 +94,15 @@ MODEL = option(
     "Model for all agents without their own: an alias, a hub name, a folder or ENGINE:NAME;"
     " see 'collab models'.",
 )
-SAMPLES = option("--samples, -n", "N", "Episodes per problem.", min=1)
+SAMPLES = option(
+    "--samples, -n", "N", "Episodes per task. Default: the recipe's, otherwise 1.", min=1
+)
 SEED = option(
-    "--seed", "N", "Random seed; the same seed gives the same tokens on the same machine.", min=0
+    "--seed",
+    "N",
+    "Random seed. With local models on a CPU, the same seed gives the same tokens on the same"
+    " machine. Default: the recipe's, otherwise 0.",
+    min=0,
 )
 JSON = flag("--json", "Print JSON lines on stdout, everything else on stderr.")
 OUT = option("--out", "DIR", "Folder for the record.")
@@ -116,7 +122,7 @@ WORKERS = option(
 )
 TRUST = flag(
     "--trust",
-    "Allow third-party functions and commands. collab asks again if their files change.",
+    "Approve the third-party functions and commands of this call without asking.",
 )
 
 

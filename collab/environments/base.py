@@ -83,13 +83,13 @@ class Environment(ABC):
     def moves(self) -> Mapping[str, Sequence[str]]:
         """Return some or all legal actions of each seat that acts now, as strings.
 
-        If it returns none, checks and rehearsals play without them.
+        If the result is empty, checks and rehearsals play without legal moves.
         """
         return {}
 
     @property
     def largest(self) -> float:
-        """The largest joint return, which is the mean of the seats'."""
+        """The largest joint return. A joint return is the mean of the seats' returns."""
         return 0.0 if self.zero_sum else self.returns[1]
 
 
@@ -97,7 +97,7 @@ _TOLD = (str, Observation)
 
 
 def fault_of(step: Any, seats: Sequence[str]) -> str:
-    """Describe the fault in a game's step, or return "" if there is none."""
+    """Return a description of the fault in a game's step, or "" if there is none."""
     if not isinstance(step, Step):
         return f"a {type(step).__name__}, not a Step"
     paid = step.rewards if isinstance(step.rewards, Mapping) else {"": step.rewards}
@@ -120,7 +120,7 @@ def fault_of(step: Any, seats: Sequence[str]) -> str:
 
 
 def by_seat(rewards: float | Mapping[str, float], seats: Sequence[str]) -> dict[str, float]:
-    """Return a step's reward of each seat, also if all seats earn one number."""
+    """Return the reward of each seat, for a step with one reward for all seats or one per seat."""
     if isinstance(rewards, Mapping):
         return {seat: float(rewards.get(seat, 0.0)) for seat in seats}
     return dict.fromkeys(seats, float(rewards))

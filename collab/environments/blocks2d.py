@@ -164,7 +164,7 @@ def area(x1: int, y1: int, x2: int, y2: int) -> list[Cell]:
 
 
 def draw_cells(cells: frozenset[Cell] | Mapping[Cell, str]) -> str:
-    """Draw cells as text, each as its own mark if `cells` is a mapping."""
+    """Return cells as text. If `cells` is a mapping, each cell is shown by its mark."""
     marks = cells if isinstance(cells, Mapping) else dict.fromkeys(cells, "#")
     places = range(1, SIZE + 1)
     return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)

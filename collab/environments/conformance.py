@@ -38,7 +38,8 @@ class CheckResult:
 
 
 def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[CheckResult]:
-    """Run every check on an environment. `make` returns a new environment for each game."""
+    """Run every check on an environment, and return the results. `make` returns a new environment
+    for each game."""
     results = []
     for check in CHECKS:
         fault = ""
@@ -169,7 +170,7 @@ def check_returns(game: Environment, total: Mapping[str, float]) -> None:
 
 
 def transcript(game: Environment, deal: Random, chance: Random) -> list[Any]:
-    """Play a whole game with random moves, and return it as plain data."""
+    """Play a whole game with random moves, and return the steps as plain data."""
     step = game.reset(deal)
     return [plain(step), game.render(), *rest(game, step, chance)]
 

@@ -152,5 +152,5 @@ def clash(grid: Grid, row: int, column: int) -> bool:
 
 
 def draw(grid: Grid) -> str:
-    """Format a grid as text, one line per row."""
+    """Return a grid as text, one line per row."""
     return "\n".join(" ".join(str(digit or ".") for digit in row) for row in grid)

@@ -45,19 +45,22 @@ def evaluate(
     out: str | Path | None = None,
     **more: Any,
 ) -> Results:
-    """Evaluate teams side by side on the same problems. This also works in a notebook.
+    """Evaluate teams side by side on the same tasks, and return the results, with failures counted.
+
+    This also works in a notebook.
 
     Args:
         teams: names, files or folders of runs, as `collab.load` takes them, or `collab.Team`.
-        task: a suite or an address, e.g. `humaneval/0-19`, several, a list of rows, or None for the
-            recipes' own.
+        task: one or several suites or addresses (`humaneval/0-19`), a list of rows, or None for
+            each recipe's own.
         rewards: functions that replace the task's reward, e.g. `[right, (short, 0.5)]`.
-        hidden: fields of the task that no agent sees; replace its own.
+        hidden: names of hidden fields, instead of the task's own.
         reward_from: the team whose reward scores all teams, if their rewards differ.
-        samples: episodes of each problem; pass@k takes k of them.
-        split: the part of the suite that is evaluated, e.g. `"test"`.
+        samples: episodes per task; pass@k is estimated from them.
+        split: the split of the suite to evaluate, e.g. `"test"`; None evaluates all of it.
         seed: seed of the sampling; equal seeds give equal episodes if the engine supports seeds.
-        select: chooses one program from k samples, e.g. `collab.Selection(recombine=True)`.
+        select: how to choose one program from several samples, e.g.
+            `collab.Selection(recombine=True)`.
         greedy: use each agent's most likely response instead of a sampled one.
         model: one model for all agents, instead of their own.
         k: values of k for pass@k; None uses those of 1, 3, 5 and 10 that `samples` allows.
@@ -65,11 +68,13 @@ def evaluate(
         on_episode: called with each episode when it ends; an exception ends the evaluation.
         on_event: called with every event, as it happens.
         trust: True approves the functions of third-party teams.
-        out: a folder for the record, which the same call continues; None writes none.
-        more: keys of a section of the recipe, for every team, e.g. `max_new_tokens=64`.
+        out: folder for the record; calling again with it continues the evaluation. None writes no
+            record.
+        more: further recipe keys, set for every team, e.g. `max_new_tokens=64`.
 
     Raises:
-        RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
+        RecipeError, TaskError, ModelUnavailable, RecordError: the arguments are wrong, or something
+            is missing; no episode has run.
         CollabError: no episode of any team finished. Other failures are counted in the results.
     """
     _, within = settings_of(more, PLAYED, top=set())

@@ -37,12 +37,12 @@ class DifferingSetting(Record):
 
 
 class PairedEstimates(Record):
-    """A metric of both sides on their shared problems, and its difference."""
+    """A metric of both sides on the problems that both ran, and its difference."""
 
     first: Estimate
     second: Estimate
     difference: Estimate
-    """The second less the first, paired by problem."""
+    """The second estimate minus the first, paired by problem."""
 
 
 class Side(Record):
@@ -57,7 +57,7 @@ class Side(Record):
     before: dict[str, Estimate] = {}
     """Held-out metrics before a training run. `metrics` are the metrics after it."""
     gain: dict[str, Estimate] = {}
-    """Held-out metrics after less before, paired by problem."""
+    """Held-out metrics after training minus before it, paired by problem."""
 
 
 class RunDiff(Record):
@@ -68,7 +68,7 @@ class RunDiff(Record):
     settings: tuple[DifferingSetting, ...]
     metrics: dict[str, PairedEstimates]
     shared: int
-    """Number of problems for which both have a value."""
+    """Number of problems for which both sides have a value."""
     notes: tuple[str, ...]
     """Reasons why numbers are missing or cannot be compared."""
 
@@ -184,7 +184,8 @@ class PlayedRun:
 
 
 def read_played(folder: Path) -> PlayedRun:
-    """Read a run's values by metric and problem, and those before and after it for a training run.
+    """Return a run's values by metric and problem: for a training run, the held-out values before
+    and after it.
 
     Raises:
         RecordError: there is nothing to read.

@@ -78,7 +78,7 @@ class EvaluationRun:
         """Rehearse each team with missing episodes, after approval, and return warnings.
 
         Raises:
-            Untrusted: nobody approved, and nothing has run.
+            Untrusted: third-party code is not approved; nothing has run.
             RecipeError: a team cannot be run, e.g. its prompt needs a field that no row has.
         """
         with ExitStack() as on_refusal:
@@ -280,7 +280,8 @@ class TeamRun:
             self._trust = True
 
     async def prepare(self, pool: ModelPool, stack: AsyncExitStack, within: Operation) -> None:
-        """Open models and tools, if episodes are missing. Its spans are children of `within`.
+        """Open models and tools, if episodes are missing. Spans of the work are children of
+        `within`.
 
         Raises:
             RecipeError, ModelUnavailable: a team cannot be run.
@@ -313,7 +314,8 @@ class TeamRun:
             self._record = RunFolder(self.path, self.team.recipe, self._about)
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
-        """Run the missing episodes. Close the generator as for `Session.play`."""
+        """Run the missing episodes, and yield their events. Close the generator as for
+        `Session.play`."""
         if self._session is None:
             return
         played = self._session.play(self.missing, seed=self.team.recipe.seed, progress=progress)
@@ -324,9 +326,8 @@ class TeamRun:
                 yield event
 
     async def select(self, ks: Sequence[int], how: Selection) -> None:
-        """Choose among k samples by the tests in the prompts, for each k. `result` has the
-        metrics.
-        """
+        """For each k, choose one of k samples by the tests in the prompts. `result` then includes
+        the metrics of this."""
         recipe, problems = self.team.recipe, self.team.problems
         self._selected = await selection_metrics(recipe, problems, self._groups(), ks, how)
 

@@ -104,7 +104,7 @@ class EvaluationRecord:
     """Complaints about files that cannot be read, and about an unfinished evaluation."""
 
     def counts(self, episode: Episode) -> bool:
-        """Return True if the numbers include this episode, or if there are no numbers."""
+        """Return True if the results include this episode, or if there are no results."""
         results = self.results
         if results is None:
             return True
@@ -139,7 +139,8 @@ def read_results(folder: Path) -> Results:
 
 
 def open_evaluation(folder: Path) -> EvaluationRecord:
-    """Open an evaluation and its teams. Without a readable `eval.json`, each folder is a team."""
+    """Return the readable part of an evaluation. Without a readable `eval.json`, each folder in it
+    counts as a team."""
     try:
         results = read_results(folder)
     except RecordError as error:

@@ -79,7 +79,7 @@ async def selection_metrics(
             order, and a metric is the mean over the blocks.
 
     Raises:
-        RecipeError: as `check_selectable`.
+        RecipeError: the programs cannot be chosen by tests; see `check_selectable`.
         SandboxError: the sandbox itself failed.
     """
     check_selectable(recipe, how)
@@ -145,7 +145,7 @@ def _tokens(episode: Episode) -> int:
 
 
 class Chooser:
-    """Chooses programs, and runs each only once if several blocks share it."""
+    """Chooses programs by their tests. A program that several blocks share runs only once."""
 
     def __init__(self, recipe: Recipe, tester: str = "") -> None:
         self._tester = tester
@@ -167,9 +167,8 @@ class Chooser:
     async def block_means(
         self, problem: Problem, blocks: Sequence[Sequence[Episode]], recombine: bool
     ) -> dict[str, float]:
-        """Return the metrics of a problem as means over its blocks, by name with `*` for the number
-        of tries.
-        """
+        """Return the metrics of a problem, as means over its blocks of k samples. Names have `*` in
+        place of k."""
         tests = [self._written(problem, block) for block in blocks]
         played = [self._played(block) for block in blocks]
         means = {

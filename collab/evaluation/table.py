@@ -121,13 +121,13 @@ def tone_of(sign: int) -> str:
 
 
 def format_interval(limits: tuple[float, float], form: Form) -> str:
-    """Format the limits of an interval as text, e.g. `0.2 to 0.4`."""
+    """Return the limits of an interval as text, e.g. `0.2 to 0.4`."""
     low, high = (format_value(end, form, unit=False) for end in limits)
     return f"{low} to {high}"
 
 
 def format_value(value: float, form: Form, *, signed: bool = False, unit: bool = True) -> str:
-    """Format a share in percent, or points with two digits. `signed` adds a plus sign."""
+    """Return a share in percent, or points with two digits, as text. `signed` adds a plus sign."""
     text = f"{100 * value:.1f}" if form == "share" else f"{value:.2f}"
     text = text.removeprefix("-") if float(text) == 0 else text
     plus = "+" if signed and float(text) > 0 else ""

@@ -35,7 +35,7 @@ _SHARED = ("kind", "hidden", "environment", "reward")
 
 @dataclass(frozen=True)
 class EvaluatedTeam:
-    """A team that is evaluated, with its problems."""
+    """A team to evaluate, and the problems to run it on."""
 
     label: str
     recipe: Recipe
@@ -44,9 +44,9 @@ class EvaluatedTeam:
     rows: tuple[int, ...]
     """The positions of the problems in the suite."""
     identity: str
-    """A digest of all that its episodes depend on."""
+    """Digest of everything that the team's episodes depend on."""
     notes: tuple[str, ...] = ()
-    """Notes that the reader of its numbers should know."""
+    """Notes for readers of the team's numbers."""
     question: Question = NOTHING
     """The question that the user must answer before the team runs. Its record can be read without
     approval.
@@ -74,14 +74,15 @@ def find_teams(
     settings: Sequence[str] = (),
     trust: Consent = False,
 ) -> list[EvaluatedTeam]:
-    """Return the teams by name, file, folder or data, each with the same problems.
+    """Return the teams to evaluate, each with the same problems. `names` are names, files, folders
+    or mappings.
 
-    `rows` are problems that replace `tasks`. `rewards` and `hidden` replace their suite's.
-    `reward_from` is the team whose reward scores all teams. `trust` is asked here only if a
-    third-party function generates the problems.
+    `rows` are problems, instead of `tasks`. `rewards` and `hidden` replace those of the suite.
+    `reward_from` is the team whose reward scores all teams. `trust` decides whether a third-party
+    generator may run.
 
     Raises:
-        Untrusted: such a generator is not approved.
+        Untrusted: the generator was not approved.
         RecipeError: a name is unknown, teams cannot be compared, or settings are wrong.
         TaskError: the suite lacks a problem or a split.
     """
@@ -266,8 +267,8 @@ Read = tuple[Recipe, Question]
 def with_reward_of(
     chosen: str, by_name: Mapping[str, Read], read: Sequence[Read], trust: Consent
 ) -> list[Read]:
-    """Return every recipe with the reward of the team `chosen`. Third-party functions need
-    approval now.
+    """Return every recipe with the reward of the team `chosen`. If the reward has third-party
+    functions, `trust` decides whether they may run.
 
     Raises:
         RecipeError: no team has that name, or the team has no reward.
@@ -306,10 +307,11 @@ def _rewarded(recipe: Recipe, reward: RewardSpec, question: Question) -> Read:
 def overlap_notes(
     recipe: Recipe, problems: Sequence[Problem], trust: Consent = False
 ) -> Iterator[str]:
-    """Return a sentence per training run whose adapters or models the team uses.
+    """Yield a sentence for each training run of the team's adapters or models that used some of
+    these problems.
 
-    Problems are the same if their fields are; the suite's name does not matter. `trust` is asked
-    before a third-party function generates them. It does not run without approval.
+    Problems are compared by their fields; the suite's name does not matter. `trust` decides whether
+    a third-party function may generate the training problems.
     """
     for run in _training_runs(recipe):
         try:

@@ -152,9 +152,8 @@ def team_result(
 
 
 def difference(first: TeamResult, base: Values, other: TeamResult, values: Values) -> Difference:
-    """Return the difference `other` - `first` of each metric, on the tasks for which both have a
-    value.
-    """
+    """Return `other` - `first` for each metric, paired on the tasks for which both teams have a
+    value."""
     largest = max(team.largest_return or 0.0 for team in (first, other))
     metrics = paired_differences(base, values, largest)
     return Difference(team=other.label, baseline=first.label, metrics=metrics)

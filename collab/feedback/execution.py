@@ -29,7 +29,7 @@ class Execution:
         self._spec, self._sandbox = spec, sandbox
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Give feedback from a run of the joint program.
+        """Return the feedback by agent, from a run of the joint program.
 
         Raises:
             FeedbackError: the problem is not about code.

@@ -93,7 +93,7 @@ Advice = dict[str, list[str]]
 
 
 class Expert:
-    """Asks a model for edits, and repeats if its answer is malformed."""
+    """Asks a model for edits, and asks again if the answer is malformed."""
 
     name = "expert"
 

@@ -89,7 +89,7 @@ class Solved:
     name = "solved"
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Say whether the task is solved.
+        """Return, for each agent, whether the task is solved.
 
         Raises:
             FeedbackError: the reward does not say when the task is solved.
@@ -109,7 +109,7 @@ class Solved:
 class Plugin:
     """A user's function that maps an `Outcome` and options to feedback.
 
-    It returns a string or a `Feedback` for all agents, or a mapping from agent to either.
+    The function returns a string or a `Feedback` for all agents, or a mapping from agent to either.
 
     Raises:
         RecipeError: on construction: there is no such function, or it does not take an option.

@@ -42,12 +42,12 @@ class Source(Protocol):
 def open_sources(
     specs: Sequence[FeedbackSpec], *, sandbox: Sandbox | None, open_model: OpenModel
 ) -> list[Source]:
-    """Open the sources that a recipe lists, in order.
+    """Open the sources that a recipe lists, and return them in order.
 
-    Models belong to the provider of `open_model`. Sources do not close them.
+    Sources do not close the models that `open_model` returns.
 
     Raises:
-        RecipeError, FeedbackUnavailable, ModelUnavailable: a source that cannot work.
+        RecipeError, FeedbackUnavailable, ModelUnavailable: a source cannot work.
     """
     return [_open(spec, sandbox, open_model) for spec in specs]
 

@@ -30,9 +30,8 @@ def is_author(outcome: Outcome, agent: str) -> bool:
 def line_findings(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Yield findings in the lines of `agent`. `whose` is its possessive in messages: `your` or
-    `its`.
-    """
+    """Yield findings in the lines of `agent`. `whose` refers to the agent in messages: `your` or
+    `its`."""
     source = lines_of(outcome, agent)
     if not source.strip():
         yield _remark("no-code", "error", f"no code was found in {whose} answer")
@@ -115,7 +114,7 @@ def _use(source: str, name: str, helper: str, blank: int) -> Finding:
 
 
 def blank_lines(artifact: str) -> int:
-    """Count the blank lines at an artifact's start, which a join removes."""
+    """Return the number of blank lines at an artifact's start, which a join removes."""
     return len(artifact) - len(artifact.lstrip("\n"))
 
 

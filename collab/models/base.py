@@ -12,8 +12,8 @@ from collab.records import Action, Message, Record, Sampling, Style, ToolSpec
 
 
 class Call(Record):
-    """Identifies the decision that needs a response. Scripts and replays find their answers by
-    it."""
+    """Identifies the decision that needs a response. Replays look up their answers by these
+    fields."""
 
     task: str
     sample: int
@@ -93,13 +93,13 @@ class AnswersEach(Protocol):
     async def answer_each(
         self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
     ) -> None:
-        """Generate like `generate`, but pass each action to `answered` as soon as it is
+        """Generate as `generate` does, but pass each action to `answered` as soon as it is
         complete."""
 
 
 @runtime_checkable
 class ChecksSettings(Protocol):
-    """A model that cannot follow every setting."""
+    """A model that supports only some settings, and can check them."""
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
         """Check that this engine supports the settings, before any work.
@@ -111,7 +111,7 @@ class ChecksSettings(Protocol):
 
 @runtime_checkable
 class OpensEarly(Protocol):
-    """A model that can be opened ahead of the first request, so that no episode waits for it."""
+    """A model that can be loaded before the first request, so no episode waits for it."""
 
     async def open_early(self, adapter: str | None = None) -> None:
         """Load the weights, or start or reach the process that holds them, and load an adapter.
@@ -124,13 +124,13 @@ class OpensEarly(Protocol):
 
 @runtime_checkable
 class ChecksUse(Protocol):
-    """A model that can check its use, such as a script with unused answers."""
+    """A model that can check how it was used, such as a script, whose answers must all be used."""
 
     def verify(self) -> None:
-        """Check the use of the model, at the end of a run without errors.
+        """Check how the model was used, at the end of a run without errors.
 
         Raises:
-            ModelError: the model was used wrongly.
+            ModelError: the model was used otherwise than intended, e.g. a script has answers left.
         """
 
 
@@ -140,14 +140,14 @@ Write = Callable[[Path], None]
 
 @runtime_checkable
 class RolloutEngine(Protocol):
-    """A model that samples for a trainer with its own weights."""
+    """A model that samples for a trainer, but has a separate copy of the weights."""
 
     async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
-        """Use these adapters, under their names, from the next request on. Each value writes one to
-        a folder.
+        """Use new versions of the adapters from the next request on.
 
-        Responses in progress finish with the adapters they began with. Actions by the new adapters
-        carry `version`.
+        `adapters` maps each adapter's name to a function that writes it to a folder. Responses in
+        progress finish with the adapters they began with. Actions of the new adapters carry
+        `version`.
         """
 
     async def sleep(self) -> None:
@@ -191,7 +191,8 @@ class Capabilities(Record):
 
 @runtime_checkable
 class HasCapabilities(Protocol):
-    """A model that declares its capabilities. Other models promise answers only."""
+    """A model that declares its capabilities. A model without this interface only promises to
+    answer."""
 
     @property
     def capabilities(self) -> Capabilities: ...

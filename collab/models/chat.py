@@ -89,8 +89,8 @@ def answer(
 ) -> tuple[str, tuple[ToolCall, ...]]:
     """Return a response's text, and the tool calls that transformers finds in it.
 
-    The text begins with the request's prefix and ends before the first stop string. It keeps only
-    the special tokens that mark a call in a template with tools, so that the call can be parsed.
+    The text begins with the request's prefix and ends before the first stop string. Special tokens
+    are removed, except those that mark a tool call, which must be parsed.
     """
     template = tool_template(tokenizer) if request.tools else None
     ids = list(token_ids)

@@ -23,9 +23,10 @@ Given = dict[str, Any]
 def render(
     tokenizer: Any, messages: Sequence[Given], tools: Sequence[Given] = (), *, begin_answer: bool
 ) -> str:
-    """Return the text of a chat in the tokenizer's template, and the beginning of the answer.
+    """Return a chat as text in the tokenizer's template. With `begin_answer`, the text ends with
+    the beginning of the answer.
 
-    The text is that of `apply_chat_template` for plain data.
+    For plain data, the result equals that of `apply_chat_template`.
 
     Raises:
         TemplateError: the template does not parse, refuses the messages, or fails.

@@ -31,7 +31,7 @@ class Controls:
     twin: Twin | None = None
 
     def among(self, ids: Sequence[int]) -> list[int]:
-        """Return those of `ids` that ordinary text cannot produce, in order."""
+        """Return the control tokens in `ids`, in order. Ordinary text cannot produce them."""
         return [i for i in ids if i in self.spellings and i != self.unknown]
 
     def spelled_unknown(self, text: str) -> bool:
@@ -57,7 +57,7 @@ class Twin:
         self._true = {self._tokenizer.token_to_id(token["content"]): token["id"] for token in added}
 
     def encode(self, text: str) -> list[int]:
-        """Tokenize `text`, with the ids of the original tokenizer."""
+        """Return the tokens of `text`, with the ids of the original tokenizer."""
         ids = self._tokenizer.encode(text, add_special_tokens=False).ids
         return [self._true.get(i, i) for i in ids]
 
@@ -80,7 +80,7 @@ def text_ids(tokenizer: Any, text: str) -> list[int]:
 
 
 def begins_with(tokenizer: Any) -> list[int]:
-    """Return the tokens that the tokenizer puts before a string, such as the one for its
+    """Return the tokens that the tokenizer puts before every string, such as a token for the
     beginning."""
     text = "a"
     whole = tokenizer(text)["input_ids"]

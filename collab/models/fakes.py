@@ -86,7 +86,7 @@ class EchoModel(_Prepared):
 
 
 def count_bytes(request: Request) -> int:
-    """Count the bytes of a prompt in UTF-8, for models whose tokens are bytes."""
+    """Return the number of bytes of a prompt in UTF-8, for models whose tokens are bytes."""
     if request.prompt_ids:
         return len(request.prompt_ids)
     return sum(len(message.content.encode()) for message in request.messages)
@@ -97,9 +97,10 @@ Key = tuple[str, int, int, int, str, int]
 
 
 class ReplayModel(_Prepared):
-    """Looks up each answer by its call. Tokens, seconds, usage and model come from the record.
+    """Returns the recorded answer to each request. Tokens, seconds, usage and model come from the
+    record.
 
-    If a call was recorded more than once, because a task was run twice, the answers alternate.
+    If several answers to a request were recorded, because a task was run twice, they alternate.
     """
 
     def __init__(self, source: str | Path) -> None:
@@ -139,7 +140,8 @@ def _recorded_actions(episode: Episode) -> Iterator[tuple[Key, Action]]:
 
 
 class ScriptedAnswer(Record):
-    """One answer of a script. A plain string sets only the text."""
+    """One answer of a scripted model. A plain string is an answer with this text and default
+    values."""
 
     text: str = ""
     token_ids: tuple[int, ...] = ()
@@ -172,10 +174,10 @@ _BY_AGENT = TypeAdapter(dict[str, list[ScriptedAnswer]])
 
 
 class ScriptedModel(_Prepared):
-    """Consumes its answers in order, from one list for all agents or from one list per agent.
+    """Answers from a script, in order: one list for all agents, or one list per agent.
 
-    A request beyond the script's end is a failure, and `verify` then raises ModelError. `verify`
-    also raises if answers are left.
+    A request beyond the script's end fails. `verify` raises ModelError after such a request, or if
+    answers are left.
     """
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
@@ -191,7 +193,7 @@ class ScriptedModel(_Prepared):
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
-        """Read a script from a YAML file.
+        """Return the scripted model in a YAML file.
 
         Raises:
             RecipeError: the file cannot be read.

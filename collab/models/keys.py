@@ -16,10 +16,11 @@ HIDDEN = "[key]"
 
 
 def read_key(variable: str) -> str:
-    """Read the key in an environment variable, "" if it is unset.
+    """Return the key in an environment variable, or "" if the variable is not set.
 
     Raises:
-        ModelUnavailable: no HTTP header can hold the value. Its refusal would quote the key.
+        ModelUnavailable: no HTTP header can hold the value. Without this check, the HTTP client's
+            error would quote the key.
     """
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):

@@ -20,9 +20,8 @@ TEMPLATE_BYTES = 1024
 
 
 def context_of(spec: ModelSpec) -> int | None:
-    """Return the maximum number of tokens of prompt plus response, or None if unknown on this
-    machine.
-    """
+    """Return the maximum number of tokens of prompt plus response, or None for a model that is
+    hosted or not downloaded."""
     weights = local_weights(spec)
     config = _config(weights.name, weights.revision) if weights else None
     if config is None:
@@ -73,8 +72,8 @@ def check_fits(request: Request, spec: ModelSpec) -> None:
 
 
 def knows_tools(spec: ModelSpec) -> bool | None:
-    """Return True if a local model's chat template supports tools, or None if unknown on this
-    machine."""
+    """Return whether a local model's chat template supports tools, or None for a model that is
+    hosted or not downloaded."""
     weights = local_weights(spec)
     if weights is None or _config(weights.name, weights.revision) is None:
         return None

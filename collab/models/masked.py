@@ -35,7 +35,7 @@ class Chat:
     tools: Sequence[dict[str, Any]] = ()
 
     def rendered(self, tokenizer: Any, *, tokenize: bool) -> Any:
-        """Render the chat and the beginning of its answer: a list of token ids if `tokenize`,
+        """Return the chat and the beginning of its answer in the template: token ids if `tokenize`,
         otherwise a string.
 
         Raises:
@@ -54,7 +54,8 @@ class Chat:
 
     @cached_property
     def masks(self) -> dict[int, int]:
-        """Map each character of the strings to a mask, except whitespace, which templates trim."""
+        """Masks by character, for every character of the chat's strings except whitespace, which
+        templates trim."""
         used = {ord(char) for text in self.texts() for char in text}
         free = (code for codes in MASKS for code in codes if code not in used)
         visible = sorted(code for code in used if not chr(code).isspace())

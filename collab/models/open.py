@@ -91,9 +91,9 @@ def _let_waiting_threads_sleep() -> None:
 
 
 class ModelPool:
-    """Opens each distinct spec once, so that equal models share memory, and closes them all.
+    """Opens each distinct model once, so equal specs share memory, and closes all models.
 
-    After a run without errors, it also checks that the models were used as intended.
+    After a run without errors, it also checks how the models were used (`verify`).
     """
 
     def __init__(self, *, progress: StoreProgress | None = None) -> None:
@@ -135,10 +135,10 @@ class ModelPool:
             self.verify()
 
     def verify(self) -> None:
-        """Check that the models were used as intended, e.g. that a script has no answers left.
+        """Check that the models were used as intended, at the end of a run without errors.
 
         Raises:
-            ModelError: a model was not.
+            ModelError: a model was used otherwise, e.g. a script has answers left.
         """
         for model in self._models.values():
             if isinstance(model, ChecksUse):

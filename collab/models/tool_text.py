@@ -162,7 +162,8 @@ def format_call(call: ToolCall) -> str:
 
 
 def describe(tools: Sequence[ToolSpec]) -> str:
-    """Describe the call format, and each tool with its arguments, for a prompt."""
+    """Return a description of the call format, and of each tool with its arguments, for a
+    prompt."""
     return _FORM + "".join(
         f"\n{tool.name}: {tool.description}\n"
         f"its arguments, as JSON Schema: {json.dumps(tool.parameters)}\n"

@@ -61,18 +61,16 @@ def four_bits(dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
 
 
 def keep_gradients(module: Any) -> None:
-    """Disable a layout of some CPUs in a model's layers, because bitsandbytes has no gradients for
-    it.
-    """
+    """Turn off a CPU-specific weight layout in a model's layers, because bitsandbytes computes no
+    gradients for it."""
     for part in module.modules():
         if hasattr(part, "support_avx512bf16_for_cpu"):
             part.support_avx512bf16_for_cpu = False
 
 
 def four_bit_weights(module: Any) -> int:
-    """Count the numbers that a language model holds in 4 bits: those of its linear layers, except
-    the head.
-    """
+    """Return the number of weights that a language model holds in 4 bits: all linear layers except
+    the head."""
     from torch import nn
 
     head = module.get_output_embeddings()
@@ -108,8 +106,8 @@ class LoadedModel:
 
 
 def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
-    """Load the model in `folder`, on the device and in the dtype of `spec`, whose name is used in
-    messages.
+    """Return the model in `folder`, loaded on the device and in the dtype of `spec`. Messages use
+    the name in `spec`.
 
     Raises:
         ModelUnavailable: the device is missing, or the folder contains no complete model.
@@ -189,7 +187,7 @@ def pick_device(name: str) -> torch.device:
 def unused_gpu() -> str:
     """Return why torch cannot use the NVIDIA GPU that this machine seems to have, with a remedy.
 
-    Returns "" if it uses one, if there is none, or if the user has hidden it.
+    The result is "" if torch uses a GPU, if there is none, or if the user has hidden it.
     """
     is_seen = any(Path("/dev").glob("nvidia[0-9]*")) or shutil.which("nvidia-smi")
     is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
@@ -213,7 +211,8 @@ def _warn_of_unused_gpu() -> None:
 
 
 def pick_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Resolve `auto` to bfloat16 if the processor multiplies it natively, otherwise float32."""
+    """Return the dtype called `name`. `auto` is bfloat16 if the device multiplies it natively,
+    otherwise float32."""
     if name != "auto":
         return DTYPES[name]
     return torch.bfloat16 if _native_bfloat16(device) else torch.float32

@@ -39,7 +39,7 @@ async def probe(
 ) -> TeamProbe:
     """Return the probe of a team, from the `episodes` of `problems`, run in `seconds`.
 
-    It scores additional joint actions as `algorithm: cross` does, without calling a model.
+    Additional joint actions are scored as `algorithm: cross` does, without calling a model.
 
     Raises:
         RecipeError, SandboxUnavailable: the judge cannot be opened.
@@ -261,7 +261,8 @@ Groups = Mapping[str, Sequence[Episode]]
 
 
 def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProbe:
-    """Return a probe's results that only games have."""
+    """Return the part of the results that only games have: zero sum, per-agent returns, values at
+    the end."""
     whole = [episode for group in groups.values() for episode in group]
     scores = [turn.score for e in whole for turn in e.turns if turn.score]
     unequal = any(score.by_agent for score in scores)
@@ -279,7 +280,8 @@ def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProb
 def best_game(groups: Groups) -> Best | None:
     """Return the best of each task's games.
 
-    None if there is no group, or if the joint return is not informative, as in a zero-sum game.
+    The result is None if there is no group, or if the joint return is not informative, as in a
+    zero-sum game.
     """
     largest = max(
         (e.largest_return or 0.0 for group in groups.values() for e in group), default=0.0
@@ -355,7 +357,7 @@ def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
 
 
 def draw(problems: Sequence[T], largest: int, seed: int) -> list[T]:
-    """Draw up to `limit` problems by the seed, in their original order."""
+    """Return up to `largest` problems, drawn by the seed, in their original order."""
     if len(problems) <= largest:
         return list(problems)
     chosen = random.Random(f"{seed}|probe").sample(range(len(problems)), largest)

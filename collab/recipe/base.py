@@ -66,9 +66,7 @@ def specs_in(value: Any) -> Iterator[Spec]:
 
 
 def path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
-    """Return the full path of a key of some section, e.g. `team.turns`, or None if no section has
-    it.
-    """
+    """Return the path of the key in the first section that has it, e.g. `team.turns`, or None."""
     names = (name for name, section in sections.items() if key in section.model_fields)
     return next((f"{name}.{key}" for name in names), None)
 

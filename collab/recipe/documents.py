@@ -20,7 +20,7 @@ from collab.wording import cannot_read
 
 
 def parse(text: str) -> Any:
-    """Parse a JSON text that a user wrote.
+    """Return the value of a JSON text that a user wrote.
 
     Raises:
         ValueError: for the errors of `parse_json`, a repeated key in an object, `NaN` or
@@ -32,11 +32,24 @@ def parse(text: str) -> Any:
         )
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if "\n" in text.strip() else ""
-        raise ValueError(f"{error.msg} at {line}column {error.colno}") from None
+        problem = _JSON_WORDS.get(error.msg, error.msg.removesuffix(" at"))
+        raise ValueError(f"{problem} at {line}column {error.colno}") from None
+
+
+_JSON_WORDS = {
+    "Expecting value": "a value is missing",
+    "Expecting property name enclosed in double quotes": "a key in double quotes is missing",
+    "Expecting ',' delimiter": "a comma is missing",
+    "Expecting ':' delimiter": "a colon is missing",
+    "Extra data": "there is more text after the value",
+    "Unterminated string starting at": "a string that is never closed begins",
+    "Invalid control character at": "a line break or control character is not escaped",
+}
+"""Plain words for the messages of Python's JSON parser."""
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
-    """Parse a JSON string of a record or a server. `json.loads` receives `hooks`.
+    """Return the value of a JSON string from a record or a server. `json.loads` receives `hooks`.
 
     Raises:
         ValueError: the string is not JSON, is nested too deeply, or contains a number with too many
@@ -89,10 +102,13 @@ MOST_ODD_KEYS = 1_000
 """Limit on a mapping's keys that are not strings: numbers can be chosen so that all collide.
 """
 
+_OPEN_QUOTE = "found unexpected end of stream"
 _WORDS = {
     "but got '<stream end>'": "but the text ends",
     "but found '<stream end>'": "but the text ends",
-    "found unexpected end of stream": "the text ends within quotes",
+    "found character '\\t' that cannot start any token": "a tab; indent with spaces",
+    "mapping values are not allowed here": "a colon is not allowed here; quote text that has one",
+    _OPEN_QUOTE: "the quote that opens here is never closed",
     "<block end>, but found '?'": "the end of this block, but found a key",
     "<block end>": "the end of this block",
     "'<scalar>'": "text",
@@ -113,11 +129,11 @@ ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Read the mapping in a YAML file.
+    """Return the mapping in a YAML file.
 
     Raises:
-        RecipeError: the file cannot be read, does not parse (with line and column), or is not
-            a mapping.
+        RecipeError: the file cannot be read, does not parse (with line and column), or is not a
+            mapping.
     """
     value = parse_yaml(read_text(path), str(path))
     if not isinstance(value, dict):
@@ -128,7 +144,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """Read a UTF-8 text file.
+    """Return the content of a UTF-8 text file.
 
     Raises:
         RecipeError: the file cannot be read, or is not UTF-8.
@@ -142,7 +158,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """Parse a YAML string. Messages give `place` as its source.
+    """Return the value of a YAML string. Messages give `place` as its source.
 
     Raises:
         RecipeError: the string is not valid YAML. The message gives the line.
@@ -151,7 +167,8 @@ def parse_yaml(text: str, place: str) -> Any:
         value = _load(text)
         stands_for = _size(value, {})
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
+        is_open = error.problem == _OPEN_QUOTE
+        mark = error.context_mark if is_open else error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = error.problem or error.context or ""
         problem = _TOKEN.sub(lambda token: _WORDS[token[0]], problem)

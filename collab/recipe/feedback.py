@@ -54,7 +54,7 @@ class ExecutionFeedback(FeedbackBase):
 
 
 class SolvedFeedback(FeedbackBase):
-    """One bit: whether the hidden tests pass."""
+    """One bit: whether the task is solved, e.g. because all hidden tests pass."""
 
     source: Literal["solved"] = "solved"
 

@@ -14,7 +14,7 @@ from collab.trust.blocking import of_server
 
 
 def address(url: str, name: str, form: str, key: str) -> str:
-    """Check and return the address of a service, for an option called `name`.
+    """Return `url`, after checking that it is an address. `name` is the option, for messages.
 
     Raises:
         ValueError: the address does not have the `form`, or contains a secret, e.g. `key`.
@@ -45,7 +45,7 @@ def _variable(key: str) -> str:
 
 
 class HostedModel(Spec):
-    """A model behind a service."""
+    """A model that a service hosts."""
 
     name: str
     base_url: str | None = None

@@ -26,12 +26,12 @@ _NAME = "rows"
 
 
 def is_rows(task: Any) -> bool:
-    """Return True if a task is given as problems, not as a name or a suite's mapping."""
+    """Return True if `task` is rows of problems, not the name or the mapping of a suite."""
     return isinstance(task, Iterable) and not isinstance(task, str | Mapping)
 
 
 def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
-    """Build a suite from these rows, as it would be in YAML, still without a reward.
+    """Return the data of a suite with these rows, as in YAML, but without a reward.
 
     Problems are of kind `code` if every row has an `entry_point` and a `test`, otherwise `text`.
 
@@ -117,8 +117,8 @@ _BY_OTHERS = {
 def settings_of(
     given: Mapping[str, Any], sections: Mapping[str, type[Spec]], *, top: set[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Split keyword arguments into top-level keys of the recipe (`top`) and settings of its
-    sections.
+    """Return keyword arguments, split into top-level keys of the recipe (`top`) and settings of the
+    recipe's sections.
 
     Raises:
         RecipeError: no section has the key. The message suggests the intended key if it is known.
@@ -196,7 +196,7 @@ class Agent:
 
 
 class GivenObjects:
-    """Turns objects into a recipe's data, and remembers the names that it gave to functions."""
+    """Turns objects into a recipe's data. Functions get names, which are recorded in `words`."""
 
     def __init__(self) -> None:
         self.words: set[str] = set()
@@ -236,8 +236,8 @@ class GivenObjects:
 
 
 def given_task(task: Task, current: Any, objects: GivenObjects, *, rewarded: bool) -> Any:
-    """Return the task that replaces `current`. Rows without rewards keep the other keys of
-    `current`.
+    """Return the data of `task`, which replaces the recipe's task `current`. Rows without rewards
+    keep the other keys of `current`.
 
     Raises:
         RecipeError: the rows cannot be problems.
@@ -258,7 +258,7 @@ def given_task(task: Task, current: Any, objects: GivenObjects, *, rewarded: boo
 def with_rewards(
     task: Any, objects: GivenObjects, rewards: Rewards | None, hidden: Sequence[str] | None
 ) -> dict[str, Any]:
-    """Return the task with another reward and other hidden fields.
+    """Return the task with `rewards` and `hidden` in place of its own; None keeps the task's.
 
     Raises:
         RecipeError: there is no task, or the rewards are invalid.
@@ -274,14 +274,15 @@ def with_rewards(
 
 
 def recipe_of_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Build a recipe's data from keys of a team and of a recipe. Keys that both have go to the
-    team."""
+    """Return a recipe's data, built from keys of a team and of a recipe. A key that both have
+    belongs to the team."""
     team = {key: value for key, value in parts.items() if key in TeamSpec.model_fields}
     return {"team": team, **{key: value for key, value in parts.items() if key not in team}}
 
 
 def rows_in(problems: Any) -> Rows | None:
-    """Return the problems of an argument that is one row or rows, or None for addresses."""
+    """Return the rows in `problems`, which is one row, several rows or addresses. For addresses,
+    the result is None."""
     if isinstance(problems, Mapping):
         return [problems]
     if not is_rows(problems):
@@ -291,7 +292,7 @@ def rows_in(problems: Any) -> Rows | None:
 
 
 def reward_of(rewards: Rewards) -> str | dict[str, Any]:
-    """Convert a joint reward to its YAML form, with its functions still functions.
+    """Return a joint reward in its YAML form, in which functions are still Python objects.
 
     Raises:
         RecipeError: there is no part, or something is not a part.

@@ -29,7 +29,7 @@ _MEMBER = re.compile(rf"((?:{'|'.join(FAMILIES)})/[a-z][\w-]*)(?:/(.*))?", re.AS
 
 
 def roots(project: Path | None = None) -> list[Path]:
-    """List the folders that hold `agents/`, `tasks/` and `trainers/`, in order of precedence."""
+    """Return the folders that hold `agents/`, `tasks/` and `trainers/`, in order of precedence."""
     return [*([project] if project else []), Path.cwd(), shipped()]
 
 
@@ -58,7 +58,8 @@ _NOUNS = {"task": "suite"}
 
 
 def find(kind: Kind, name: str, project: Path | None = None) -> Path:
-    """Find the YAML file of a component by path or name, in a project first.
+    """Return the YAML file of a component, by path or by name. A name is looked up in `project`
+    first.
 
     Raises:
         UnknownName: there is no such name. The message suggests the nearest name.
@@ -87,7 +88,8 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
 
 
 def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, Path]]:
-    """List every component of a kind by name. A project's own component hides a shipped one."""
+    """Yield the name and the file of every component of a kind. A project's own component hides a
+    shipped one."""
     seen: set[str] = set()
     for root in roots(project):
         for path in sorted((root / FOLDERS[kind]).glob("*.yaml")):
@@ -97,7 +99,8 @@ def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, P
 
 
 def member(name: str) -> dict[str, Any] | None:
-    """Return a member's suite, which extends its family, or None for any other name."""
+    """Return the suite of a family's member, e.g. `reasoning_gym/word_sorting`, or None for any
+    other name."""
     matched = _MEMBER.fullmatch(name)
     if matched is None or matched[2] is not None:
         return None
@@ -107,6 +110,7 @@ def member(name: str) -> dict[str, Any] | None:
 
 
 def split_member(address: str) -> tuple[str, str] | None:
-    """Split an address into the suite of a family's member and the selection within it."""
+    """Return the suite of a family's member and the selection within it, or None for any other
+    address."""
     matched = _MEMBER.fullmatch(address)
     return (matched[1], matched[2] or "") if matched else None

@@ -49,19 +49,20 @@ def load_recipe(
     trust: Consent = False,
     **top: Any,
 ) -> Recipe:
-    """Load a recipe by team name, file or run folder, or from a mapping with a file's content.
+    """Return a recipe, loaded by team name, file or run folder, or from a mapping with a file's
+    content.
 
-    `hub:OWNER/NAME` loads a team from the hub, which needs approval like any third-party folder.
-    A mapping may contain a function wherever a file may name one.
+    `hub:OWNER/NAME` loads a team from the hub, which needs approval like any third-party folder. A
+    mapping may contain a function wherever a file may name one.
 
     Args:
-        task: a suite's name or file, or problems; replaces the recipe's own.
-        rewards: replace the task's reward.
-        hidden: the task's fields that no agent sees; replace its own.
+        task: a suite's name or file, or rows, instead of the recipe's task.
+        rewards: functions with weights, instead of the task's reward.
+        hidden: names of hidden fields, instead of the task's own.
         settings: overrides of the form `key.key=value`.
         defaults: top-level keys for a recipe that does not set them itself.
-        trust: approval of the code that a third-party recipe would run, or a function that asks
-            for it.
+        trust: approval of the code that a third-party recipe would run, or a function that asks for
+            it.
         top: top-level keys that replace the recipe's own, e.g. `model="echo"`; None is ignored.
 
     Raises:
@@ -93,7 +94,8 @@ def read_recipe(
     written_in: Path | None = None,
     **top: Any,
 ) -> tuple[Recipe, Question]:
-    """Return the recipe, not yet approved, and the question to ask the user first.
+    """Return the recipe, not yet approved, and the question that the user must answer before it
+    runs.
 
     Args:
         is_run: True if the file `name` is in a run's folder, before the file has said so itself.
@@ -149,7 +151,7 @@ def _check_top(top: dict[str, Any]) -> None:
 def load_task(
     name: str, *, settings: Sequence[str] = (), like: str = "code", trust: Consent = False
 ) -> TaskSpec:
-    """Load a suite by its library name, or by the path of a YAML or data file.
+    """Return a suite, loaded by its library name, or by the path of a YAML or data file.
 
     Args:
         like: the suite from which a data file takes its kind and reward.
@@ -166,7 +168,8 @@ def load_task(
 def read_task(
     name: str, *, settings: Sequence[str] = (), like: str = "code"
 ) -> tuple[TaskSpec, Question]:
-    """Return the suite, not yet approved, and the question to ask the user first."""
+    """Return the suite, not yet approved, and the question that the user must answer before it
+    runs."""
     files = Files()
     files.search_from(Path(name))
     data = {"task": _expand("task", _as_suite(name, like), files)}
@@ -178,7 +181,7 @@ def read_task(
 
 
 def read_trainer(name: str) -> TrainerSpec:
-    """Read a trainer by its library name or file, without approving it.
+    """Return a trainer, read by its library name or file, without approval.
 
     Raises:
         RecipeError: see `load_recipe`.
@@ -189,7 +192,7 @@ def read_trainer(name: str) -> TrainerSpec:
 
 
 def validate(spec: type[S], data: Any, place: str) -> S:
-    """Parse `data` as a part of the recipe. Errors give `place` as its source.
+    """Return `data` as a part of the recipe. Errors give `place` as its source.
 
     Raises:
         RecipeError: `data` is invalid. One message lists every error.

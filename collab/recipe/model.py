@@ -26,7 +26,7 @@ from collab.trust.blocking import of_server
 
 
 class SamplingSpec(Spec):
-    """Sampling settings that differ from the level above. Unset ones are inherited."""
+    """Sampling settings of a recipe, a team or an agent. Unset ones come from the level above."""
 
     temperature: float | None = Field(default=None, ge=0.0, le=5.0)
     """Sampling temperature, greedy at 0. Training needs 1, or the value whose log-probs it
@@ -42,7 +42,7 @@ class SamplingSpec(Spec):
 
 
 def merge_sampling(*levels: SamplingSpec) -> Sampling:
-    """Merge sampling settings, from the most general level to the most specific one."""
+    """Return sampling settings merged from `levels`, the most general one first."""
     settings: dict[str, object] = {}
     for level in levels:
         settings.update(level.model_dump(exclude_none=True))
@@ -113,8 +113,8 @@ class VLLMModel(Spec):
     """Make a response's tokens independent of its batch, in the local engine. This needs GPUs of
     compute capability 8.0 or later, and its kernels are slower."""
     seeds: bool = False
-    """Send a seed with each request, derived from its position in the run, so the same recipe
-    samples the same tokens. `deterministic` also sends seeds."""
+    """Send a seed with each request, derived from its position in the run. The same recipe then
+    samples the same tokens, in most cases also on a GPU. `deterministic` also sends seeds."""
     server_command: tuple[str, ...] = ()
     """The command that starts a server on each rank, without options, e.g. ["/opt/vllm/bin/vllm",
     "serve"]. Default: the vLLM server of this environment."""
@@ -145,7 +145,7 @@ class VLLMModel(Spec):
 
     @property
     def weights(self) -> TransformersModel:
-        """The same model for the engine `transformers`, as the trainer loads it to change its
+        """The same model for the engine `transformers`, in which the trainer changes the
         weights."""
         return TransformersModel(
             name=self.name,
@@ -155,11 +155,12 @@ class VLLMModel(Spec):
         )
 
     def among(self, engines: int) -> VLLMModel:
-        """Return the same model as one of `engines` engines that divide the memory."""
+        """Return this model with its share of the memory divided by `engines`."""
         return self.model_copy(update={"memory_share": self.memory_share / engines})
 
     def run_by(self, servers: tuple[str, ...]) -> VLLMModel:
-        """Return the same model on running servers, which were started with its settings."""
+        """Return this model with its engine replaced by running servers that were started with its
+        settings."""
         kept = self.model_dump(exclude={*_SERVER_FLAGS, "servers", "seeds"})
         return VLLMModel(servers=servers, seeds=self.is_seeded, **kept)
 
@@ -250,7 +251,8 @@ _URL = ("http://", "https://")
 
 
 def parse_model(text: str) -> dict[str, Any]:
-    """Read the string form: `ENGINE`, `ENGINE:NAME`, `FILE.py:FUNCTION`, or a transformers name.
+    """Return the data of a model's string form: `ENGINE`, `ENGINE:NAME`, `FILE.py:FUNCTION`, or a
+    transformers name.
 
     Raises:
         UnknownName: the prefix is not an engine.
@@ -307,7 +309,8 @@ ModelSpec = Annotated[
 
 
 def local_weights(model: ModelSpec) -> TransformersModel | None:
-    """Return the model as a trainer loads it, or None if its weights are not available."""
+    """Return the model as a trainer loads it, or None for a model without local weights, e.g. a
+    hosted one."""
     if isinstance(model, VLLMModel):
         return model.weights
     return model if isinstance(model, TransformersModel) else None

@@ -38,7 +38,7 @@ def apply(data: dict[str, Any], setting: str) -> None:
 
 
 def ordered(settings: Sequence[str]) -> list[str]:
-    """Order the settings with splits last: a setting of the row source drops the existing
+    """Return the settings with splits last, because a setting of the row source drops the existing
     splits."""
     return sorted(settings, key=lambda setting: setting.strip().startswith("task.splits"))
 
@@ -50,7 +50,7 @@ def _origin_in(setting: str) -> str:
 
 
 def flatten(data: Any, above: str = "") -> dict[str, Any]:
-    """Flatten nested settings to a mapping from path, as for `--set`, to value."""
+    """Return nested settings as a flat mapping from path, as for `--set`, to value."""
     if not isinstance(data, dict):
         return {above: data}
     settings: dict[str, Any] = {}
@@ -60,9 +60,9 @@ def flatten(data: Any, above: str = "") -> dict[str, Any]:
 
 
 def texts(settings: Sequence[str]) -> set[str]:
-    """Return all strings within the values of some settings, which the user typed.
+    """Return all strings in the values of settings that the user typed.
 
-    Each list of strings is among them as a whole, in the form of `as_command`.
+    Each list also counts as one string, in the form of `as_command`.
     """
     words: set[str] = set()
     waiting = [parse_yaml(setting.partition("=")[2], "--set") for setting in settings]
@@ -79,7 +79,8 @@ def texts(settings: Sequence[str]) -> set[str]:
 
 
 def as_command(words: Iterable[object]) -> str:
-    """Return the words of a command as one string, which differs from every single word."""
+    """Return the words of a command as one string. It differs from every string that is a single
+    word."""
     return "".join(f"\0{word}" for word in words)
 
 

@@ -90,8 +90,9 @@ def named_in(spec: Spec) -> Iterator[tuple[Kind, str, str]]:
 
 
 def of_python_in(spec: Spec) -> tuple[str, ...]:
-    """Return the functions that were passed in Python and are in no file. Only this process can run
-    them.
+    """Return the references in `spec` to functions that were passed as Python objects.
+
+    Only this process can call them.
     """
     return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_of_python(text)))
 
@@ -152,10 +153,11 @@ def _changed_model(model: dict[str, Any], change: Change) -> dict[str, Any]:
 
 
 def anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, Any]:
-    """Return the data with its names resolved in `folder`, where it was read, otherwise in the
-    current folder.
+    """Return a recipe's data with whole paths for the names of files in `folder`, where the recipe
+    was read.
 
-    A file of functions may also be in the root of the file's `project`.
+    Functions' files may also be in `project`, the folder of the project. All other names stay
+    relative to the current folder.
     """
 
     def change(kind: Kind, key: str, text: str) -> str:  # noqa: ARG001
@@ -189,8 +191,8 @@ def _shown(path: Path) -> str:
 
 
 class Packing:
-    """Copies the files that recipes name into one folder, each file once, with its current
-    content."""
+    """Copies the files that recipes name into one folder. Each file is copied once, with its
+    content at that time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -303,7 +305,7 @@ class Files:
         self.project = library.project_of(path) if path.is_file() else None
 
     def read(self, path: Path, *, may_be_own: bool = True) -> dict[str, Any]:
-        """Read the mapping in a file. Names relative to the file become whole paths.
+        """Return the mapping in a file. Names relative to the file become whole paths.
 
         Args:
             may_be_own: False for a file that counts as foreign wherever it is: a recipe in a run's

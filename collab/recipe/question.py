@@ -37,7 +37,7 @@ _ANTHROPIC = "https://api.anthropic.com"
 
 
 def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Question:
-    """Make the question that the user must answer before `spec`, read from `files`, may run.
+    """Return the question that the user must answer before `spec`, read from `files`, may run.
 
     If every file is the user's own, only functions from foreign files are part of it. The names in
     `typed`, which the user wrote, need no approval.
@@ -69,7 +69,7 @@ def about_adapters(recipe: Spec, question: Question, run: Path) -> Question:
 
 
 def about_rows(task: TaskSpec, question: Question) -> Question:
-    """Reduce a question to the functions that make a suite's rows."""
+    """Return the question, limited to the functions that generate or convert a suite's rows."""
     return question.about(*(text for kind, _, text in named_in(task.source) if "function" in kind))
 
 
@@ -81,8 +81,7 @@ def check_functions(spec: Spec) -> None:
 
 
 def settled_in(spec: Spec) -> set[str]:
-    """Return the functions and servers of a recipe in memory that were approved when it was
-    read."""
+    """Return the functions and servers in `spec` that this process may already run."""
     kinds = ("file function", "module function")
     named = {text for kind, _, text in named_in(spec) if kind in kinds}
     settled = {text for text in named if is_unblocked(of_function(text))}
@@ -93,8 +92,8 @@ def settled_in(spec: Spec) -> set[str]:
 
 
 def own_functions(data: dict[str, Any], files: Files) -> set[str]:
-    """Return the functions of the user's project that data names, if all its `files` are the
-    user's."""
+    """Return the functions of the user's project that `data` names, or none if one of its `files`
+    is third-party."""
     functions = set()
 
     def note(kind: Kind, key: str, text: str) -> str:  # noqa: ARG001
@@ -107,7 +106,8 @@ def own_functions(data: dict[str, Any], files: Files) -> set[str]:
 
 
 def allow(recipe: Spec, question: Question, trust: Consent) -> None:
-    """Let `recipe` run everything it specifies, without a question about other items of `question`.
+    """Allow everything that `recipe` would run, after approval. Items of `question` that it does
+    not name are ignored.
 
     Raises:
         RecipeError: the recipe specifies a function that cannot be used here.

@@ -50,17 +50,18 @@ class Recipe(Spec):
     team: TeamSpec
     """The team: its agents and how they work together."""
     task: TaskSpec | None = None
-    """The suite. An address on the command line brings its own."""
+    """The suite of tasks. `--task` on the command line replaces it."""
     model: ModelSpec = TransformersModel(name=DEFAULT_MODEL)
     """The model of every agent without a model of its own."""
     sampling: SamplingSpec = SamplingSpec()
     seed: int = Field(default=0, ge=0)
     """Seed of the run. Every random draw depends on it and on the draw's position in the run."""
     samples: int = Field(default=1, ge=1)
-    """Episodes per problem in a run."""
+    """Episodes per task in a run."""
     concurrency: int | None = Field(default=None, ge=1)
-    """Episodes in progress at the same time. Default: 32, and with vLLM 256 per engine or server.
-    Training on a GPU or with vLLM runs all episodes of a step at once."""
+    """Episodes in progress at the same time. Default: 32, or 256 per vLLM engine, per vLLM server
+    and per local model on a GPU. Training on a GPU or with vLLM runs all episodes of a step at
+    once."""
     sandbox: SandboxSpec = SandboxSpec()
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None

@@ -18,7 +18,7 @@ _FILLED_IN = re.compile(
 
 
 class AlarmSpec(Spec):
-    """Bounds on the mean of a value over the last steps. Training warns outside them."""
+    """Bounds on the mean of a value over the last steps. Training warns if the mean is outside."""
 
     above: float | None = Field(default=None, ge=0, le=1)
     """Warn if the mean is above this."""
@@ -82,7 +82,7 @@ class PartSpec(Spec):
     """The part's name in reports and lists. Default: its own name in reports, and no column in
     lists."""
     best_of: str = ""
-    """Name of the best of k samples on the part's level in evaluations, shown as `NAME@k`."""
+    """Name under which evaluations show the best of k samples on the part's level: `NAME@k`."""
     alarm: AlarmSpec | None = None
     """Bounds on the part's value, outside which training warns. Default: those that the part's
     function declares."""

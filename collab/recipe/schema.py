@@ -135,9 +135,7 @@ def _preface(recipe: Recipe) -> str:
 
 
 def reward_in(folder: Path) -> RewardSpec | None:
-    """Read the reward in the recipe of a run's folder, as written there. Return None if this
-    fails.
-    """
+    """Return the reward in the recipe of a run's folder, or None if it cannot be read."""
     files = [file for name in (TRAINING, RECIPE) if (file := folder / name).is_file()]
     try:
         data = parse_yaml(files[0].read_text(encoding="utf-8"), str(files[0]))

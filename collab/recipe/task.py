@@ -30,10 +30,10 @@ OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed"
 
 
 def drop_former_source(task: dict[str, Any], origin: str) -> dict[str, Any]:
-    """Return a task's data without the keys of its old row source, when `origin` becomes the new
-    one.
+    """Return a suite's data without the keys of its old row source, which the source `origin`
+    replaces.
 
-    Its splits are dropped too, since they were ranges of other rows.
+    The splits are dropped too, because they were ranges of the old rows.
     """
     source = task["source"]
     if not any(source.get(other) for other in ORIGINS if other != origin):
@@ -48,7 +48,7 @@ class SourceSpec(Spec):
     package: str | None = None
     """An installed distribution that carries the data file `file`."""
     path: str | None = None
-    """A `.jsonl`, `.jsonl.gz` or `.json` file, relative to the task's own YAML file."""
+    """A `.jsonl`, `.jsonl.gz` or `.json` file, relative to the suite's YAML file."""
     hub: str | None = None
     """A dataset's name on the hub. It needs `pip install 'collab-agents[hub]'`. The whole dataset
     is downloaded for any split."""

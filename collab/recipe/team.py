@@ -35,7 +35,8 @@ class Roles:
     """Agents that write functions which the entry agent may call."""
 
     def among(self, agents: Collection[str]) -> Roles:
-        """Return the roles if only these agents' answers count, as a protocol may choose."""
+        """Return the roles for a joint artifact of these agents' answers only, as a protocol may
+        choose."""
         contributors = tuple(agent for agent in self.contributors if agent in agents)
         writers = [agent for agent in contributors if agent in (self.entry, *self.helpers)]
         entry = self.entry if self.entry in writers else [*contributors, *writers][-1]
@@ -48,7 +49,8 @@ class Roles:
         return str(named or agent)
 
     def lacks(self, name: str, agents: Collection[str]) -> str:
-        """Return why a team of `agents` has no agent or role called `name`, or "" if it has one."""
+        """Return an error text if a team of `agents` has no agent or role called `name`, otherwise
+        ""."""
         if name == HELPER and not self.helpers:
             return f"the team has no helper: only {self.entry} writes code"
         if name not in (ENTRY, HELPER) and name not in agents:

@@ -241,7 +241,7 @@ class TrainerSpec(Spec):
     an `episodes.jsonl`. Only episodes of training tasks count, up to `group_size` per task and
     step."""
     evaluation: EvaluationSpec | None = None
-    """Evaluation of the team on held-out problems. None skips it."""
+    """Evaluation of the team on held-out tasks. None skips it."""
 
     checkpoint_every: int = Field(default=10, ge=1)
     """Steps between checkpoints. The last step always saves one."""

@@ -193,7 +193,8 @@ class Decision(Record):
 
 
 class FormerArtifacts:
-    """Gives `artifacts` its former name too, because functions in folders of old runs use it."""
+    """Keeps the former name of the field `artifacts`, because functions in folders of old runs use
+    it."""
 
     artefacts = property(attrgetter("artifacts"))
 

@@ -29,7 +29,7 @@ class RunRecord:
 
 
 def open_run(folder: Path) -> RunRecord:
-    """Read the episodes of a run, ordered by problem, then sample.
+    """Return the readable part of a run, with its episodes ordered by problem, then sample.
 
     Raises:
         RecordError: there is nothing to read.
@@ -71,7 +71,7 @@ def _how_far(about: dict[str, Any], episodes: int) -> str:
 
 
 def read_episodes(path: str | Path) -> Iterator[Episode]:
-    """Read the episodes of a run's folder or of an `episodes.jsonl`.
+    """Yield the episodes of a run's folder or of an `episodes.jsonl`.
 
     A truncated last line is skipped, and a duplicate episode is returned once.
 

@@ -35,9 +35,8 @@ class ShownEpisode:
 
 
 def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode], int]:
-    """Return the episodes to show, up to `limit`, in proportion to each run's number, and their
-    total number.
-    """
+    """Return up to `limit` episodes to show, shared among the runs in proportion to their sizes,
+    and the number of all episodes."""
     kinds = [
         kind
         for number, run in enumerate(runs)
@@ -76,9 +75,8 @@ def _place(shown: ShownEpisode) -> tuple[int, int, bool, int]:
 
 
 def spread_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpisode]:
-    """Choose up to `limit` episodes: whole groups, spread evenly over the run, including both
-    ends.
-    """
+    """Return up to `limit` episodes: whole groups, spread evenly over the run, including both
+    ends."""
     groups: dict[int, list[ShownEpisode]] = {}
     for shown in episodes:
         groups.setdefault(shown.episode.group, []).append(shown)
@@ -93,7 +91,8 @@ def spread_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpi
 def episode_data(
     shown: ShownEpisode, texts: Texts, columns: Sequence[Column] = ()
 ) -> dict[str, Any]:
-    """Return an episode as data for the page's script. The run's reward declares `columns`."""
+    """Return an episode as a JSON-ready dict for the report page. `columns` are the reward parts to
+    show."""
     episode, score = shown.episode, shown.episode.score
     actions = [d.action for turn in episode.turns for d in turn.decisions]
     return {

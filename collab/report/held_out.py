@@ -80,9 +80,9 @@ def _points(cohort: Cohort, number: int, mode: str, metric: str, *, named: bool)
 
 
 def ends_of(cohort: Cohort, mode: str, metric: str) -> tuple[Values, Values]:
-    """Return the value of each problem in the first and in the last evaluation, over all seeds.
+    """Return each problem's mean over all seeds, in the first evaluation and in the last one.
 
-    Both have the same problems. Runs with fewer than two evaluations are left out.
+    Both results have the same problems. Runs with fewer than two evaluations are left out.
     """
     pairs = [
         (values_of(run, steps[0], mode, metric), values_of(run, steps[-1], mode, metric))

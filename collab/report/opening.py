@@ -24,7 +24,7 @@ class Opening:
 
 
 def joined(openings: Sequence[Opening]) -> Opening:
-    """Merge several openings into one, in order."""
+    """Return several openings as one, in order."""
     return Opening(
         [table for opening in openings for table in opening.tables],
         " ".join(dict.fromkeys(o.note for o in openings if o.note)),

@@ -45,9 +45,8 @@ class Follows:
 
 
 def render(report: Any, data: str, follows: Follows | None = None) -> str:
-    """Return the HTML page of a report. Its script reads `data`, packed. It sends requests only
-    with `follows`.
-    """
+    """Return the HTML page of a report. The page's script reads `data`, which is packed, and sends
+    requests only if `follows` is given."""
     scripts = [*SCRIPTS, "follow"] if follows else SCRIPTS
     values = {"report": report, "data": Markup(data), "follows": follows}
     return fill("report", STYLES, scripts, connects=bool(follows), **values)

@@ -244,10 +244,11 @@ class HtmlReport:
 
 
 def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES) -> HtmlReport:
-    """Write one HTML file about some runs.
+    """Write one HTML file about some runs, and return the report.
 
     Raises:
-        RecordError: there is nothing to be shown, or the file cannot be written or is not a report.
+        RecordError: there is nothing to show, or `out` cannot be written, or is a file that is not
+            a report.
     """
     reading = read_all(paths)
     report = make_report(reading, most)

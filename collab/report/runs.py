@@ -33,7 +33,7 @@ Row = dict[str, float]
 
 @dataclass(frozen=True)
 class Run:
-    """One run, with the contents of all readable files."""
+    """One run, with the contents of all of its files that can be read."""
 
     name: str
     path: Path

@@ -44,7 +44,8 @@ def watched(reward: RewardSpec | None) -> Iterator[Watched]:
 
 
 def best_of(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | None]]:
-    """Map each name of a best-of-k metric to the number that it reads from a score."""
+    """Return, by the name of each best-of-k metric, the function that reads the metric's value from
+    a score."""
     readers = {measure.best_of: measure.read for measure in MEASURES if measure.best_of}
     for name, part in reward.parts.items() if reward else ():
         if part.best_of:
@@ -118,17 +119,17 @@ Adapted = Callable[[RewardContext], Awaitable[Part]]
 def from_trl(
     function: Callable[..., Any], *, low: float = 0.0, high: float = 1.0, agent: str | None = None
 ) -> Adapted:
-    """Wrap a reward function of TRL, `f(completions, prompts, **columns) -> list[float]`, as a
+    """Return a reward function of TRL, `f(completions, prompts, **columns) -> list[float]`, as a
     part.
 
-    It is called with the keywords it accepts, out of `prompts`, `completions` and the problem's
-    fields, including hidden ones, each as a list of one. If it returns `None` for a completion, the
-    part does not apply.
+    The function is called with the keywords that it accepts, out of `prompts`, `completions` and
+    the problem's fields, including hidden ones, each as a list of one. If it returns `None` for a
+    completion, the part does not apply.
 
     Args:
         low: the function's lowest value, worth 0 points.
         high: the function's highest value, worth the part's whole weight.
-        agent: the agent whose answer it judges, or None for the team's joint answer.
+        agent: the agent whose answer the function judges, or None for the team's joint answer.
 
     Raises:
         RecipeError: `low` is not below `high`, or the function takes an argument that only TRL has.
@@ -151,7 +152,7 @@ def from_trl(
 
 
 def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float = 1.0) -> Adapted:
-    """Wrap a reward function of CoMLRL, with one list of completions per agent, as a part.
+    """Return a reward function of CoMLRL, with one list of completions per agent, as a part.
 
     The answers are passed by position in the team's order. If the function takes `batch_items`, it
     gets a list of the problem's fields. If it takes `prompts`, it gets a list of the prompt.
@@ -233,9 +234,11 @@ def _named(part: Adapted, function: Callable[..., Any]) -> Adapted:
 
 
 def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
-    """Describe in lines who writes the answer, its highest reward, and which parts do not apply.
+    """Return lines about who writes the answer, the highest reward, and the parts that do not
+    apply.
 
-    `joined` are agents whose answers the team's protocol may choose, or None if it does not choose.
+    `joined` are agents whose answers the team's protocol may choose, or None if the protocol does
+    not choose.
     """
     roles, agents = recipe.team.roles, [*recipe.team.agents]
     others = [agent for agent in agents if agent not in roles.contributors]

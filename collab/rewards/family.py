@@ -61,7 +61,7 @@ class Family:
 
 
 def level_shares(score: Score) -> dict[str, float]:
-    """Map each applicable level to its share of the largest possible points."""
+    """Return each applicable level's share of its largest possible points."""
     levels: dict[str, list[PartScore]] = {}
     for part in score.parts:
         if part.applies:

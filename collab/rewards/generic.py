@@ -57,8 +57,8 @@ def equals(context: RewardContext, field: str, agent: str = "") -> tuple[float, 
 def one_of(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
     """The artifact is one of the words in the problem's `field`, separated by commas.
 
-    It must match exactly. Ignoring case, a second word or a punctuation mark would allow more
-    messages than there are words.
+    The artifact must match exactly. Ignoring case, a second word or a punctuation mark would allow
+    more messages than there are words.
     """
     listed = [word.strip() for word in context.field(field).split(",")]
     answer = _artifact(context, agent).strip()

@@ -48,7 +48,7 @@ class PartFunction:
     """Agents or roles that the part's options name, by option."""
 
     def lacks(self, roles: Roles, agents: Collection[str]) -> str:
-        """Explain why the part does not apply to a team, or return "" if it does."""
+        """Return the reason why the part does not apply to a team, or "" if it does."""
         return next(filter(None, (roles.lacks(name, agents) for name in self.named.values())), "")
 
     def calls(self, roles: Roles) -> dict[str, dict[str, Any]]:

@@ -25,7 +25,7 @@ class Scorer:
     """Scores joint actions by one reward, several of them at the same time if necessary.
 
     Raises:
-        RecipeError: on construction: an unknown part, or an option that it does not take.
+        RecipeError: on construction: a part is unknown, or does not take an option.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class Scorer:
     ) -> Score:
         """Return the joint reward of `joint`, the joined artifacts of `agents`.
 
-        `agents` are in the team's order. `artifacts` also holds those of other agents, for parts
-        that use them.
+        `agents` are in the team's order. `artifacts` also has the artifacts of other agents, for
+        parts that use them.
 
         Raises:
             RewardError: a part raises, takes too long, or returns no number from 0 to 1.

@@ -32,7 +32,7 @@ def this_process() -> dict[str, Any]:
 def status_of(about: Mapping[str, Any]) -> str:
     """Return the status in `run.json`, or `killed` if the run's process no longer exists.
 
-    A process on another machine counts as running, and so does that of a record that names none.
+    A process on another machine counts as running, as does a record that names no process.
     """
     status = str(about.get("status", "done"))
     if status == RUNNING and _is_gone(about.get("process")):
@@ -41,7 +41,7 @@ def status_of(about: Mapping[str, Any]) -> str:
 
 
 def is_elsewhere(about: Mapping[str, Any]) -> bool:
-    """Return True if `run.json` has another process, and that process still exists."""
+    """Return True if `run.json` names another process that still exists."""
     process = about.get("process")
     return process is not None and process != this_process() and not _is_gone(process)
 
@@ -131,7 +131,7 @@ def check_has_ended(folder: Path) -> None:
     """Check that no process still writes the run in `folder`. A folder without a run passes.
 
     Raises:
-        RecordError: one does, or `run.json` is invalid.
+        RecordError: a process still writes the run, or `run.json` is invalid.
     """
     if (folder / RUN).is_file() and status_of(read_about(folder)) == RUNNING:
         raise RecordError(

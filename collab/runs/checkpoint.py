@@ -28,7 +28,7 @@ class State(BaseModel):
 
 
 def read_state(path: Path) -> State:
-    """Read the state of the checkpoint in a folder.
+    """Return the state of the checkpoint in a folder.
 
     Raises:
         RecordError: the state cannot be read, or its content is invalid.

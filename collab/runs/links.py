@@ -12,7 +12,7 @@ def check_within(folder: Path, paths: Iterable[Path]) -> None:
     """Check that no path leads out of `folder` by a symbolic link.
 
     Raises:
-        RecordError: a path does.
+        RecordError: a path leads out of the folder.
     """
     root = folder.resolve()
     for path in paths:

@@ -127,7 +127,7 @@ def newest_first(row: Listed) -> tuple[float, str]:
 
 
 def row_of(folder: Path) -> Listed:
-    """Read the row of a run from its small files, without its episodes."""
+    """Return the row of a run, read from the run's small files, without the episodes."""
     try:
         about = read_about(folder)
     except CollabError as error:

@@ -126,8 +126,8 @@ class Tail:
     def lines(self) -> list[bytes]:
         """Return the complete lines that were added since the last call.
 
-        If the file has become shorter, as when a run continues from a checkpoint, later lines are
-        new.
+        If the file has become shorter, as when a run continues from a checkpoint, all lines after
+        its new end count as added.
         """
         try:
             with self.path.open("rb") as stream:
@@ -143,7 +143,7 @@ class Tail:
 
 
 def to_pandas(rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
-    """Make a data frame of rows, e.g. those of `read_metrics` and `list_runs`.
+    """Return rows, e.g. of `read_metrics` or `list_runs`, as a data frame.
 
     Raises:
         CollabError: pandas is not installed.

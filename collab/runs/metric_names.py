@@ -89,7 +89,7 @@ _FORMER_ENDINGS = {"/strays": "/outside_support"}
 
 
 def fill(pattern: str, name: object) -> str:
-    """Replace the first `*` of a pattern by `name`, e.g. an agent, part or turn."""
+    """Return the pattern with its first `*` replaced by `name`, e.g. an agent, part or turn."""
     return pattern.replace("*", str(name), 1)
 
 
@@ -114,12 +114,13 @@ def best_of(name: str, k: int) -> str:
 
 
 def metric_of_best(name: str) -> str:
-    """Return `name` without `@k` if it is a best-of-k metric, otherwise "". `pass@k` is none."""
+    """Return `name` without `@k` if it is a best-of-k metric, otherwise "". `pass@k` does not count
+    as one."""
     return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
 
 
 def current_name(key: str) -> str:
-    """Return the current name of a metric, which older records may call otherwise."""
+    """Return the current name of a metric. Older records may use another name for it."""
     for ending, now in _FORMER_ENDINGS.items():
         if key.endswith(ending):
             return key.removesuffix(ending) + now

@@ -66,7 +66,7 @@ class Acting:
     async def play(
         self, turn: int, feedback: TurnFeedback, decisions: list[Decision], round_: Round
     ) -> dict[str, str]:
-        """Let the agents of a round act at the same time, and return their artifacts.
+        """Let the agents of a round act at the same time, and return their artifacts by agent.
 
         Each response is added to `decisions` and reported to listeners.
 

@@ -39,7 +39,8 @@ class RunningAgent:
     def observe(
         self, template: str, otherwise: str | None, *, first: bool, **fields: Any
     ) -> list[Message]:
-        """Return the messages that the template with this name adds to the agent's history.
+        """Return the messages that the template `template` adds to the agent's history. `otherwise`
+        is used if the agent lacks it.
 
         Raises:
             RecipeError: neither the agent nor the protocol has such a template.

@@ -124,8 +124,11 @@ class DryRun:
 
 
 def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
-    """Run the recipe's team on the problems, with an echo for every model and without running
-    code.
+    """Play the team on the longest problems with models that echo, and return all requests and
+    warnings.
+
+    At most 64 problems are played, and fewer if the team has more than 100 turns. No program is
+    run.
 
     Raises:
         RecipeError: a template or protocol fails or does not end, a feedback source does not
@@ -145,7 +148,8 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
 
 
 def is_first(request: Request) -> bool:
-    """Return True if a request contains no agent's answer yet, so that all samples share it."""
+    """Return True if a request contains no agent's answer yet. All samples of a task share such a
+    request."""
     call = request.call
     return call.turn == call.round == call.step == 0
 

@@ -83,7 +83,8 @@ class EpisodeRun:
         self._started_at = ""
 
     async def play(self) -> Episode:
-        """Run the episode to its end. A failure ends it and is recorded in it."""
+        """Run the episode to its end, and return it. A failure ends the episode and is recorded in
+        it."""
         self.context.emit(
             EpisodeStarted(
                 episode=self.id, task=self.problem.address, group=self.group, sample=self.sample

@@ -39,7 +39,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> RunFolder:
-        """Make the folder and write the initial files.
+        """Make the folder, write the initial files, and return the folder, open for writing.
 
         Raises:
             RecordError: the folder already holds a run or other files, is being written, or cannot

@@ -33,9 +33,8 @@ class Game:
     def __init__(
         self, spec: TaskSpec, make: Make, problem: Problem, agents: Sequence[str], turns: int
     ) -> None:
-        """Start a game. `agents` are the team's, in order, and `turns` is their maximum number of
-        turns.
-        """
+        """Start a game. `agents` are the team's agents in order, and `turns` is the maximum number
+        of turns."""
         assert spec.environment is not None, "a game's task has an environment"
         name = spec.environment.use
         self._what, self._is_plugin = f"environment '{name}'", name not in BUILT_IN
@@ -80,7 +79,7 @@ class Game:
             await self.step(turn.artifacts)
 
     async def step(self, artifacts: Mapping[str, str]) -> tuple[Score, str]:
-        """Make a step with the agents' artifacts, and return the turn's score and the state as
+        """Play one turn with the agents' artifacts. Return the turn's score, and the new state as
         text.
 
         Raises:
@@ -147,7 +146,7 @@ class Game:
 
 
 def options_of(spec: TaskSpec, problem: Problem) -> dict[str, Any]:
-    """Return a problem's fields that are options of the environment, without its name and seed."""
+    """Return a problem's fields, except its id and seed. They are options of the environment."""
     fields = {**problem.public, **problem.hidden}
     return {key: value for key, value in fields.items() if key not in (spec.id_field, SEED)}
 
@@ -157,7 +156,7 @@ Games = Callable[[Problem], Game]
 
 
 def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
-    """Return the maker of games for the recipe's problems, or None if its task is not an
+    """Return a function that makes the game of a problem, or None if the recipe's suite has no
     environment.
 
     Raises:

@@ -28,12 +28,12 @@ class Dependence:
         return self.followers.get(agent, frozenset()) - {agent}
 
     def ancestors(self, agent: str) -> frozenset[str]:
-        """Return the agents on whose answers one of the agent's answers depends."""
+        """Return the other agents on whose answers an answer of `agent` depends."""
         return frozenset(name for name in self.followers if agent in self.followers[name]) - {agent}
 
     def is_alone(self, agent: str, team: Iterable[str]) -> bool:
-        """Return True if the agent's answers are independent of those of all others in `team`, both
-        ways."""
+        """Return True if no answer of `agent` depends on an answer of another agent in `team`, or
+        the reverse."""
         return not (self.descendants(agent) | self.ancestors(agent)).intersection(team)
 
 
@@ -54,7 +54,8 @@ def dependence_planned(turn: Rehearsed) -> Dependence:
 
 
 def are_independent(turn: Rehearsed) -> bool:
-    """Return True if the joined answers are independent of each other and all of them count."""
+    """Return True if the answers in the joint artifact do not depend on each other, and the
+    protocol chooses none of them."""
     depends = dependence_planned(turn)
     return not turn.is_chosen and all(depends.is_alone(a, turn.joined) for a in turn.joined)
 

@@ -22,9 +22,9 @@ def find_problems(
 ) -> tuple[Recipe, list[Problem]]:
     """Return the problems at `addresses`, each once, and the recipe with their suite as `task`.
 
-    The suite is the one that was read: a dataset on the hub is named with its commit id. Without an
-    address, the recipe's whole suite is selected. If the suite is another one, `trust` is asked
-    about it.
+    The suite of a hub dataset has the commit id that was read. Without an address, the recipe's
+    whole suite is selected. If the addresses name another suite, `trust` decides whether
+    third-party code in it may run.
 
     Raises:
         RecipeError: the addresses have different suites, there is no suite, or a feedback source
@@ -42,7 +42,7 @@ def find_problems(
 
 
 def flat_addresses(addresses: Sequence[Any]) -> list[str]:
-    """Flatten addresses and lists of addresses to one list.
+    """Return addresses and lists of addresses as one flat list.
 
     Raises:
         RecipeError: an item is not text, or a list is empty, which would otherwise select the

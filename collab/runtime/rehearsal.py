@@ -28,7 +28,7 @@ REPORTS_ERROR = Feedback(
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """The rounds of a turn in which every answer was empty."""
+    """The rounds of a rehearsed turn, in which every answer was empty."""
 
     rounds: tuple[Round, ...]
     joined: tuple[str, ...]
@@ -40,7 +40,7 @@ class Rehearsed:
 
 
 async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
-    """Run a turn in which every answer is empty.
+    """Run a turn in which every answer is empty, and return its rounds.
 
     Raises:
         RecipeError: the protocol does not fit the team, fails, or does not end.
@@ -94,7 +94,7 @@ def gives_feedback(recipe: Recipe) -> bool:
 
 
 def rehearsed(recipe: Recipe) -> Rehearsed:
-    """Rehearse a turn of a recipe's team, in which every answer is empty.
+    """Return the rounds of a turn of the recipe's team, rehearsed with empty answers.
 
     Raises:
         RecipeError: the protocol cannot be rehearsed.
@@ -107,7 +107,7 @@ SHOWN = 12
 
 
 def describe_rounds(turn: Rehearsed, turns: int) -> list[str]:
-    """Describe the order of agents in a turn, one line per round."""
+    """Return the order of agents in a turn as text, one line per round."""
     lines = ["each turn:" if turns > 1 else "the turn:"]
     for round_ in turn.rounds[:SHOWN]:
         agents = ", ".join(round_.agents)
@@ -121,9 +121,8 @@ def describe_rounds(turn: Rehearsed, turns: int) -> list[str]:
 
 
 class RehearsedGame(Game):
-    """A game whose agents make legal moves if the environment lists any, so that the game lasts
-    longer.
-    """
+    """A game in which agents make legal moves if the environment lists them, so the game does not
+    end early."""
 
     def _actions(self, artifacts: Mapping[str, str]) -> dict[str, str]:
         legal = self.environment.moves()

@@ -44,8 +44,8 @@ of vLLM, or a local model on a GPU.
 
 
 def lanes_of(recipe: Recipe) -> int:
-    """Return the number of concurrent episodes: the recipe's, or enough to keep its engines
-    busy."""
+    """Return the number of concurrent episodes: the recipe's `concurrency`, or enough to keep the
+    engines busy."""
     if recipe.concurrency is not None:
         return recipe.concurrency
     engines = [_wide_engines(recipe.model_of(agent)) for agent in recipe.team.agents]
@@ -89,12 +89,12 @@ class Session:
         serve: bool = True,
         within: Operation | None = None,
     ) -> None:
-        """Set up a session. `models` replace the recipe's for the agents they name, and stay open.
+        """Set up a session. `models` replace the recipe's models, by agent, and stay open.
 
-        Models of a `pool` stay open, too, since several sessions may share them. `loading` is
+        Models of a `pool` also stay open, because several sessions may share them. `loading` is
         called for models being downloaded, on the downloading thread. Without `serve`, no MCP
-        server is started, and agents have none of their tools: for inspection, not for a run. The
-        spans of episodes are children of `within`, otherwise of the current span.
+        server is started, and agents lack the servers' tools. Use this to inspect a recipe, not for
+        a run. The spans of episodes are children of `within`, otherwise of the current span.
         """
         self.recipe = recipe
         self.sandbox = Sandbox(recipe.sandbox)
@@ -111,7 +111,8 @@ class Session:
         self._within = within
 
     async def open(self) -> Session:
-        """Open everything. `aclose` closes it, without checking for unused answers of a script."""
+        """Open everything, and return the session. `aclose` closes it, without checking for unused
+        answers of a script."""
         try:
             for name in self.recipe.team.agents:
                 if name not in self.models:
@@ -172,7 +173,8 @@ class Session:
     async def rollout(
         self, problems: Sequence[Problem], *, samples: int = 1, seed: int = 0
     ) -> list[Episode]:
-        """Run `samples` episodes of each problem, ordered by problem, then sample."""
+        """Run `samples` episodes of each problem, and return them ordered by problem, then
+        sample."""
         episodes = [
             event.episode
             async for event in self.stream(problems, samples=samples, seed=seed)

@@ -19,11 +19,12 @@ CUT, FEW = 0.25, 4
 
 
 def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
-    """Return counts, mean rewards and returns, and the cost of a run, per agent if that is
-    informative.
+    """Return a run's counts, mean reward, mean return and cost. Tokens and cost are also given per
+    agent.
 
-    A reward is the last turn's, and a return is the sum over all turns. Each comes with its largest
-    possible value. `solvable` counts the episodes whose reward defines `solved`.
+    The reward is that of the last turn, and the return the sum over all turns. Both have their
+    largest possible value in the result. `solvable` counts the episodes whose reward defines
+    `solved`.
     """
     scored = [episode for episode in episodes if episode.failure is None]
     rewards = [episode.reward for episode in scored if episode.reward is not None]

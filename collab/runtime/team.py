@@ -60,7 +60,8 @@ class Team:
         recipe.
 
         Args:
-            trust: asked if an address selects from a third-party suite.
+            trust: whether third-party suites may run code, or a function that asks; used when an
+                address names one.
             rewards: replace the reward of the problems passed to `run`.
             hidden: the fields of these problems that no agent sees; they replace the suite's hidden
                 fields.
@@ -99,7 +100,8 @@ class Team:
         await self._kept.close_here(clean=kind is None)
 
     def run(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
-        """Run `recipe.samples` episodes of each problem. This also works in a notebook.
+        """Run `recipe.samples` episodes of each problem, and return the rollout. This also works in
+        a notebook.
 
         Args:
             problems: addresses, e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`, or lists of
@@ -114,7 +116,7 @@ class Team:
         return self._kept.wait_for(self._play(problems, out))
 
     async def arun(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
-        """Run like `run`, but within a running event loop."""
+        """Run as `run` does, but within a running event loop, and return the rollout."""
         return await self._kept.follow(self._play(problems, out))
 
     async def _play(self, problems: Sequence[Problems], out: str | Path | None) -> Rollout:
@@ -139,7 +141,8 @@ class Team:
 
         Use it with `contextlib.aclosing`: leaving early cancels the work in progress. With
         `progress`, it also yields `agent.progress` events. `loading` is called for models being
-        downloaded. A team entered by `with`, not `async with`, opens separate models for it.
+        downloaded. A team in a `with` block, not `async with`, opens separate models for the
+        stream.
         """
         recipe, addresses = self._recipe_for(problems)
         recipe, chosen = find_problems(recipe, addresses, trust=self._trust)
@@ -181,14 +184,14 @@ def load(
     trust: Consent = False,
     **top: Any,
 ) -> Team:
-    """Load a team by name, or from a team file, a recipe file or a run folder.
+    """Return a team, loaded by name, or from a team file, a recipe file or a run folder.
 
     Args:
         name: a name, a path, or a mapping with the content of a team or recipe file.
         task: a suite that replaces the recipe's own, or problems, as a list of rows; addresses
             passed to `run` select their own suite.
         rewards: functions that replace the task's reward, e.g. `[right, (short, 0.5)]`.
-        hidden: fields of the task that no agent sees; replace its own.
+        hidden: names of hidden fields, instead of the task's own.
         settings: overrides as on the command line, e.g. `["team.turns=2"]`.
         trust: True approves the functions of a third-party recipe or folder.
         top: keys of the recipe or a section of it, e.g. `model="echo"`, `samples=4`, `seed=1`,

@@ -35,7 +35,8 @@ class Round:
     """Agents whose answers were already examined by feedback in this turn."""
 
     def seen_by(self, agent: str) -> tuple[str, ...]:
-        """Return the agents whose answers in this turn `agent` depends on, in this round."""
+        """Return the agents whose earlier answers of this turn `agent` sees in this round, directly
+        or by feedback."""
         examined = (name for name in self.examined if name != agent)
         return tuple(dict.fromkeys((*self.others.get(agent, ()), *examined)))
 
@@ -112,10 +113,10 @@ class Turn(FormerArtifacts):
             agents: the agents to act, or None for the whole team.
             template: the name of the template of each agent's observation. `prompt` becomes
                 `revise` for an agent that has acted before.
-            sees: the answers of this turn that the templates see, as `others`; a mapping sets it
-                per agent.
+            sees: the answers of this turn that templates see as `others`; a mapping sets them per
+                agent.
             otherwise: the template for agents that lack a template with that name.
-            fields: by agent: additional fields that its template sees.
+            fields: by agent: additional fields for the agent's template.
 
         Raises:
             AgentError: the team lacks an agent, an agent is named twice, or there is no agent.
@@ -134,9 +135,9 @@ class Turn(FormerArtifacts):
             return answers
 
     async def feedback(self) -> TurnFeedback:
-        """Return the team's feedback on the answers so far, by agent. It never uses hidden tests.
+        """Return feedback on the answers so far, by agent, from the team's sources.
 
-        All later answers then count as dependent on the answers so far.
+        After this call, all answers of the turn count as dependent on the answers so far.
 
         Raises:
             RecipeError: the team has no feedback source.
@@ -166,10 +167,10 @@ class Turn(FormerArtifacts):
         return {other: answer for other, answer in self.previous.items() if other != agent}
 
     def joined(self, contributors: Iterable[str]) -> tuple[str, ...]:
-        """Return the contributors whose answers make the joint artifact.
+        """Return the agents in `contributors` whose answers make the joint artifact.
 
         Raises:
-            AgentError: no agent has answered.
+            AgentError: none of them has an answer that counts.
         """
         counts = self.chosen or tuple(self.artifacts)
         writers = tuple(contributors)

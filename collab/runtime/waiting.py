@@ -18,7 +18,8 @@ T = TypeVar("T")
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` and return its result, also while an event loop is running, as in a notebook.
 
-    In that case, the work runs in a separate loop and thread, while the caller's thread waits.
+    If an event loop is running, the work runs in another loop on a separate thread, and the
+    caller's thread waits.
     """
     if not _in_a_loop():
         return asyncio.run(work)
@@ -148,7 +149,7 @@ class Kept:
         return wait_for(work)
 
     async def follow(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` in the event loop of the open models, and return its result."""
+        """Return the result of `work`, awaited in the event loop of the open models."""
         if self._thread is None:
             return await work
         return await asyncio.wrap_future(self._thread.submit(work))

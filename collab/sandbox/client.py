@@ -24,7 +24,8 @@ _MAIN = "from jail.supervisor import main; main(int(sys.argv[2]), sys.argv[3])"
 def interpreter(main: str, *arguments: str) -> list[str]:
     """Return the command of a bare interpreter that runs `main` with the supervisor's modules.
 
-    It excludes the caller's settings, site packages and folder. `sys.argv[2:]` are `arguments`.
+    The interpreter sees none of the caller's settings, site packages and folder. `sys.argv[2:]` are
+    `arguments`.
     """
     return [sys.executable, *_ALONE, "-c", f"{_BOOT}{main}", _ROOM, *arguments]
 

@@ -38,7 +38,8 @@ class LayerReport(Record):
 
 
 async def examine() -> list[LayerReport]:
-    """Attack every layer with only that layer on, then run one program behind all of them."""
+    """Attack every layer with only that layer on, then run one program behind all layers. Return
+    the results."""
     layers = await asyncio.gather(*(asyncio.to_thread(_report, layer) for layer in LAYERS))
     return [*layers, await _together()]
 

@@ -38,7 +38,7 @@ class Executor:
         self._threads: ThreadPoolExecutor | None = None
 
     async def run(self, job: Job) -> Result:
-        """Return the result of one job. If it is canceled, the job is stopped before it returns.
+        """Return the result of one job. If this call is canceled, it first stops the job.
 
         Raises:
             SandboxError: the sandbox failed, e.g. lost a process.
@@ -240,5 +240,5 @@ class Sandbox:
 
 
 def judging(spec: SandboxSpec) -> str:
-    """Describe how many programs are judged at the same time."""
+    """Return text that says how many programs are judged at the same time."""
     return f"{counted(spec.workers or processors(), 'program')} at a time, on this machine"

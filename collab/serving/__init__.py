@@ -26,13 +26,14 @@ def app(
     model: str | None = None,
     **settings: Any,
 ) -> Application:
-    """Return an ASGI application that answers for teams as OpenAI's servers answer for models.
+    """Return an ASGI application with OpenAI's API, in which each team is a model.
 
     An application that mounts it must enter its `lifespan` within its own lifespan.
 
     Args:
         names: teams' names, team or recipe files, folders of runs.
-        served_as: the name of each team for clients; default: the name of its folder, or its own.
+        served_as: the name of each team for clients; default: the name of the team or of its run's
+            folder.
         trust: True approves the functions of third-party recipes.
         model: for agents without a model of their own.
         settings: fields of `collab.serving.settings.Settings`, e.g. `keys=("...",)`.
@@ -56,7 +57,7 @@ def check_installed() -> None:
     """Check that the packages of the extra `serve` are installed.
 
     Raises:
-        RecipeError: one is missing.
+        RecipeError: a package is missing.
     """
     for package in ("prometheus_client", "starlette", "uvicorn"):
         optional(package, "serving", "serve", RecipeError)

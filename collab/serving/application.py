@@ -40,10 +40,10 @@ _Reader = Callable[[bytes, Settings], TeamQuestion]
 
 
 class Application:
-    """An ASGI application that answers for teams.
+    """An ASGI application that serves teams.
 
-    It opens their models in its lifespan. A host that mounts it does not run that lifespan, so the
-    host must enter `lifespan` in its own.
+    The application opens the teams' models in its lifespan. A host that mounts it does not run that
+    lifespan, so the host must enter `lifespan` in its own.
     """
 
     def __init__(
@@ -54,7 +54,8 @@ class Application:
         models: Mapping[str, Mapping[str, Model]] | None = None,
         loading: StoreProgress | None = None,
     ) -> None:
-        """Make the application. `models` replace the recipes', by the team's name and the agent's.
+        """Make the application. `models` replace the recipes' models, by the names of team and
+        agent.
 
         Raises:
             RecipeError: with MCP tools, two teams would be the same tool.

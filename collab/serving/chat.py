@@ -63,7 +63,7 @@ class ChatBody(Common):
 
 
 def read_chat(body: bytes, settings: Settings) -> TeamQuestion:
-    """Read a request for a chat completion.
+    """Return the request for a chat completion in `body`.
 
     Raises:
         Refused: the request is malformed, or asks for something that no team can do.

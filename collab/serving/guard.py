@@ -70,9 +70,8 @@ _OURS = Path(__file__).parents[1]
 
 
 class Guard:
-    """An ASGI application in front of another one. It reports failures of the other one without
-    their cause.
-    """
+    """An ASGI application that checks requests to another one. It reports failures of that
+    application without their cause."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app, self._settings = app, settings

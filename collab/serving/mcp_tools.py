@@ -37,7 +37,7 @@ _OUTPUT = {
 
 
 def make_server(service: Service) -> Server[Any]:
-    """Make an MCP server with a tool for each team of a service.
+    """Return an MCP server with a tool for each team of a service.
 
     Raises:
         RecipeError: two teams would be the same tool.

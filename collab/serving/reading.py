@@ -63,7 +63,7 @@ class TeamQuestion:
 
 
 def transcript(before: Sequence[Spoken], text: str) -> str:
-    """Format a conversation as one string, with the last message at the end."""
+    """Return a conversation as one string, with the last message at the end."""
     turns = [f"{message.role.capitalize()}: {message.text}" for message in before]
     return "\n\n".join([*turns, text])
 
@@ -168,7 +168,7 @@ Read = TypeVar("Read", bound=Common)
 
 
 def read(kind: type[Read], body: bytes) -> Read:
-    """Parse the request in a body.
+    """Return the request in a body.
 
     Raises:
         Refused: the body is not valid JSON of that kind, or no team can follow it. The message

@@ -12,7 +12,7 @@ INVALID, LIMITED, SERVER = "invalid_request_error", "rate_limit_error", "server_
 
 
 class Refused(Exception):
-    """A request that gets no answer, with a reason that is safe to send.
+    """A request is refused. The reason is safe to send to the client.
 
     `reason` is OpenAI's `code`, and `param` is the path of the field to change.
     """
@@ -64,7 +64,8 @@ def unavailable(message: str) -> Refused:
 
 
 def refusal_for(failure: Failure) -> Refused:
-    """Return the refusal for a failed episode. It omits the message, which may name files."""
+    """Return the refusal for a failed episode. The refusal omits the failure's message, which may
+    name files."""
     match failure.type:
         case "ContextOverflow":
             message = "the text is too long for an agent of the team; shorten it"

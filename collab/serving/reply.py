@@ -23,14 +23,14 @@ def answering(episode: Episode) -> list[Decision]:
 
 
 def usage_of(episode: Episode) -> Usage:
-    """Count the tokens of all agents in all turns, and of feedback that asks a model."""
+    """Return the token usage of all agents in all turns, including feedback that uses a model."""
     decisions = [d.action.usage for turn in episode.turns for d in turn.decisions]
     feedback = [item.usage for turn in episode.turns for f in turn.feedback.values() for item in f]
     return sum([*decisions, *(usage for usage in feedback if usage)], Usage())
 
 
 def hidden_tokens(episode: Episode) -> int:
-    """Count the new tokens that are not in the answer."""
+    """Return the number of new tokens that are not part of the answer."""
     answers = sum(decision.action.usage.new_tokens for decision in answering(episode))
     return usage_of(episode).new_tokens - answers
 
@@ -110,7 +110,7 @@ DONE = "data: [DONE]\n\n"
 
 
 def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
-    """Format one server-sent event. Line breaks in the data are escaped."""
+    """Return one server-sent event as text. Line breaks in the data are escaped."""
     name = f"event: {kind}\n" if kind else ""
     return f"{name}data: {json.dumps(data, separators=(',', ':'))}\n\n"
 
@@ -154,7 +154,7 @@ def _agent_details(turn: Turn, decision: Decision) -> dict[str, Any]:
 
 
 class Trimmed:
-    """Strips a streamed text like `str.strip` will strip the whole text."""
+    """Strips a text while it is streamed. The result equals `str.strip` of the whole text."""
 
     def __init__(self) -> None:
         self._kept = ""

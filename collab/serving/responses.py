@@ -60,7 +60,7 @@ class ResponseBody(Common):
 
 
 def read_response(body: bytes, settings: Settings) -> TeamQuestion:
-    """Read a request for a response.
+    """Return the request for a response in `body`.
 
     Raises:
         Refused: the request is malformed, or asks for something that no team can do.

@@ -62,8 +62,8 @@ class Lanes:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Context manager that waits in the queue for a place, and holds it during an
-        episode.
+        """Context manager that waits in the queue until an episode may run, and counts it as
+        running until exit.
 
         Raises:
             Refused: the queue is full. The message says when to retry.
@@ -235,7 +235,8 @@ class Service:
     async def finish(
         self, team: str, work: Coroutine[Any, Any, T], left: Coroutine[Any, Any, None] | None = None
     ) -> T | None:
-        """Finish the work of a request, or return None if its client has `left`.
+        """Return the result of a request's `work`, or None if its client leaves first. `left` ends
+        when the client leaves.
 
         Raises:
             Refused: the server shuts down.
@@ -302,7 +303,8 @@ async def play(
     hear: Hear,
     carrier: Mapping[str, str] | None = None,
 ) -> Episode:
-    """Run the episode of a request that has a place. Canceling this cancels the episode.
+    """Run the episode of a request that has left the queue, and return it. Canceling this call
+    cancels the episode.
 
     `carrier` holds the client's headers, for its trace.
 

@@ -76,7 +76,7 @@ VARIABLE = "COLLAB_API_KEYS"
 
 
 def read_keys(given: Sequence[str]) -> tuple[str, ...]:
-    """Read the keys of the command line and of the environment.
+    """Return the keys from the command line and from the environment.
 
     Raises:
         RecipeError: a key cannot be sent in a header. The message does not include the key.

@@ -126,7 +126,7 @@ class ServedTeam:
 
     @property
     def is_direct(self) -> bool:
-        """True if one agent alone writes the answer, so that it can be streamed as it is
+        """True if a single agent writes the answer, and its text can be streamed while it is
         generated."""
         team = self.recipe.team
         plain = all(
@@ -137,7 +137,7 @@ class ServedTeam:
         return plain and once and team.join == "text" and len(team.agents) == 1
 
     def problem(self, question: TeamQuestion) -> Problem:
-        """Return the problem that a request poses.
+        """Return a request as a problem for the team.
 
         Raises:
             Refused: a required field is missing, the conversation has no field, or a model of the

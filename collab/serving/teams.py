@@ -69,7 +69,7 @@ class Batched:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer the requests in the next batch of the model."""
+        """Add the requests to the model's next batch, and return one action per request."""
         asking = [(self._model, request) for request in requests]
         if progress:
             self._hearers |= {id(request): progress for request in requests}
@@ -95,7 +95,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
 def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
-    """Return the team or run that the user named, by the name under which it is served.
+    """Return a mapping from each name for clients to the team or run that the user named.
 
     Raises:
         RecipeError: two names are equal, a name is not plain, or the numbers of names differ.
@@ -141,7 +141,7 @@ def read_teams(
 
 
 def tool_names(names: Iterable[str]) -> dict[str, str]:
-    """Map tool names, which contain no colon, to the served names.
+    """Return a mapping from tool names, which contain no colon, to the served names.
 
     Raises:
         RecipeError: two teams would be the same tool.
@@ -198,7 +198,8 @@ class Teams(Mapping[str, ServedTeam]):
         models: Mapping[str, Mapping[str, Model]] | None = None,
         loading: StoreProgress | None = None,
     ) -> None:
-        """Set up the teams. `models` replace the recipes', by the team's name and the agent's."""
+        """Set up the teams. `models` replace the recipes' models, by the names of team and
+        agent."""
         self._recipes = {name: served_recipe(recipe, settings) for name, recipe in recipes.items()}
         self._settings, self._loading = settings, loading
         self._given = models or {}

@@ -87,7 +87,8 @@ def export_adapters(run: Path, out: Path, *, half: bool = False) -> dict[str, st
 
 
 def export_merged(run: Path, out: Path) -> dict[str, str]:
-    """Write a whole model per agent to `out`/AGENT: its base, merged with its adapter.
+    """Write a whole model per agent to `out`/AGENT, its base merged with its adapter, and return
+    the bases by agent.
 
     The sum is computed in float32 and stored in the precision of the base. If training loaded the
     base in 4 bits, its 4-bit values are used, because the adapter was trained on them.

@@ -37,7 +37,8 @@ from collab.wording import counted, option
 
 
 def model_card(run: Path, *, repository: str, license: str | None) -> str:
-    """Write README.md: the agents, the task, the results with intervals, and instructions for use.
+    """Return the text of README.md: the agents, the task, the results with intervals, and
+    instructions for use.
 
     Raises:
         RecipeError: the recipe of the run cannot be read.
@@ -225,7 +226,9 @@ def _is_outside(text: str, run: Path) -> bool:
 def check_repository(name: str) -> None:
     """Raise RecipeError for an invalid repository name."""
     if not NAME.fullmatch(name):
-        raise RecipeError(f"'{name}' is not a repository; write OWNER/NAME")
+        raise RecipeError(
+            f"--to '{name}' is not a repository name; write OWNER/NAME, e.g. me/coding"
+        )
 
 
 def push(folder: Path, repository: str, *, private: bool, hub: Any = None) -> str:
@@ -234,7 +237,7 @@ def push(folder: Path, repository: str, *, private: bool, hub: Any = None) -> st
     `hub` replaces `huggingface_hub.HfApi`.
 
     Raises:
-        RecordError: the hub refuses it. The message says why.
+        RecordError: the hub refuses the upload. The message says why.
     """
     check_repository(repository)
     if hub is None:

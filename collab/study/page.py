@@ -28,7 +28,8 @@ OVER_SEEDS = METHOD.replace("problems", "seeds").replace("problem", "seed")
 
 
 def write_page(results: StudyResults, folder: Path) -> Path | None:
-    """Write the report into the study's folder, or return None if no cell can be read yet.
+    """Write the report into the study's folder, and return the file, or None if no cell can be read
+    yet.
 
     Raises:
         RecordError: the file cannot be written.

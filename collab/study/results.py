@@ -87,7 +87,7 @@ class TrainerResult(Record):
 
 
 class TrainerDifference(Record):
-    """A trainer less the first one, paired by suite and seed."""
+    """The difference between a trainer and the first one, paired by suite and seed."""
 
     task: str | None
     """Suite of the comparison. None means all suites together, in shares of the largest value."""
@@ -179,7 +179,10 @@ def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[T
 
 
 def value_at(points: Sequence[Point], tokens: float) -> float:
-    """Return the return at `tokens`, interpolated linearly between evaluations."""
+    """Return the mean return at `tokens`, interpolated linearly between evaluations.
+
+    Outside their range it is the first or last value.
+    """
     if tokens <= points[0].tokens:
         return points[0].value
     for before, after in pairwise(points):

@@ -17,6 +17,7 @@ from collab.recipe import Recipe, check_functions, library, read_recipe
 from collab.recipe.base import Spec
 from collab.recipe.load import validate
 from collab.recipe.packing import Files
+from collab.tasks import split_address
 from collab.trust import Consent, Question, joined, remember, settle
 
 RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evaluation.every_tokens")
@@ -111,16 +112,17 @@ class StudySpec(Spec):
 
 
 def read_study(path: Path) -> StudySpec:
-    """Read the study in a YAML file, without approving it.
+    """Return the study in a YAML file, without approval.
 
-    Names of its recipe, tasks and trainers are looked up in its folder first.
+    The names of the recipe, the suites and the trainers are looked up in the study's folder first.
 
     Raises:
-        RecipeError: the file cannot be read, or is not a study.
+        RecipeError: the file cannot be read, is not a study, or selects tasks from a suite.
     """
     if not path.is_file():
         raise RecipeError(f"{path} does not exist; a study is a YAML file, see docs/study.md")
     spec = validate(StudySpec, Files().read(path), str(path))
+    _check_suites(spec, path)
     beside = path.parent / spec.recipe
     recipe = str(beside) if beside.exists() else _beside("team", spec.recipe, path)
     trainers = [
@@ -132,6 +134,17 @@ def read_study(path: Path) -> StudySpec:
     read = spec.model_copy(update=names)
     read._file = path
     return read
+
+
+def _check_suites(spec: StudySpec, path: Path) -> None:
+    """Refuse tasks that select from a suite, because a study has another key for this."""
+    for name in spec.tasks:
+        suite, rows = split_address(name)
+        if rows and Path(name).suffix not in (".yaml", ".yml"):
+            raise RecipeError(
+                f"{path}: tasks: takes suites, got '{name}'; write `tasks: [{suite}]` and"
+                f" `settings: {{trainer.tasks: {rows}}}`"
+            )
 
 
 def _beside(kind: library.Kind, name: str, study: Path) -> str:
@@ -167,11 +180,11 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """Name of the cell's folder."""
         return f"{as_name(f'{self.task}-{self.trainer}')}-seed-{self.seed}"
 
     def read(self) -> tuple[Recipe, Question]:
-        """Read the cell's recipe, and the question to ask first.
+        """Return the cell's recipe, and the question that the user must answer before it runs.
 
         Raises:
             RecipeError: the recipe cannot be read.
@@ -195,7 +208,7 @@ class Cell:
 
 
 def load_study(path: Path, trust: Consent = False) -> StudySpec:
-    """Load the study in a YAML file, with approval of everything that its cells would do.
+    """Return the study in a YAML file, after approval of everything that its cells would do.
 
     Raises:
         RecipeError: the study, or the recipe of a cell, cannot be read, or is wrong.

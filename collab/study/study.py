@@ -87,7 +87,7 @@ class Study:
         """Final results, once the study is closed."""
 
     async def run(self, jobs: int, threads: int) -> StudyResults:
-        """Train the missing cells, `jobs` at once, and return the results of all.
+        """Train the missing cells, `jobs` at once, and return the results of all cells.
 
         If the task is canceled, the processes are interrupted, and finished work is kept.
 
@@ -116,7 +116,8 @@ class Study:
         return results
 
     def close(self) -> StudyResults:
-        """Mark cells in progress as interrupted, write the results and release the folder, once."""
+        """Mark cells in progress as interrupted, write the results, release the folder, and return
+        the results."""
         if self._results is not None:
             return self._results
         for cell in self._under_way.values():
@@ -424,7 +425,7 @@ class StudyFolder:
 
 
 def check_same_cell(cell: Cell, run: Path) -> None:
-    """Refuse to continue if a file or recipe of the study has changed since `run` began.
+    """Check that no file and no recipe of the study has changed since `run` began.
 
     Otherwise, cells trained now would not be comparable with cells trained before.
 

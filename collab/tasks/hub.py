@@ -26,7 +26,7 @@ def pin_revision(source: SourceSpec) -> SourceSpec:
     """Return the source with its branch or tag replaced by the current commit id.
 
     If the hub cannot be reached, that is the commit in the cache. A source that is not on the hub
-    stays the same.
+    is returned unchanged.
 
     Raises:
         TaskError: the complete dataset is not available at that revision.

@@ -51,7 +51,7 @@ def published_rows(source: SourceSpec) -> list[PlacedRow]:
 
 
 def read_file(path: Path) -> list[PlacedRow]:
-    """Read the rows of a `.json` list or of JSON lines, gzipped or not.
+    """Return the rows of a `.json` list or of JSON lines, gzipped or not.
 
     Blank lines are skipped, and a byte order mark is not part of the first row.
 
@@ -94,7 +94,7 @@ def add_positions(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRo
 
 
 def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
-    """Pair each row with its number, counted from 0, for sources without lines."""
+    """Return each row with its number, counted from 0, for sources without lines."""
     return [(f"row {number}", row) for number, row in enumerate(rows)]
 
 

@@ -36,7 +36,7 @@ _RANGE = re.compile(r"^(\d+)-(\d+)$")
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """Split an address into the suite and the selection within it ("" for all)."""
+    """Return the suite of an address, and the selection within it ("" for all)."""
     file = _FILE.match(address)
     if file:
         return file.group(1), file.group(2) or ""
@@ -47,7 +47,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def open_suite(spec: TaskSpec) -> Suite:
-    """Read the problems of a suite, from its source.
+    """Return the suite with its problems, read from the source in `spec`.
 
     For a dataset on the hub, the result's `spec` has the commit that was read.
 
@@ -91,7 +91,7 @@ class Suite:
 
     @property
     def left_out(self) -> str:
-        """Describe the skipped rows in a sentence, or return "" if there are none."""
+        """Return a sentence about the skipped rows, or "" if there are none."""
         if not self.unfit:
             return ""
         reasons = Counter(self.unfit.values()).most_common()
@@ -189,7 +189,7 @@ class Suite:
 
 
 def read_rows(source: SourceSpec) -> tuple[list[PlacedRow], dict[str, str]]:
-    """Read all rows of a source, in order, in collab's form, and the reasons for skipped rows by
+    """Return all rows of a source, in order, in collab's form, and the reasons for skipped rows by
     id.
 
     Rows are skipped only with `source.skip_unfit`.

@@ -19,7 +19,7 @@ Toolboxes = Mapping[str, Mapping[str, Tool]]
 async def open_tools(
     team: TeamSpec, sandbox: Sandbox, servers: ToolServers | None = None
 ) -> Toolboxes:
-    """Open every agent's tools. With `servers=False`, skip MCP servers.
+    """Open every agent's tools, and return them. With `servers=False`, skip MCP servers.
 
     Raises:
         RecipeError: a tool is unknown, is not a valid function, or shares its name with another.
@@ -32,7 +32,8 @@ async def open_tools(
 
 
 def disabled_tools(tools: Toolboxes) -> Toolboxes:
-    """Return the same tools for inspection. A call runs nothing and returns an empty answer."""
+    """Return copies of the tools for inspection. A call of a copy runs nothing and returns an empty
+    answer."""
 
     async def nothing(arguments: Mapping[str, Any]) -> str:  # noqa: ARG001
         return ""

@@ -26,7 +26,8 @@ class Tool:
     run: Callable[[Mapping[str, Any]], Awaitable[str]]
 
     async def answer(self, arguments: Mapping[str, Any], *, seconds: float) -> str:
-        """Call the tool within `seconds`. Its errors are answers too.
+        """Call the tool within `seconds`, and return its answer. An error of the tool is also
+        returned as an answer.
 
         Raises:
             CollabError: an internal failure, such as an unavailable sandbox.
@@ -44,10 +45,11 @@ class Tool:
 
 
 def function_tool(reference: str) -> Tool:
-    """Make a tool from the function at `file.py:function` or `module:function`, by its own name.
+    """Return a tool for the function at `file.py:function` or `module:function`. The tool has the
+    function's name.
 
-    Its docstring is the description for the model. Its parameters and their types become the
-    schema. Its result is passed on as text, or as JSON if it is not text.
+    The function's docstring is the description for the model. The parameters and their types become
+    the schema. The result is passed on as text, or as JSON if it is not text.
 
     Raises:
         RecipeError: there is no such function, or JSON cannot describe its parameters.

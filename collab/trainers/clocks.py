@@ -18,9 +18,10 @@ from collab.runtime.events import (
 
 
 class StepTimer:
-    """Measures the time during which any episode was being sampled, judged or given feedback.
+    """Measures, for each kind of work, how long at least one episode was being sampled, scored or
+    given feedback.
 
-    Different kinds of work overlap when episodes do different things at the same time.
+    The times can overlap, because episodes do different kinds of work at the same time.
     """
 
     def __init__(self) -> None:
@@ -94,7 +95,8 @@ class JudgeClock:
         self._hidden = self.seconds
 
     def measures(self) -> Iterator[tuple[str, float]]:
-        """Yield the metrics by name, or nothing if no additional joint action was scored."""
+        """Yield each metric's name and value, or nothing if no additional joint action was
+        scored."""
         if self.calls:
             self._settle()
             yield metric_names.FURTHER_SCORED, self.calls

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 RESULTS = {
-    "magrpo": "seven tasks",
-    "cross": "four tasks",
+    "magrpo": "seven suites",
+    "cross": "four suites",
     "rae": "Kuhn poker",
     "maac": "blocks2d",
 }
-"""Tasks on which each trainer was measured, by the trainer's name."""
+"""Suites on which each trainer was measured, by the trainer's name."""

@@ -24,7 +24,7 @@ _foreign_folders: set[Path] = set()
 
 
 def block(name: str) -> None:
-    """Block something, unless it was approved in this process."""
+    """Block a function or server, unless it was approved in this process."""
     if name not in _unblocked:
         _blocked.add(name)
 
@@ -41,7 +41,8 @@ def approve(contents: Iterable[tuple[str, str]]) -> None:
 
 
 def forget(contents: Iterable[tuple[str, str]]) -> None:
-    """Allow any contents for these names: they are the user's own."""
+    """Forget the approved digests of these names. They are the user's own, so any content is
+    allowed."""
     for name, _ in contents:
         _approved.pop(name, None)
 
@@ -66,7 +67,7 @@ def check(name: str, digest: str) -> None:
 
 
 def is_unblocked(name: str) -> bool:
-    """Return True if it was approved in this process, or is the user's own."""
+    """Return True if a function or server was approved in this process, or is the user's own."""
     return name in _unblocked
 
 
@@ -76,8 +77,8 @@ def is_blocked(name: str) -> bool:
 
 
 def of_function(reference: str) -> str:
-    """Return the name of a function's file, links resolved, or of its module: loading runs all of
-    it."""
+    """Return the name to approve for a function: the path of its file, without links, or its
+    module. Loading runs the whole file."""
     origin = reference.rpartition(":")[0]
     return str(Path(origin).resolve()) if origin.endswith(".py") else origin
 

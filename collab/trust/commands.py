@@ -57,8 +57,8 @@ def files_of(command: Sequence[str]) -> dict[Path, str]:
 def folders_of(command: Sequence[str]) -> list[Path]:
     """Return the foreign folders that a command may run files from, without those on the PATH.
 
-    They hold the files that it names, or match the start of a pattern, or are named themselves. A
-    folder above the current one counts only if it holds such a file.
+    These folders contain files that the command names, match the start of a pattern in it, or are
+    named in it. A folder above the current one counts only if it contains such a file.
     """
     words = _words(command)
     starts = [match[1] for word in words if (match := _ABOVE_PATTERN.match(word))]
@@ -78,7 +78,8 @@ def compiled_in(folders: Iterable[Path]) -> list[Path]:
 
 
 def content_of(command: Sequence[str], given: Sequence[str]) -> str:
-    """Identify a command with its `given` variables. Files and folders count by their digests.
+    """Return text that identifies a command with its `given` variables and the digests of its files
+    and folders.
 
     Raises:
         RecipeError: a folder is above the limits, or cannot be read.

@@ -29,7 +29,7 @@ from collab.trust.sources import SourceFile, digest_of, is_installed, sources_of
 
 
 def load_file(name: str, sources: Sequence[SourceFile]) -> ModuleType:
-    """Import a user's file, the first of `sources`, as the module `name`.
+    """Import a user's file, the first of `sources`, as the module `name`, and return the module.
 
     The other sources are the local modules that it imports; it gets its own copies. An import
     statement anywhere in these files finds them, now and later.

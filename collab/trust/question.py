@@ -85,12 +85,13 @@ class Question:
         return replace(self, items=tuple(item for item in self.items if item.kind in kinds))
 
     def about(self, *references: str) -> Question:
-        """Return this question, limited to the functions in `references`."""
+        """Return the question, limited to the functions in `references`."""
         chosen = tuple(item for item in self.items if item.reference in references)
         return replace(self, items=chosen)
 
     def less(self, named: Iterable[str]) -> Question:
-        """Return the question without the functions that are missing in `named`."""
+        """Return the question, limited to functions in `named` and to items that are not
+        functions."""
         kept = {"", *named}
         return replace(self, items=tuple(item for item in self.items if item.reference in kept))
 
@@ -104,7 +105,7 @@ class Question:
             _add(self._digest(item), text, saved=item.kind != "command")
 
     def text(self) -> str:
-        """List the open items, one per line."""
+        """Return the open items as text, one per line."""
         lines = [f"{_plain(self.name)} is third-party; with your permissions, it would"]
         return "\n".join([*lines, *(f"  {_plain(item.text)}" for item in self.open)])
 
@@ -118,7 +119,7 @@ NOTHING = Question("")
 
 
 def joined(name: str, questions: Iterable[Question]) -> Question:
-    """Merge several questions into one; each item is asked about once."""
+    """Return several questions as one, which asks about each item once."""
     parts = [*questions]
     items = {(i.content, i.reference, i.lock): i for question in parts for i in question.items}
     files = {file for question in parts for file in question.files}
@@ -131,8 +132,7 @@ Consent = bool | Ask
 
 
 def settle(question: Question, consent: Consent) -> None:
-    """Return if there is nothing to ask, or if the items are approved, now or earlier; save
-    approvals.
+    """Ask for approval of all items that are not approved yet, and save it.
 
     Raises:
         Untrusted: an item is not approved. The message gives the items and the remedy.
@@ -146,7 +146,7 @@ def settle(question: Question, consent: Consent) -> None:
 
 
 def remember(question: Question) -> None:
-    """Save an approval, and unblock its functions."""
+    """Save the approval of a question's items, and unblock its functions."""
     for item in question.items:
         if item.lock:
             unblock(item.lock)

@@ -67,7 +67,8 @@ def sources_of(file: Path) -> list[SourceFile]:
 
 
 def sources_of_script(file: Path) -> list[SourceFile]:
-    """Return `sources_of` a file that a command may pass to Python, regardless of its name.
+    """Return the sources of a file that a command may pass to Python, regardless of the file's
+    name. See `sources_of`.
 
     A file that is not Python imports nothing. Large files without the suffix `.py` have no sources.
 
@@ -81,7 +82,7 @@ def sources_of_script(file: Path) -> list[SourceFile]:
 def sources_of_module(name: str) -> list[SourceFile]:
     """Return the files of an importable module's package, then the local modules that these import.
 
-    Modules that are installed, or that Python does not find on its path, have none.
+    The result is empty for modules that are installed, or that Python does not find.
 
     Raises:
         RecipeError: the module is compiled, without a source to read.

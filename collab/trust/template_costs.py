@@ -126,7 +126,7 @@ def held_in(value: Any) -> Sequence[Any]:
 
 
 def weighed(value: Any) -> Any:
-    """Return the value, after charging its characters."""
+    """Return `value`, after charging its cost to the current rendering."""
     charge(STEP + len(value) if type(value) is str else weight_of(value))
     return value
 
@@ -137,9 +137,9 @@ def _size(value: Any) -> int:
 
 
 def numbers_in(text: str) -> int:
-    """Return the sum of the numbers in a format, because any of them may be a width.
+    """Return an upper bound for the widths in a format string: the sum of its numbers.
 
-    A number of more than 15 digits costs more than a rendering may.
+    A number of more than 15 digits counts as 10**15, which exceeds every limit.
     """
     numbers = (digits.lstrip("0") for digits in re.findall(r"\d+", text))
     return sum(int(digits or 0) if len(digits) <= 15 else 10**15 for digits in numbers)
@@ -260,7 +260,7 @@ _COSTS: dict[str, Callable[..., int]] = {
 
 
 def cost_of_json(value: Any, *options: Any) -> int:
-    """Cost of `json.dumps`; options may hold an indent and separators."""
+    """Return the cost of `json.dumps`. `options` may contain an indent and separators."""
     return 5 * weight_of(value) * (1 + sum(map(_breadth, options)))
 
 

@@ -98,8 +98,8 @@ class Pages:
         return [known[name] for name in dict.fromkeys(names)]
 
     def stamp(self, names: Sequence[str]) -> dict[str, Any]:
-        """Answer a page that asks for changes with a stamp of the files, and whether a run is in
-        progress.
+        """Return a stamp of the files, and whether a run is in progress, for a page that checks for
+        changes.
 
         Raises:
             NoRun: a run is missing.
@@ -209,7 +209,7 @@ def check_installed() -> None:
     """Check that the packages of the extra `serve` are installed.
 
     Raises:
-        RecipeError: one is missing.
+        RecipeError: a package is missing.
     """
     for package in ("starlette", "uvicorn"):
         optional(package, "collab view", "serve", RecipeError)

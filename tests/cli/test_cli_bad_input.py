@@ -43,6 +43,7 @@ CASES = {
     "samples": ((*RUN, "--samples", "0"), "--samples must be at least 1, got 0\nsee "),
     "option": ((*RUN, "--smaples", "2"), "unknown option '--smaples'; did you mean '--samples'?"),
     "option like no other": ((*RUN, "--foo"), "unknown option '--foo'\nsee "),
+    "option with dashes alone": (("eval", "pair", "--baseline", "x"), "'--baseline'\nsee "),
     "extra argument": (("replay", "x", "words/7"), "too many arguments: words/7; replay takes RUN"),
     "kind": (("init", "x", "--kind", "game"), "unknown --kind 'game'; known: code, environment,"),
     "project in a file": (("init", "tasks/words.yaml"), "words.yaml is a file; choose a folder"),

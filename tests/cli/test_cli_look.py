@@ -68,7 +68,7 @@ def test_trainers_lists_trainers_and_shows_what_one_sets(collab: Collab, project
     (project / "trainers" / "odd.yaml").write_text("group_size: none\n")
     listed = collab("trainers")
     assert listed.status == 0, listed.err
-    assert re.search(r"^magrpo +magrpo +4 +seven tasks +MAGRPO with the paper", listed.out, re.M)
+    assert re.search(r"^magrpo +magrpo +4 +seven suites +MAGRPO with the paper", listed.out, re.M)
     assert re.search(r"^mine +cross +5 +- ", listed.out, re.M)
     assert re.search(r"^odd +- +- +- +broken: .*group_size", listed.out, re.M)
     assert re.search(r"^dapo +magrpo +4 +- ", listed.out, re.M)

@@ -49,7 +49,7 @@ def test_every_gpu_is_used_unless_said_otherwise(
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"gpus": 9}, "--gpus 9 is more than the 8 that the recipe's models can use"),
+        ({"gpus": 9}, "--gpus 9, but the recipe's models can use only 8; lower it"),
         ({"ranks": 2}, "models use one of 8 GPUs; use --gpus, or set model.device=cpu"),
         ({"ranks": 2, "gpus": 2}, "use only one of them"),
     ],

@@ -164,7 +164,7 @@ def test_unknown_team_names_the_nearest() -> None:
     [
         ("team: [coding\ntask: x", "line 2, column 5"),
         ("team: [coding\n", "expected ',' or ']', but the text ends"),
-        ('team: "coding\n', "line 2, column 1: the text ends within quotes"),
+        ('team: "coding\n', "line 1, column 7: the quote that opens here is never closed"),
         ("team: coding\n- a\n", "expected the end of this block, but found '-'"),
         ("- a\nteam: b\n", "expected the end of this block, but found a key"),
         ("team: ['a' 'b']\n", "expected ',' or ']', but got text"),

@@ -141,6 +141,7 @@ def test_a_study_of_ones_own_rule_is_one_line(project: Path) -> None:
         ),
         (("[magrpo,", "[magrop,"), "did you mean 'magrpo'?"),
         (('"8-9"', '"0-1"'), "both trained on and held out"),
+        (("tokens: 100", "tasks: [game/0-3]\ntokens: 100"), "trainer.tasks: 0-3}`"),
     ],
 )
 def test_mistakes_are_told_before_any_work(

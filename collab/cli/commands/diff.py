@@ -30,14 +30,18 @@ def command(
 ) -> None:
     """Compare two recorded runs, training runs or evaluations.
 
-    Shows the settings that differ, results paired by problem and, for training
-    runs, held-out results before and after. In two evaluations, teams with the
-    same name are compared.
+    The command shows the settings that differ, and results paired by problem.
+    For training runs, it also shows held-out results before and after. Two
+    evaluations are compared team by team, by name. To compare two teams of one
+    evaluation, pass their folders, as in the second example.
 
     Examples:
       collab diff runs/first runs/second
       collab diff evals/first/coding evals/first/coding-single
       collab diff runs/first runs/second --json | jq .settings
+
+    Exit status: 0 the runs were compared, regardless of differences; 2 bad
+    usage, or a folder cannot be read.
     """
     from collab.cli.screen.streams import json_text
     from collab.evaluation.diff import diff

@@ -51,13 +51,15 @@ def command(
 ) -> None:
     """Check this machine: packages, devices, engines, sandbox, data.
 
-    The command attacks every layer of the sandbox. It shows whether keys are
-    set, never their values. The exit status is 1 if
-    collab run coding --task humaneval/12 cannot run here.
+    The command tries to break out of each layer of the sandbox. It shows
+    whether API keys are set, never their values.
 
     Examples:
       collab doctor
       collab doctor --json
+
+    Exit status: 0 if `collab run coding --task humaneval/12` can run here,
+    otherwise 1.
     """
     from json import dumps
 

@@ -49,13 +49,13 @@ def command(
     ),
     *,
     task: list[str] | None = PROBLEMS,
-    split: str | None = option("--split", "NAME", "A split of the suite, e.g. train."),
+    split: str | None = option("--split", "NAME", "Only the tasks of this split, e.g. train."),
     reward_from: str | None = option(
         "--reward-from",
         "TEAM",
         "Score all teams with this team's reward, if their rewards differ.",
     ),
-    samples: int = option("--samples, -n", "N", "Episodes per problem.", default=1, min=1),
+    samples: int = option("--samples, -n", "N", "Episodes per task.", default=1, min=1),
     k: str | None = option(
         "--k", "K,K", "Values of k for pass@k and best of k. Default: 1,3,5,10 up to --samples."
     ),
@@ -81,7 +81,8 @@ def command(
     seed: int = option(
         "--seed",
         "N",
-        "Random seed; the same seed gives the same tokens on the same machine.",
+        "Random seed. With local models on a CPU, the same seed gives the same tokens on the same"
+        " machine.",
         default=0,
         min=0,
     ),
@@ -92,10 +93,10 @@ def command(
     out: Path | None = option("--out", "DIR", "Folder for the record. Default: evals/ID."),
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Compare teams on the same problems, with intervals.
+    """Compare teams on the same tasks, with intervals.
 
-    You can also pass a run's folder: its trained team is evaluated. Each team
-    is compared with the first one, paired by problem. Speed is measured with 32
+    To evaluate a trained team, pass its run's folder. Each team is compared
+    with the first one, paired by problem. On a CPU, speed is measured with 32
     episodes in parallel; to measure the latency of a single user, add --set
     concurrency=1.
 
@@ -111,8 +112,8 @@ def command(
       collab eval coding-single coding --task humaneval --samples 10 --dry-run
 
     Exit status: 0 success; 2 bad usage, or something is missing (a key, a server,
-    a package); 1 the evaluation or every episode of a team failed for another
-    reason; 130 interrupted.
+    a package); 1 failed for another reason: the evaluation, or every episode of
+    a team; 130 interrupted.
     """
     from collab.evaluation.teams import choose_k, find_teams
 

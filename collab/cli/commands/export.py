@@ -18,7 +18,7 @@ def command(
     adapters: Path | None = option(
         "--adapters", "DIR", "Write one adapter per agent, in PEFT's format."
     ),
-    half: bool = flag("--half", "Round the adapters to bfloat16, which halves their size."),
+    half: bool = flag("--half", "With --adapters: round to bfloat16, which halves the size."),
     merged: Path | None = option(
         "--merged", "DIR", "Write one model per agent, with its adapter merged."
     ),
@@ -38,7 +38,10 @@ def command(
     from collab.sharing.export import export_adapters, export_merged
 
     if adapters is None and merged is None:
-        raise RecipeError("use --adapters DIR, --merged DIR, or both")
+        raise RecipeError(
+            "nothing to write; use --adapters DIR (one LoRA adapter per agent), --merged DIR"
+            " (complete models), or both"
+        )
     if adapters is not None:
         bases = export_adapters(run, adapters, half=half)
         for agent, base in bases.items():

@@ -46,7 +46,8 @@ def command(
     schemas = {Path(".schema") / f"{part}.json": part for part in PARTS}
     if folder.exists() and not folder.is_dir():
         raise RecipeError(f"{folder} is a file; choose a folder")
-    there = [str(folder / path) for path in (*files, *schemas) if (folder / path).exists()]
+    shown_paths = (*files, Path(".schema"))
+    there = [str(folder / path) for path in shown_paths if (folder / path).exists()]
     if there:
         more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
         verb = "exists" if len(there) == 1 else "exist"
@@ -61,7 +62,7 @@ def command(
             (folder / path).write_text(json.dumps(json_schema(part), indent=2) + "\n")
     except OSError as error:
         raise RecipeError(f"{folder} cannot be written: {error.strerror}") from error
-    for path in files:
+    for path in shown_paths:
         print(folder / path)
     step = "" if folder == Path() else f"cd {folder} && "
     print(f"next: {step}collab run recipe.yaml")

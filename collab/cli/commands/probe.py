@@ -32,8 +32,9 @@ def command(
     *,
     task: list[str] | None = option(
         "--task, -t",
-        "ADDRESS",
-        "A suite, whose training split is used, or single problems. Repeatable.",
+        "SUITE[/TASKS]",
+        "Tasks to probe: a suite, whose training split is used, SUITE/0-19 or FILE.jsonl/3."
+        " Repeatable. Default: the recipe's tasks.",
     ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
@@ -42,7 +43,10 @@ def command(
     ),
     tasks: int = option("--tasks", "N", "Maximum number of tasks.", min=1, default=10),
     seed: int | None = option(
-        "--seed", "N", "Random seed; the same seed draws the same tasks.", min=0
+        "--seed",
+        "N",
+        "Random seed; the same seed draws the same tasks. Default: the recipe's, otherwise 0.",
+        min=0,
     ),
     sandbox: str | None = SANDBOX,
     trust: bool = TRUST,
@@ -66,7 +70,7 @@ def command(
     The result is an ordinary run folder with an extra file, probe.json.
 
     Exit status: 0 success; 2 bad usage, or something is missing (a key, a server,
-    a package); 1 the run or every episode failed for another reason; 130
+    a package); 1 failed for another reason: the run, or every episode; 130
     interrupted.
     """
     from collab.cli.plan import check

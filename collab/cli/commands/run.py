@@ -50,8 +50,7 @@ def command(
     best_of: int | None = option(
         "--best-of",
         "G",
-        "Run G episodes per problem, score all combinations of the agents' answers and keep the"
-        " best.",
+        "Run G episodes per task, score all combinations of the agents' answers and keep the best.",
         min=2,
     ),
     seed: int | None = SEED,
@@ -67,7 +66,7 @@ def command(
     dry_run: bool = DRY_RUN,
     show_recipe: bool = SHOW_RECIPE,
 ) -> None:
-    """Run a team on problems and score the results.
+    """Run a team on tasks and score its answers.
 
     Examples:
       collab run coding --task humaneval/12
@@ -79,7 +78,7 @@ def command(
       collab run recipe.yaml --model echo --dry-run
 
     Exit status: 0 success; 2 bad usage, or something is missing (a key, a server,
-    a package); 1 the run or every episode failed for another reason; 130
+    a package); 1 failed for another reason: the run, or every episode; 130
     interrupted. With --require-solved, 1 also means that an episode is not solved.
     """
     from collab.errors import RecipeError
@@ -87,7 +86,7 @@ def command(
 
     if best_of is not None and samples is not None:
         raise RecipeError(
-            f"--best-of {best_of} already runs {best_of} episodes per problem; leave out --samples"
+            f"--best-of {best_of} already runs {best_of} episodes per task; leave out --samples"
         )
     recipe = load_recipe(
         team,

@@ -43,7 +43,7 @@ _UNSCORED: dict[str, Any] = {
 
 
 def command(
-    address: str = argument("ADDRESS", "One problem, SUITE/ID."),
+    address: str = argument("ADDRESS", "Address of one task, e.g. humaneval/12."),
     programs: list[str] | None = argument("PROGRAM.py", "Files with whole programs.", default=None),
     *,
     agent: list[str] | None = option(
@@ -79,7 +79,8 @@ def command(
     recipe, problems = find_problems(recipe, [address])
     if len(problems) != 1:
         raise TaskError(
-            f"{address} has {len(problems)} problems, limit 1; choose one: {problems[0].address}"
+            f"collab score needs one problem, but '{address}' has {len(problems)}; choose one, e.g."
+            f" {problems[0].address}"
         )
     helper = problems[0].public.get(HELPER_NAME) or HELPER
     works = _read_works(programs or [], agent or [], helper if is_code else None)

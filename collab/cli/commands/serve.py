@@ -114,11 +114,11 @@ def command(
     """Serve teams through an OpenAI-compatible API.
 
     The server implements OpenAI's chat completions and Responses APIs, with and
-    without streaming. Clients pass the team's name as the model, and the
-    problem as the user's message. The team's joint answer is returned as the
-    message's content. Each agent's text is returned as reasoning, and also in
-    the object `collab`. Without a key, only this machine can use the server. On
-    SIGTERM or Ctrl-C, the server finishes the answers in progress.
+    without streaming. Clients pass the team's name as the model, and the task
+    as the user's message. The response contains the team's joint answer as its
+    content, and each agent's text as reasoning and in the object `collab`.
+    Without a key, only this machine can use the server. On SIGTERM or Ctrl-C,
+    the server finishes the answers in progress.
 
     Examples:
       collab serve runs/first

@@ -28,7 +28,7 @@ def command(
         default=None,
     ),
     episode: str | None = argument(
-        "EPISODE", "An episode's id, problem or number in the list.", default=None
+        "EPISODE", "An episode's id, its task's address, or its number in the list.", default=None
     ),
     turn: int | None = option("--turn", "N", "Show only this turn, counted from 1.", min=1),
     agent: str | None = option("--agent", "NAME", "Show only this agent."),
@@ -36,10 +36,10 @@ def command(
 ) -> None:
     """List runs, or show the episodes of one run.
 
-    Without RUN, the command lists runs/, evals/ and studies/, newest first. For
-    a folder that contains runs, it lists them; for an evaluation, it shows
-    tables.
-    Interrupted and killed runs are shown up to the point they reached.
+    Without RUN, the command lists the runs in runs/, evals/ and studies/, newest
+    first. If RUN is a folder of several runs, it lists these; if RUN is an
+    evaluation, it shows the result tables. Interrupted and killed runs are shown
+    up to the point they reached.
 
     Examples:
       collab show

@@ -20,7 +20,7 @@ def command(
     study: Path = argument("STUDY", "A study file: trainers, suites, seeds and a budget."),
     *,
     resume: bool = flag("--resume", "Continue a study and keep its finished runs."),
-    retry: bool = flag("--retry", "With --resume: also continue runs that failed."),
+    retry: bool = flag("--retry", "With --resume: also run those that failed again."),
     jobs: int | None = option(
         "--jobs", "N", "Number of parallel runs. Default: as many as the machine can handle.", min=1
     ),
@@ -33,8 +33,8 @@ def command(
 
     Each combination of trainer, suite and seed is trained separately, in its
     own process and folder. The study compares held-out returns at equal numbers
-    of generated tokens. It shows curves, the tokens needed to reach a given
-    return, and differences paired by seed.
+    of generated tokens. It shows curves, the tokens needed to get halfway to the
+    best final return, and differences paired by suite and seed.
 
     Examples:
       collab study examples/studies/game.yaml --dry-run
@@ -50,7 +50,7 @@ def command(
     from collab.trainers import make_plan
 
     if retry and not resume:
-        raise RecipeError("--retry needs --resume; it continues runs that failed")
+        raise RecipeError("--retry needs --resume; it runs those that failed again")
     spec = load_study(study, consent(trust))
     plans = {cell.name: make_plan(cell.read()[0]) for cell in cells_of(spec)}
     many = jobs or jobs_for(list(plans.values()), cores(), free_memory())

@@ -47,13 +47,13 @@ def command(
     task: str | None = option(
         "--task, -t",
         "SUITE[/TASKS]",
-        "Replace the recipe's tasks, e.g. humaneval/0-19.",
+        "Tasks to train on: a suite, SUITE/0-19 or FILE.jsonl/0-99. Default: the recipe's tasks.",
         autocompletion=complete_suites,
     ),
     trainer: str | None = option(
         "--trainer",
         "NAME",
-        "Replace the recipe's trainer. Default: magrpo.",
+        "Replace the recipe's trainer. Recipes without one use magrpo.",
         autocompletion=complete_trainers,
     ),
     model: str | None = MODEL,
@@ -61,7 +61,8 @@ def command(
     seed: int | None = option(
         "--seed",
         "N",
-        "Random seed; the same seed gives the same training run on the same machine.",
+        "Random seed. With local models on a CPU, the same seed gives the same training run on the"
+        " same machine. Default: the recipe's, otherwise 0.",
         min=0,
     ),
     resume: Path | None = option(
@@ -73,7 +74,9 @@ def command(
     json: bool = JSON,
     out: Path | None = option("--out", "DIR", "Folder of the run. Default: runs/ID."),
     card: str | None = option(
-        "--card", "NAME|GB", "With --dry-run: plan for this GPU, e.g. h100, rtx4090 or 24."
+        "--card",
+        "NAME|GIB",
+        "With --dry-run: plan for this GPU, by name or by GiB, e.g. h100 or 24.",
     ),
     dry_run: bool = DRY_RUN,
     show_recipe: bool = SHOW_RECIPE,

@@ -30,9 +30,7 @@ def command(
     from collab.view import serve
 
     if folder is not None and not folder.is_dir():
-        raise RecordError(
-            f"{folder} is not a folder; without it, the page shows runs/, evals/, studies/"
-        )
+        raise RecordError(f"{folder} is not a folder; omit it to show runs/, evals/ and studies/")
 
     def on_start(address: str) -> None:
         shown = str(folder) if folder else ", ".join(f"{place}/" for place in PLACES)

@@ -166,9 +166,10 @@ class Report(View):
             return
         if not self._in_full:
             self.page.line()
-        if event.status != "done":
-            self.page.line((event.status, f"bold {WARN}"))
-        show_summary(self.page, event.summary, self._models)
+        if event.summary["episodes"]:
+            if event.status != "done":
+                self.page.line((event.status, f"bold {WARN}"))
+            show_summary(self.page, event.summary, self._models)
         if self._folder:
             self.page.line("record: ", (self._folder, NAME))
 

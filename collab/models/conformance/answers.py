@@ -11,7 +11,10 @@ WIDTH = 8
 
 
 async def answering(bench: Bench) -> str:
-    """Check that one request gets one answer. If this fails, no other check runs."""
+    """Check that one request gets one answer, and return the beginning of its text.
+
+    If this check fails, no other check runs.
+    """
     [action] = await bench.ask(request_of())
     return f"{action.text[:40]!r}"
 

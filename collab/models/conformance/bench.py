@@ -38,7 +38,10 @@ class Bench:
             raise NotApplicable("its answers are fixed in advance")
 
     async def ask(self, *requests: Request, progress: Progress | None = None) -> list[Action]:
-        """Return the answers to one batch. Raise Broken if a request fails."""
+        """Return one action per request of a batch.
+
+        Broken is raised if a request fails.
+        """
         actions = await self.try_to_ask(requests, progress)
         for action in actions:
             if action.failure is not None:
@@ -63,7 +66,7 @@ def request_of(
     adapter: str | None = None,
     **sampling: Any,
 ) -> Request:
-    """Make a request for a short greedy answer, unless `sampling` says otherwise."""
+    """Return a request for a short greedy answer, unless `sampling` says otherwise."""
     return Request(
         call=Call(task="conformance/0", sample=number, turn=0, round=0, agent="agent"),
         messages=(Message(role="user", content=text),),

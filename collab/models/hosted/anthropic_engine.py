@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
-    """Convert messages to the form of the Messages API. If there are several, mark the last one for
-    the cache.
+    """Return messages in the form of the Messages API. If there are several, the last one is marked
+    for the prompt cache.
 
     Tool results and the user message after them become one message, as the API requires.
     """

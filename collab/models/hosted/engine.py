@@ -78,7 +78,7 @@ class Spending:
         return amount
 
     def settle(self, reserved: float, cost: float) -> None:
-        """Replace the reserved cost by the actual cost."""
+        """Replace the `reserved` cost of a request by its actual `cost`."""
         self._reserved -= reserved
         self._spent += cost
 
@@ -92,12 +92,14 @@ LONGEST_WAIT = 30.0
 async def retrying(
     attempt: Callable[[], Awaitable[Result]], *, retries: int, patience: float
 ) -> Result:
-    """Make an attempt and up to `retries` more, waiting twice as long each time, with jitter.
+    """Return the result of the first attempt that succeeds, after at most `retries` more attempts.
 
-    A wait time from the service is used, up to `patience` seconds.
+    The wait doubles after each attempt, with jitter. A longer wait that the service asks for is
+    used.
 
     Raises:
-        ModelError: that of the last attempt, with the number of attempts.
+        ModelError: the last attempt failed, or the service asks for a wait of more than `patience`
+            seconds.
     """
     for number in range(retries + 1):
         try:
@@ -174,7 +176,8 @@ async def take_all(
     request: Request,
     progress: Progress | None,
 ) -> None:
-    """Add every event to `reply` by `take`, which returns its text for `progress`.
+    """Read all events. `take` adds an event to `reply` and returns the event's text, which is
+    passed to `progress`.
 
     Raises:
         ValueError: an event has a shape that the protocol does not allow.
@@ -190,7 +193,7 @@ async def take_all(
 
 
 class HostedEngine(ABC):
-    """Sends requests at once, but only a few at a time. Each request fails on its own.
+    """Sends several requests at the same time, up to a limit. A failure concerns one request only.
 
     A subclass defines how to connect and how one answer is read.
     """
@@ -252,7 +255,8 @@ class HostedEngine(ABC):
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` concurrently. Each failure belongs to one request only."""
+        """Send `requests` concurrently, and return one action per request. A failure concerns one
+        request only."""
         async with self._opening:
             if self._client is None:
                 self._client = await asyncio.to_thread(self._connect)

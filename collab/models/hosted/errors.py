@@ -64,8 +64,10 @@ class Rejection(Exception):
 
 
 def error_of(peer: str, rejection: Rejection, key_variable: str) -> ModelError | Transient:
-    """Return the exception for a request that `peer` rejected. `key_variable` is the variable of
-    its key.
+    """Return the exception for a request that `peer` rejected. Errors that may pass are wrapped in
+    `Transient`.
+
+    `key_variable` names the environment variable of the API key, for the message.
     """
     status, kind = rejection.status, rejection.kind
     message = " ".join(filter(None, (f"{peer}: {status}", kind))) + f": {rejection.reason}"

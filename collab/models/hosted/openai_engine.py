@@ -94,7 +94,8 @@ class Dialect:
         return [_message(m) for m in request.messages]
 
     def learn(self, rejection: Rejection, body: dict[str, Any]) -> bool:
-        """Adapt to the rejection, and return True if the request can be sent in another form."""
+        """Remember which form of `body` the server rejected. Return True if the request can be sent
+        in another form."""
         if rejection.status not in UNDERSTOOD:
             return False
         if "max_completion_tokens" in rejection.reason and "max_tokens" in body:

@@ -112,8 +112,8 @@ def _texts(value: Any) -> Iterator[str]:
 class Adapters:
     """The adapters of one base model, by name and by folder.
 
-    A folder is read once. If its content changes, pass it under a new path: reading a path again
-    would make it unclear which version answered.
+    A folder is read once. To use changed weights, pass a new path, so it stays clear which version
+    gave an answer.
     """
 
     def __init__(self, loaded: LoadedModel, model: str) -> None:

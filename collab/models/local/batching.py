@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def pack(sizes: Sequence[tuple[int, int]], budget: int) -> list[list[int]]:
-    """Group the indices of `sizes`, each (prompt tokens, new tokens), into batches of similar
-    length.
+    """Return batches of similar length: lists of indices of `sizes`, which are (prompt tokens, new
+    tokens).
 
     A batch counts rows x (longest prompt + most new tokens), padding included, and stays within
     `budget`. A larger request gets its own batch. The longest come first, so memory runs out at

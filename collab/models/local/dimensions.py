@@ -37,7 +37,8 @@ class Dimensions:
 
 
 def dimensions_of(config: Any, dtype: Number) -> Dimensions:
-    """Read a model's dimensions from `config`, the text part of its transformers configuration."""
+    """Return a model's dimensions from `config`, the text part of its transformers
+    configuration."""
     heads = config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // heads
     return Dimensions(

@@ -81,7 +81,7 @@ class TransformersEngine:
         return self.load().tokenizer
 
     def load(self) -> LoadedModel:
-        """Download and load the model once, and block until done.
+        """Return the model, downloaded and loaded on first use. The call blocks until done.
 
         Raises:
             ModelUnavailable: the model cannot be downloaded or loaded.
@@ -122,7 +122,8 @@ class TransformersEngine:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` in one batch. Cancellation takes effect before the next layer."""
+        """Generate the responses to `requests` in one batch, and return one action per request.
+        Cancellation takes effect before the next layer."""
         actions: dict[int, Action] = {}
         await self.answer_each(requests, actions.__setitem__, progress)
         return [actions[index] for index in range(len(requests))]
@@ -130,7 +131,8 @@ class TransformersEngine:
     async def answer_each(
         self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
     ) -> None:
-        """Generate like `generate`, but pass each action to `answered` when its row ends."""
+        """Generate as `generate` does, but pass each action to `answered` as soon as its row
+        ends."""
         loop = asyncio.get_running_loop()
         cancelled = Event()
 

@@ -86,9 +86,10 @@ class Row:
         return answer(self.request, self.prompt, self.tokens, tokenizer)
 
     def news(self, tokenizer: Any) -> str:
-        """Return the text of the answer added since the last call, beginning with its prefix.
+        """Return the text of the answer added since the last call, beginning with the request's
+        prefix.
 
-        It holds back incomplete characters and possible beginnings of a stop string.
+        Incomplete characters and possible beginnings of a stop string are held back.
         """
         before = tokenizer.decode(
             self.tokens[self.shown_from : self.shown], skip_special_tokens=True
@@ -146,7 +147,7 @@ class Decoder:
         self._step = len(self.rows[0].tokens)
 
     def choose(self, logits: Tensor) -> Tensor:
-        """Sample the next token of each row, [rows], from logits [rows, vocabulary].
+        """Return the next token of each row, [rows], sampled from logits [rows, vocabulary].
 
         Raises:
             FloatingPointError: a row has logits that are not numbers.
@@ -221,7 +222,8 @@ class Generation:
     """Answers the requests of one call.
 
     `model` is the model's name in actions and messages. `fast` enables `collab.models.local.fast`.
-    `batch_tokens` is None for as many as fit. It is lowered when a batch runs out of memory.
+    `batch_tokens` limits a batch; None means as many tokens as fit. The limit is lowered when a
+    batch runs out of memory.
     """
 
     def __init__(

@@ -94,7 +94,8 @@ class KVCache:
 
 @contextmanager
 def plain(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
-    """Yield an empty cache for one batch, each row of which is read under its adapter."""
+    """Context manager that yields an empty KV cache for one batch. Each row is read under its own
+    adapter."""
     cache = KVCache(module, adapters)
     with cache.row_adapters.applied(module) if cache.row_adapters else nullcontext():
         yield cache

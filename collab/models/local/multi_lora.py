@@ -85,8 +85,8 @@ class RowAdapters:
 
     @contextmanager
     def applied(self, module: nn.Module) -> Iterator[None]:
-        """Context manager that lets `module` answer each row under its adapter. For inference
-        only."""
+        """Context manager in which `module` computes each row with the row's own adapter. For
+        inference only."""
         with replaced(adapted_layers(module), lambda layer: _OfRows(layer, self)):
             yield
 
@@ -111,8 +111,8 @@ class _OfRows:
 
 @contextmanager
 def one_adapter(module: nn.Module, name: str) -> Iterator[None]:
-    """Context manager that lets `module` answer under one adapter, in the base's dtype and with
-    gradients.
+    """Context manager in which `module` computes with the adapter `name`, in the base's dtype and
+    with gradients.
 
     PEFT computes an adapter in the adapter's own dtype. In the base's dtype it matches the sampler,
     and is a third faster if the base is in bfloat16.
@@ -127,7 +127,7 @@ def one_adapter(module: nn.Module, name: str) -> Iterator[None]:
 
 @contextmanager
 def without_adapters(module: nn.Module) -> Iterator[None]:
-    """Context manager that lets `module` answer without adapters."""
+    """Context manager in which `module` computes without adapters."""
     with replaced(adapted_layers(module), lambda layer: layer.base_layer):
         yield
 

@@ -68,7 +68,8 @@ def settings_of(
 
 
 def draw(logits: Tensor, settings: Settings, step: int) -> tuple[Tensor, Tensor]:
-    """Draw tokens [rows] and their log-probabilities [rows] from `logits` [rows, vocabulary].
+    """Return tokens [rows], drawn from `logits` [rows, vocabulary], and their log-probabilities
+    [rows].
 
     The log-probability is that of the distribution from which the token was drawn: after
     temperature, top_k and top_p, in this order. Greedy rows give that of temperature 1. It is not
@@ -109,7 +110,7 @@ def _draw_filtered(
 def nucleus(
     probabilities: Tensor, top_p: Tensor, top_k: Tensor, width: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the likeliest tokens of each row, likeliest first: weights and indices, [rows,
+    """Return the most likely tokens of each row, in descending order: weights and indices, [rows,
     candidates].
 
     Candidates that top_k or top_p excludes have weight 0. `top_k` is the vocabulary's size for a

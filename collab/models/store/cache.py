@@ -15,7 +15,7 @@ The downloading thread calls it a few times per second. An exception from it end
 
 
 def quiet(stage: str, done: int, total: int) -> None:
-    """Do nothing. Use it as the `progress` of a silent download."""
+    """Ignore progress. Pass this function as `progress` for a silent download."""
 
 
 def cache_root() -> Path:

@@ -69,7 +69,7 @@ def fetch_file(path: str, folder: Path, progress: StoreProgress) -> Path:
 def cached(name: str, revision: str | None) -> Path | None:
     """Return the folder of a hub model in the hub's own cache, or None if it is not there.
 
-    It may lack weights, but its configuration is there.
+    The folder has the configuration, but may lack weights.
     """
     from huggingface_hub import try_to_load_from_cache
 

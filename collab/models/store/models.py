@@ -53,7 +53,8 @@ def resolve(name: str, revision: str | None = None, progress: StoreProgress = qu
 
 
 def public_name(name: str) -> str:
-    """Return the name for other programs: the hub name, or the absolute path of the folder."""
+    """Return the name under which other programs find the model: its hub name, or the absolute path
+    of its folder."""
     if name in ALIASES:
         return ALIASES[name].hub
     path = Path(name).expanduser()

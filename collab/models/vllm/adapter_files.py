@@ -102,9 +102,8 @@ def _tensor_names(path: Path) -> list[str]:
 
 
 def write_zero_adapter(source: Path, target: Path) -> None:
-    """Write an adapter to `target` that has the shape of the one in `source`, and changes
-    nothing.
-    """
+    """Write an adapter of zeros to `target`, in the shape of the adapter in `source`. It does not
+    change the model."""
     import torch
     from safetensors.torch import load_file, save_file
 

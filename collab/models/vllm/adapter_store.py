@@ -55,7 +55,7 @@ class AdapterStore:
         self._count = 0
 
     def add(self, name: str, write: Write) -> Version:
-        """Add a new version of adapter `name`, written by `write`.
+        """Return a new version of adapter `name`, which `write` has written to a folder.
 
         Raises:
             RecipeError: vLLM cannot serve the adapter.
@@ -76,11 +76,12 @@ class AdapterStore:
         return Version(unique, self._count, folder, rank)
 
     def adopt(self, folder: Path) -> Version:
-        """Copy the adapter in `folder`, which may change or vanish afterwards.
+        """Return a new version with a copy of the adapter in `folder`, which may change or vanish
+        afterwards.
 
         Raises:
-            ModelError: there is no adapter.
-            RecipeError: vLLM cannot serve it.
+            ModelError: the folder has no adapter, or it cannot be copied.
+            RecipeError: vLLM cannot serve the adapter.
         """
         if not is_adapter(folder):
             raise ModelError(

@@ -39,9 +39,9 @@ class VersionInUse:
 
 
 class ServedAdapters:
-    """Maps an adapter's name or folder to the version that currently answers for it.
+    """Maps an adapter's name or folder to the version that now serves it.
 
-    A folder is read once. If its content changes, pass it under a new path.
+    A folder is read once; to serve changed weights, use a new path.
     """
 
     def __init__(self, parent: str | None) -> None:
@@ -74,10 +74,11 @@ class ServedAdapters:
         )
 
     async def find(self, adapter: str) -> VersionInUse:
-        """Return the version that answers for a name or a folder.
+        """Return the adapter version that serves a published name or an adapter's folder.
 
         Raises:
-            ModelError: the name was not published, and is not an adapter's folder.
+            ModelError: `adapter` is neither.
+            RecipeError: vLLM cannot serve the adapter.
         """
         if adapter in self._published:
             return self._published[adapter]
@@ -89,7 +90,8 @@ class ServedAdapters:
         return self._adopted[folder]
 
     async def zero_adapter(self) -> VersionInUse | None:
-        """Return an adapter that changes nothing, or None if no adapter is in use or expected."""
+        """Return an adapter of zeros, which does not change the model, or None if no adapter is in
+        use or expected."""
         async with self._writing:
             folders = [
                 *(each.version.folder for each in self._published.values()),

@@ -58,9 +58,8 @@ class Capacity:
 
 
 def prefix_key(call: Call, adapter: str) -> str:
-    """Return a key that is equal for requests with the same beginning of the prompt and the same
-    weights.
-    """
+    """Return a key that is the same for requests of one task, agent and adapter. Their prompts
+    begin alike."""
     return f"{call.task}|{call.agent}|{adapter}"
 
 
@@ -85,7 +84,7 @@ class Backend(Protocol):
         """Start, or connect to, the model in `folder` with room for the adapters of `capacity`."""
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        """Generate the response to `request`. Its adapter is loaded first if necessary."""
+        """Return the response to `request`. If necessary, the request's adapter is loaded first."""
 
     async def load(self, version: Version) -> None:
         """Load a version of an adapter on every replica."""

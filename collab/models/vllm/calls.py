@@ -164,9 +164,10 @@ def hide_warnings() -> Iterator[None]:
 
 @contextmanager
 def keep_settings() -> Iterator[None]:
-    """Context manager that restores torch's compiler settings and NCCL's after vLLM is imported.
+    """Context manager that restores the settings of torch's compiler and of NCCL at exit, after an
+    import of vLLM.
 
-    Processes that vLLM starts import it themselves, and get its settings.
+    Processes that vLLM starts import vLLM themselves, and keep vLLM's settings.
     """
     from torch._inductor import config
 

@@ -105,7 +105,7 @@ class EngineThread:
 
 @dataclass(frozen=True)
 class Language:
-    """Tokenizer and limits of a model that runs elsewhere."""
+    """Tokenizer and limits of a model that runs in another process."""
 
     tokenizer: Any
     stop_ids: list[int]
@@ -116,7 +116,7 @@ class Language:
 
 
 def load_language(folder: Path, name: str) -> Language:
-    """Read tokenizer and limits in `folder`.
+    """Return the tokenizer and the limits of the model in `folder`.
 
     Raises:
         ModelUnavailable: `folder` contains no model.
@@ -190,7 +190,7 @@ class VLLMEngine:
 
     @property
     def tokenizer(self) -> Any:
-        """The model's tokenizer, once the engine was used."""
+        """The model's tokenizer. It is available once the engine has been used."""
         return self._language.tokenizer if self._language else None
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
@@ -210,7 +210,8 @@ class VLLMEngine:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Answer `requests` concurrently. Each failure belongs to one request only."""
+        """Send `requests` concurrently, and return one action per request. A failure concerns one
+        request only."""
         report = _reporter(asyncio.get_running_loop(), progress) if progress else None
         return await self._thread.run(self._answer_all(requests, report))
 

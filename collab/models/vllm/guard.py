@@ -20,7 +20,8 @@ GRACE_SECONDS = 10.0
 
 
 def main(process: int, command: list[str]) -> int:
-    """Run `command`, and end it when `process`, the parent of this process, ends."""
+    """Run `command`, end it when `process`, the parent of this process, ends, and return the exit
+    status."""
     signal.signal(signal.SIGTERM, _leave)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the parent decides when to end

@@ -35,7 +35,7 @@ OF_RANKS = ("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_", "TORCH
 
 
 class OwnServer:
-    """A server started on construction. It ends with this process, or by `stop`."""
+    """A server that the constructor starts. It ends with this process, or by `stop`."""
 
     def __init__(self, spec: VLLMModel, capacity: Capacity, log: Path) -> None:
         """Start the server, with its output in `log`.

@@ -63,9 +63,8 @@ class ServerConnection:
 
     @asynccontextmanager
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Response]:
-        """Context manager that posts `body` and yields the response as it arrives. Its status is
-        not checked.
-        """
+        """Context manager that posts `body` and yields the response as it arrives. The response's
+        status is not checked."""
         async with (
             self._reached(),
             self._client.stream("POST", self.url + path, json=body) as response,
@@ -204,10 +203,10 @@ class Server:
             await self._check_logprobs()
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        """Generate the response to a request.
+        """Return the response to a request.
 
         Raises:
-            ServerLost: the server must be met again before another try.
+            ServerLost: the server does not answer; call `meet` before another try.
         """
         self.in_flight += 1
         try:

@@ -128,7 +128,7 @@ S = TypeVar("S", bound=Loaded)
 
 
 def route(servers: Sequence[S], key: str) -> S:
-    """Choose the server for requests of `key`, by rendezvous hashing.
+    """Return the server for requests of `key`, chosen by rendezvous hashing.
 
     If a server is added or removed, only its own requests move. A server with a quarter more
     requests in progress than the mean is skipped.

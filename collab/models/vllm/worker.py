@@ -10,7 +10,8 @@ from threading import Thread
 class Follower:
     """Mixin of a worker: it ends with the process it works for, even if that one is killed.
 
-    Otherwise vLLM's engine would stay, with all its memory. It ends when its workers end.
+    Otherwise vLLM's engine would keep running and hold its memory. The engine ends when its workers
+    end.
     """
 
     def follow(self, process: int) -> None:

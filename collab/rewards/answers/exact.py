@@ -68,8 +68,8 @@ def latex(text: str) -> str:
 
 
 def number(text: str) -> Fraction | None:
-    """Parse a decimal number, with or without commas between thousands. Return None for anything
-    else."""
+    """Return the decimal number in a string, with or without commas between thousands, or None for
+    anything else."""
     if len(text) > LONGEST_NUMBER or not _WHOLE_NUMBER.match(text):
         return None
     return Fraction(text.replace(",", ""))

@@ -32,7 +32,7 @@ _PYTHON = re.compile(r"\.\s*[A-Za-z_]|\d[A-Za-z_]|__", re.ASCII)
 
 
 def refused(name: str, answer: str) -> str:
-    """Explain why an answer must not be passed to the set `name`, or return "" if it may."""
+    """Return the reason why an answer must not be passed to the set `name`, or "" if it may."""
     if len(answer) > LONGEST:
         return f"the answer has more than {LONGEST:,} characters"
     plain = _EVALUATED.get(name)
@@ -129,7 +129,7 @@ def _scorer(name: str) -> Callable[[str, dict[str, Any]], float]:
 def environment_score(
     context: RewardContext, *, minimum: float = 0.0, maximum: float | None = None, agent: str = ""
 ) -> tuple[float, str]:
-    """Score the answer by the rewards of the problem's environment, as a share of the maximum.
+    """The sum of the rewards of the problem's environment, as a share of the maximum.
 
     Args:
         minimum: the sum of rewards that counts as 0.
@@ -137,7 +137,8 @@ def environment_score(
         agent: the agent whose artifact is scored, or "" for the joint artifact.
 
     Raises:
-        RewardError: the package is not installed, or a sum is not between the two.
+        RewardError: the package is not installed, or the sum is not between `minimum` and
+            `maximum`.
         Untrusted: the environment comes from a third-party recipe and is not approved.
     """
     text = context.artifacts[agent] if agent else context.joint.text

@@ -44,7 +44,7 @@ Lines = tuple[int, int] | None
 
 
 async def contribution(context: RewardContext, helper: str, lines: Lines = None) -> Contribution:
-    """Examine whether a test depends on the values of the function `helper` of the joint program.
+    """Return whether a test depends on the values of the function `helper` of the joint program.
 
     Args:
         lines: where the function is defined.
@@ -226,7 +226,8 @@ def ignores(
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:
-    """The agent's function calls the helper's and drops its value. Options: see `calls`."""
+    """The agent's function calls the helper's function and ignores the result. Options: see
+    `calls`."""
     use = _use(context, agent, function, function_name(context, helper, helper_function))
     return float(use.called and not use.used), use.reason
 

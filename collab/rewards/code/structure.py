@@ -53,7 +53,7 @@ def function_name(context: RewardContext, agent: str, function: str) -> str:
 
 
 def explain(error: SyntaxError) -> str:
-    """Format a syntax error on one line, with its line number."""
+    """Return a syntax error as one line of text, with its line number."""
     place = f"line {error.lineno}: " if error.lineno else ""
     return f"{place}{error.msg}"
 

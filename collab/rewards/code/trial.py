@@ -30,7 +30,7 @@ class Subject:
 def trial_of(
     context: RewardContext, program: str, treatment: Treatment | None, subject: Hashable
 ) -> Trial:
-    """Make the trial of a program against the hidden test of a `Subject`.
+    """Return the trial of a program against the hidden test of a `Subject`.
 
     The default subject is the problem's own function and test.
 

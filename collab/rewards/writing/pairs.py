@@ -133,7 +133,7 @@ def length_ratio(
 
     Words are counted with one space between them, so punctuation and spaces add no length. The
     value is 1 from `best_from` to `best_to` and falls linearly to 0 at `least` and `most`. As a
-    gate, the part stops the scoring outside these.
+    gate, the part stops the scoring below `least` and above `most`.
     """
     pair = _pair(context)
     ramp = _Ramp(least, best_from, best_to, most)

@@ -21,8 +21,8 @@ _NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 def names(context: RewardContext, field: str, head: str) -> Part:
     """Each agent's artifact is an identifier for the thing that the problem's `field` describes.
 
-    It consists of words of that text, each used once, and must contain the word in the field
-    `head`, with any ending. For `the prices of the old books`, `prices`, `book_prices` and
+    The identifier consists of words of that text, each used once, and must contain the word in the
+    field `head`, with any ending. For `the prices of the old books`, `prices`, `book_prices` and
     `priceOfBooks` count; `x`, `books` and `data_prices` do not.
     """
     described = {stem_of(word) for word in words(context.field(field))}

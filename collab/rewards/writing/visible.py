@@ -30,7 +30,7 @@ def visible(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """Split at whitespace, and keep the pieces that have a letter or a digit."""
+    """Return the pieces of a text between whitespace that have a letter or a digit."""
     return [piece for piece in visible(text).split() if any(map(str.isalnum, piece))]
 
 

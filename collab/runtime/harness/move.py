@@ -62,7 +62,7 @@ class Move:
 
     @property
     def answer(self) -> str:
-        """Text of the last response, without tool calls that remain unanswered."""
+        """Text of the last response, without tool calls that got no result."""
         action = self.steps[-1].action
         is_call = bool(action.tool_calls) or bool(self.call_fault(action))
         return before_calls(action.text) if is_call else action.text
@@ -81,10 +81,10 @@ class Move:
         self._pending.extend(messages)
 
     async def generate(self, *, may_call: bool = True) -> Action:
-        """Generate one response of the agent's model to all of its observations.
+        """Return one response of the agent's model to all observations so far.
 
-        The response's `tool_calls` are the calls that it asks for. Without `may_call` it must
-        answer now. The calls are not executed here.
+        The response's `tool_calls` are not executed here. Without `may_call`, the agent must answer
+        without a call.
 
         Raises:
             ActionFailed: the model gave no answer. A harness does not catch it.

@@ -23,9 +23,8 @@ class Answers:
             self._seen.append(_canonical(answer["value"]))
 
     def next_digest(self) -> str | None:
-        """Return a digest of the values since the last call, or None if there was no value, or an
-        error.
-        """
+        """Return a digest of the values since the last call. The result is None if there was no
+        value, or if an answer was an error."""
         seen, complete = self._seen, self._all
         self._seen, self._all = [], True
         if not seen or not complete:

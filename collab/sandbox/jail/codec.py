@@ -57,7 +57,7 @@ class OverLimit(Undecodable):
 
 
 def encode(value: object, depth: int) -> Any:
-    """Encode `value` as a tree, at most `depth` containers deep.
+    """Return `value`, encoded as a tree of at most `depth` nested containers.
 
     Raises:
         Foreign: a value has another type.
@@ -77,7 +77,7 @@ def encode(value: object, depth: int) -> Any:
 
 
 def decode(tree: Any, depth: int, *, bounded: bool = True) -> Any:
-    """Decode a tree to exact built-in types.
+    """Return the value that a tree encodes, made of exact built-in types.
 
     Raises:
         Undecodable: the tree is not a valid encoding.

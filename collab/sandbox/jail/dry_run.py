@@ -80,8 +80,8 @@ for _name in _OPERATORS.split():
 
 
 def count_asserts(run: Runs, asserts: int) -> list[int | None]:
-    """Count the evaluations of each of the test's `asserts`, with None for those that depend on the
-    candidate."""
+    """Return the number of evaluations of each assert, or None for an assert whose number depends
+    on the candidate."""
     counts = []
     for something in (False, True):
         counting = Counting()

@@ -21,9 +21,8 @@ class Limits:
 
     @property
     def argument_depth(self) -> int:
-        """Depth limit of arguments. They are in a list, and may contain an answer of the largest
-        depth.
-        """
+        """Depth limit of arguments. Arguments are in a list, and one of them may be an answer of
+        the largest depth."""
         return 2 * self.depth + 1
 
 

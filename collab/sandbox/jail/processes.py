@@ -26,7 +26,7 @@ LINUX = sys.platform == "linux"
 class Jail:
     """Processes behind the layers of `names`. Without any layer, the jail is unsafe.
 
-    Those in `shared`, which belong together, are applied by `enter`, for all processes at once.
+    `enter` applies the layers in `shared`, for all processes at once.
     """
 
     def __init__(self, names: frozenset[str], shared: frozenset[str] = frozenset()) -> None:
@@ -37,7 +37,8 @@ class Jail:
         self._mapped = 0
 
     def enter(self) -> None:
-        """Apply the shared layers to this process, which may continue as its own child.
+        """Apply the shared layers to this process. The code after the call may run in a child
+        process.
 
         Raises:
             LayerUnavailable: the system refuses a layer.
@@ -63,7 +64,8 @@ class Jail:
             linux.die_with_parent()
 
     def spawn(self, limits: Limits, body: Callable[[Callable[[], None]], None]) -> int:
-        """Fork a process that runs `body`, which calls its argument to seal itself.
+        """Fork a process that runs `body`, and return the process id. `body` gets a function that
+        seals the process.
 
         The result is the process id.
 

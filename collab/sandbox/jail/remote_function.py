@@ -24,11 +24,12 @@ class NoAnswer(CandidateError):
 
 
 class Trouble(BaseException):
-    """A failure of the sandbox itself. It passes through `except Exception` in a test."""
+    """A failure of the sandbox itself. `except Exception` in a test does not catch it."""
 
 
 class Line:
-    """The two pipes to the worker. After its end, every request is answered at once."""
+    """The two pipes to the worker. Once the worker has ended, every request gets an empty answer at
+    once."""
 
     def __init__(self, incoming: int, outgoing: int, limits: Limits, tell: Callable[..., None]):
         self._out = outgoing
@@ -60,7 +61,7 @@ class Line:
         return frame
 
     def quiet(self) -> bool:
-        """Return True if the worker has sent nothing without a request."""
+        """Return True if the worker has sent nothing that was not requested."""
         return self._in.empty and not select.select([self._in.fd], [], [], 0)[0]
 
     def end(self, reason: str, flag: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ IMPORTABLE = "tests run sealed, with the modules of collab/sandbox/jail/preload.
 
 @dataclass(frozen=True)
 class Case:
-    """One trial, as the test runner needs it."""
+    """A program, its test and its limits, as sent to the test runner."""
 
     program: str
     entry_point: str

@@ -37,11 +37,10 @@ Each = Callable[[Any, int], Any]
 
 
 def other(value: Any, seed: int, *, longer: bool = False) -> Any:
-    """Return a value of the same type, a different one per seed.
+    """Return a different value of the same type, which depends on `seed`.
 
     Equal numbers change in the same way, regardless of type and position. With `longer`, the
-    content stays the same, and lists and strings grow. None and a single boolean stay, because no
-    other value resembles them.
+    content stays, and lists and strings grow. None and a single boolean are returned unchanged.
     """
     if value is None or type(value) is bool:
         return value
@@ -57,7 +56,8 @@ def shorter(value: Any, seed: int) -> Any:
 
 
 def filled(value: Any, digit: int, depth: int = DEEPEST) -> Any:
-    """Replace every number, boolean, letter and key by `digit`, 0 or 1, of the same type."""
+    """Return `value` with every number, boolean, letter and key replaced by `digit`, 0 or 1, of the
+    same type."""
     kind = type(value)
     if _among(kind, (bool, *_NUMBERS)):
         return kind(digit)
@@ -85,9 +85,9 @@ def emptied(value: Any, depth: int = DEEPEST) -> Any:
 
 
 def copied(value: Any, depth: int = DEEPEST) -> Any:
-    """Return an equal value as another object where possible, as deep as `other` goes.
+    """Return a copy that is equal but not identical where possible, nested to `depth`.
 
-    Members of an enumeration stay, since a program may test their identity.
+    Enum members are returned as they are, because a program may test their identity.
     """
     kind = type(value)
     if _among(kind, (int, float, complex)):
@@ -119,8 +119,8 @@ def _function_again(function: types.FunctionType) -> types.FunctionType:
 
 
 def shape(value: Any) -> bytes | None:
-    """Return a string that is the same for equal values, also of a program's classes, or None if
-    impossible."""
+    """Return bytes that are the same for equal values, also of a program's classes. The result is
+    None if a value cannot be converted."""
     try:
         return marshal.dumps(_shape(value, DEEPEST), 0)
     except (ValueError, MemoryError):

@@ -21,9 +21,9 @@ def as_function(
 ) -> Callable[[str], str]:
     """Return a function that runs `code` on an input text and returns its output.
 
-    `prepare` is called ahead of each run, e.g. to reload its modules. As with a separate process, a
-    run ends when its threads and its `atexit` handlers have ended. `SystemExit` ends it too. Other
-    exceptions of the program are raised.
+    `prepare` is called before each run, e.g. to reload the program's modules. As with a separate
+    process, a run ends when its threads and its `atexit` handlers have ended. `SystemExit` ends it
+    too. Other exceptions of the program are raised.
     """
     atexit._clear()
     vars(builtins).update(exit=sys.exit, quit=sys.exit)

@@ -56,7 +56,7 @@ class Zygote:
 
     @cached_property
     def unavailable(self) -> dict[str, str] | None:
-        """The layer that could not be applied, if any. Waits until that is known."""
+        """The layer that could not be applied, or None. Reading this waits until it is known."""
         return self._answer().get("refused")
 
     def admit(self, fds: Sequence[int], limits: Limits) -> None:

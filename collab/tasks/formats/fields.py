@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
-    """Return the first of these fields that the row has.
+    """Return the value of the first of the fields `names` that the row has.
 
     Raises:
         TaskError: the row has none of these fields, or a field has another type.

@@ -19,7 +19,8 @@ OURS = ("prompt", "entry_point", "test")
 
 
 def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
-    """Convert a row of MBPP, `full` or `sanitized`. A row in HumanEval's form stays the same.
+    """Convert a row of MBPP, `full` or `sanitized`. A row in HumanEval's form is returned
+    unchanged.
 
     Args:
         shown: number of asserts that the prompt shows below the sentence; published scores show 1.

@@ -28,8 +28,8 @@ def pro(
     Args:
         shown: number of asserts that the prompt shows.
         known: a source, as `task.source`, of rows of HumanEval or MBPP with the known functions'
-            tests. That function's test becomes the hidden field `helper_test`, which is empty if
-            there is none.
+            tests. The known function's test becomes the hidden field `helper_test`, which is empty
+            if there is none.
 
     Raises:
         TaskError: a field is missing or does not parse, or `known` cannot be read.

@@ -15,8 +15,8 @@ from collab.recipe.packing import environment_function
 def verifiers(random: Random, *, environment: str = "", **options: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG001
     """Yield the tasks of an environment, in its order. Options are those of its taskset.
 
-    `environment_score` scores an answer to one. Only environments with a single text answer per
-    task are supported. Others are refused.
+    The reward part `environment_score` scores an answer. Only environments with a single text
+    answer per task are supported.
 
     Raises:
         RecipeError: no environment is named, or it does not take these options.

@@ -26,7 +26,7 @@ __all__ = [
 
 
 def algorithm_for(component: Component) -> Algorithm:
-    """Make the algorithm that a recipe names.
+    """Return the algorithm that a recipe names.
 
     Raises:
         RecipeError: there is no such algorithm, or it does not take its options.

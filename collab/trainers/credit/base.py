@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class FrozenModel(Protocol):
-    """A frozen model: a base with its adapters off."""
+    """A base model without adapters, for rules that read hidden states."""
 
     @property
     def hidden_size(self) -> int:
         """The length of a hidden state."""
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Tokenize a string. None of the tokens is a control token."""
+        """Return the tokens of a string. None of them is a control token."""
 
     async def features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
         """Return the last layer's state at each sequence's last token: float32, [n, hidden], no
@@ -55,7 +55,7 @@ Rule = Callable[..., Weights]
 
 
 class Algorithm:
-    """Gives credit to the groups of a step. The constructor takes its options.
+    """Computes the weights of a step's responses. The constructor takes the recipe's options.
 
     `credit` is required. Every other method is a hook that may stay empty.
     """
@@ -85,10 +85,11 @@ class Algorithm:
         return {}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """Return the divisors of weights for `normalize: group`, by group. They are read after
+        """Return, for each group, the divisors that `normalize: group` uses. They are read after
         every `credit`.
 
-        A weight without an entry is divided by the standard deviation of the weights.
+        A weight without a divisor is divided by the standard deviation of the weights that it is
+        compared with.
         """
         return ()
 
@@ -112,12 +113,12 @@ class Algorithm:
 
     @property
     def scores_more(self) -> bool:
-        """True if the algorithm scores joint actions that were not played, in `prepare`."""
+        """True if `prepare` scores joint actions that the team did not play."""
         return type(self).prepare is not Algorithm.prepare
 
 
 class PerGroup(Algorithm):
-    """An algorithm without state: one function, applied to each group."""
+    """An algorithm that applies one function to each group, and keeps no state."""
 
     def __init__(self, rule: Rule, **options: Any) -> None:
         self.rule, self.options = rule, options
@@ -128,13 +129,13 @@ class PerGroup(Algorithm):
 
 
 def comparing(rule: Rule) -> Rule:
-    """Mark a function whose baseline comes from the other episodes of a group."""
+    """Mark `rule` as one whose baseline comes from the other episodes of a group, and return it."""
     rule.compares = True  # type: ignore[attr-defined]
     return rule
 
 
 def make_algorithm(component: Component, built_in: Mapping[str, Any]) -> Algorithm:
-    """Make the algorithm that a recipe names, a function or a class, with its options.
+    """Return the algorithm that a recipe names, a function or a class, with its options.
 
     Raises:
         RecipeError: there is no such algorithm, or it does not take these options.

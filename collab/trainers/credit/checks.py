@@ -42,10 +42,10 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
 
 
 def check_normalize(spec: TrainerSpec) -> None:
-    """Check the normalization of a rule whose baseline does not come from the group.
+    """Refuse `normalize: group` for a rule whose baseline does not come from the group.
 
-    Its weights are not centered within a group, so division would make them larger the more similar
-    the group's rewards are.
+    The rule's weights are not centered within a group, so division would make them larger the more
+    similar the group's rewards are.
 
     Raises:
         RecipeError: the normalization is `group`.

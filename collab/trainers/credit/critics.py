@@ -41,7 +41,7 @@ class Critic:
         return [] if self._features is None else self.head.predict(self._features)
 
     def learn(self, targets: Sequence[float]) -> None:
-        """Move the values from the last `values` call towards `targets`, one per history."""
+        """Move the values from the last `values` call toward `targets`, one per history."""
         if self._features is None:
             return
         loss = self.head.fit(self._features, targets)
@@ -96,7 +96,8 @@ Place = tuple[int, Node]
 def advantages_of_groups(
     groups: Sequence[Group], agent: str, values: Mapping[Place, float], *, trace: float
 ) -> dict[Place, float]:
-    """Return `advantages` for all groups of a step."""
+    """Return an agent's advantages in all groups of a step, by group number and node. See
+    `advantages`."""
     by_place: dict[Place, float] = {}
     for number, group in enumerate(groups):
         group_values = {node: value for (n, node), value in values.items() if n == number}
@@ -164,18 +165,19 @@ class ActorCritic(Algorithm):
         return self._critics[name]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Check that weights need not be centered, because those of a critic are not.
+        """Refuse a normalization that needs centered weights, because a critic's weights are not
+        centered.
 
         Raises:
-            RecipeError: the normalization requires it.
+            RecipeError: the normalization is `group`.
         """
         check_normalize(spec)
 
     def measures(self) -> dict[str, float]:
-        """Return `critic/NAME/loss` and `critic/NAME/explained`.
+        """Return the metrics `critic/NAME/loss` and `critic/NAME/explained` of each critic.
 
-        They are the mean squared error before the step's update, and the share of the returns'
-        variance that the values explain.
+        `loss` is the mean squared error before the step's update. `explained` is the share of the
+        returns' variance that the critic's values explain.
         """
         return {
             fill(fill(CRITIC, name), what): value
@@ -198,10 +200,10 @@ class IAC(ActorCritic):
     The source is CoLLM-DC, arXiv 2601.21972.
 
     V_i is a linear head on the base model with its adapters off, at the last token of the agent's
-    prompt. It is trained by squared error towards A + V, one update per batch. The baseline needs
-    no other episode, so G may be 1. It is valid for every protocol, because nothing in a history
-    depends on the response. It costs one forward pass over the prompts, and no additional response
-    or score. The options are those of `ActorCritic`.
+    prompt. V_i is trained by squared error toward A + V, one update per batch. The baseline needs
+    no other episode, so G may be 1. The baseline is valid for every protocol, because nothing in a
+    history depends on the response. The rule costs one forward pass over the prompts, and no
+    additional response or score. The options are those of `ActorCritic`.
     """
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
@@ -237,11 +239,11 @@ class MAAC(ActorCritic):
     The source is CoLLM-CC, arXiv 2601.21972.
 
     One head on the base model of the first agent, with adapters off, reads one string: each agent's
-    name and history, separated by blank lines. It is updated once per batch. Answers that agents
-    see of each other within the turn are omitted, so V is a valid baseline for all of them. V is a
-    single number, so the rule is valid for every protocol in which all agents earn the same. It
-    costs one forward pass over the joint histories, and no additional response or score. The
-    options are those of `ActorCritic`.
+    name and history, separated by blank lines. The head is updated once per batch. Answers that
+    agents see of each other within the turn are omitted, so V is a valid baseline for all of them.
+    V is a single number, so the rule is valid for every protocol in which all agents earn the same.
+    The rule costs one forward pass over the joint histories, and no additional response or score.
+    The options are those of `ActorCritic`.
     """
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
@@ -268,7 +270,8 @@ class MAAC(ActorCritic):
         return list(weights)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Check that all agents have the same reward, so that one value serves them.
+        """Refuse a team whose agents earn different rewards, because the rule has one value for all
+        of them.
 
         Raises:
             RecipeError: the agents have different rewards.

@@ -93,7 +93,8 @@ class Group:
         Return one mapping per choice, or None for a choice that could not be scored.
 
         Raises:
-            TrainingError: nothing can score them, e.g. because the group was read from a record.
+            TrainingError: the group cannot score joint actions, e.g. because it was read from a
+                record.
         """
         if self.ask is None:
             raise TrainingError("further joint actions cannot be scored: the group has no task")
@@ -245,15 +246,17 @@ def earned_from(
     episodes: Sequence[Episode],
     discount: float,
 ) -> dict[str, float]:
-    """Return the rewards of a solved state from `turn` on, which is not played, by agent.
+    """Return, by agent, what a solved episode earns from `turn` on, although these turns are not
+    played.
 
     Args:
-        last: the reward of the episode's last joint action, which is at `node`, by agent.
+        last: by agent, the reward of the episode's last joint action.
+        node: the place of this joint action.
     """
     left = node[1] + 1 + episodes[node[0]].absorbed - turn
     return {agent: geometric(discount, left) * reward for agent, reward in last.items()}
 
 
 def geometric(discount: float, terms: int) -> float:
-    """Return the sum of the first `terms` of 1 + gamma + gamma^2 + .."""
+    """Return 1 + gamma + gamma^2 + .., a sum of `terms` terms with gamma = `discount`."""
     return fsum(discount**k for k in range(terms))

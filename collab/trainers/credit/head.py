@@ -19,8 +19,8 @@ class Head:
     """Predicts a number from a hidden state by a linear layer.
 
     It uses float32 for any dtype of the model, because bfloat16 cannot resolve small differences in
-    value. The weights come from `seed` alone: torch's global random state already belongs to the
-    resumed run when its rule makes the head.
+    value. The initial weights depend on `seed` alone, because a resumed run has already restored
+    torch's global random state when it makes the head.
     """
 
     def __init__(self, hidden_size: int, *, rate: float, seed: int = 0) -> None:

@@ -24,7 +24,8 @@ AT_ONCE = 64
 class JointActions:
     """The joint actions of one group's responses, and their rewards. Each is scored once.
 
-    Equal answers count as one joint action. A played one is known, and is not scored again.
+    Equal answers count as one joint action. Joint actions that were played keep their recorded
+    score.
     """
 
     def __init__(
@@ -107,9 +108,9 @@ def joined(turn: Turn) -> dict[str, str]:
 
 
 def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
-    """Return r_i = team_weight x r + the points of the agent's own parts.
+    """Return an agent's reward: `team_weight` x r + the points of the agent's own parts.
 
-    r is the joint reward, or the agent's own if a game pays its seats unequally.
+    r is the joint reward, or the agent's own reward if a game pays its seats unequally.
     """
     parts = spec.local_parts.get(agent, ())
     earned = score.by_agent.get(agent, score.reward)

@@ -50,7 +50,7 @@ def maremax(group: Group) -> Weights:
 
     ReMax (Li et al., arXiv 2310.10505) uses the greedy response's return as its baseline. Here it
     is the group's largest return, so responses below it become less likely, and none becomes more
-    likely. It is biased, because the largest return depends on every response in the group.
+    likely. The rule is biased, because the largest return depends on every response in the group.
     """
     return compare(group, lambda returns: [value - max(returns) for value in returns])
 

@@ -23,14 +23,13 @@ def normalize(
     how: Normalize,
     spreads: Sequence[Mapping[Key, float]] = (),
 ) -> list[Weights]:
-    """Divide the weights of a step's groups by a population standard deviation.
+    """Return the weights of a step's groups, divided by a population standard deviation.
 
-    `group`: per agent within each set of compared joint actions, as in GRPO (arXiv 2402.03300).
-    `agent`:
-    per agent within each task, over all turns, as in Dr. MAS (arXiv 2602.08847), so that agents
-    whose rewards differ in size get gradients of similar size. `step`: per agent over all tasks of
-    the step, which keeps the differences between hard and easy tasks. `spreads` are an algorithm's
-    own deviations, by group: they replace those of `group`.
+    With `group`, the deviation is per agent within each set of compared joint actions, as in GRPO
+    (arXiv 2402.03300); `spreads` are an algorithm's own deviations by group, and replace it. With
+    `agent`, it is per agent within each task, over all turns, as in Dr. MAS (arXiv 2602.08847), so
+    agents whose rewards differ in size get gradients of similar size. With `step`, it is per agent
+    over all tasks of the step, which keeps the differences between hard and easy tasks.
     """
     if how == "none":
         return list(weights)

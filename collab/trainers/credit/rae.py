@@ -45,10 +45,11 @@ class Rae(Algorithm):
         return [self._credit(group) for group in groups]
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Check that weights need not be centered, because those of this rule are not.
+        """Refuse a normalization that needs centered weights, because this rule's weights are not
+        centered.
 
         Raises:
-            RecipeError: the normalization requires it.
+            RecipeError: the normalization is `group`.
         """
         check_normalize(spec)
 

@@ -31,11 +31,12 @@ class Shape:
         return self.group_size * self.leaves(0)
 
     def first(self, sibling: int) -> int:
-        """Return the sample that begins with this sibling in the first turn."""
+        """Return the number of the sample that begins with sibling `sibling` in the first turn."""
         return sibling * self.leaves(0)
 
     def child(self, sample: int, turn: int, sibling: int) -> int:
-        """Return the sample that continues `sample` with this sibling in `turn`."""
+        """Return the number of the sample that continues `sample` with sibling `sibling` in
+        `turn`."""
         if self.structure == "greedy":
             return turn * self.group_size + sibling
         return sample + sibling * self.leaves(turn)

@@ -80,7 +80,7 @@ class StepCredit:
         self._groups: dict[Key, asyncio.Task[Group]] = {}
 
     def see(self, problem: Problem, episodes: Sequence[Episode]) -> None:
-        """Start to prepare a task's episodes for credit. Failed ones are left out."""
+        """Start to prepare a task's episodes for credit, without the failed ones."""
         key = tuple(episode.id for episode in episodes)
         enough = len(episodes) >= min(2, self._spec.group_size)
         if enough and key not in self._groups:

@@ -29,7 +29,8 @@ class NotFinite(Exception):
 
 @contextmanager
 def explain_memory(sizes_of: Callable[[], DeviceSizes], policy: str) -> Iterator[None]:
-    """Turn a device's out-of-memory error into OutOfMemory, with the settings that take less."""
+    """Context manager that replaces a device's out-of-memory error by OutOfMemory, which names
+    settings that need less memory."""
     try:
         yield
     except RuntimeError as error:
@@ -96,7 +97,8 @@ class Learner(Protocol):
     """Number of steps of the whole training, for the learning rate schedule."""
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
-        """Learn from the responses of one step, counted from 0, and block until done.
+        """Learn from the responses of one step, counted from 0, and return its statistics. The call
+        blocks until done.
 
         Raises:
             TrainingError: learning cannot continue.
@@ -105,7 +107,7 @@ class Learner(Protocol):
         """
 
     async def publish(self) -> bool:
-        """Send the current parameters to samplers, or return False if there was nothing to do."""
+        """Send the current parameters to samplers. Return False if no sampler needed them."""
 
     async def sleep(self) -> None:
         """Let separate samplers release their memory until `publish`."""

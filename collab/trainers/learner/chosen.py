@@ -65,7 +65,7 @@ class ChosenSizes:
             torch.cuda.empty_cache()
 
     def shares_rows(self, policy: Policy) -> bool:
-        """Return True if responses can share a row, which depends on the base's attention."""
+        """Return True if the attention of a policy's base model lets responses share a row."""
         base = policy.engine.spec.model_dump_json()
         if base not in self._shares:
             with policy.training() as model:

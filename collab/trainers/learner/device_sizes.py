@@ -100,7 +100,8 @@ class DeviceSizes:
 def device_sizes(
     spec: TrainerSpec, device: Device, dimensions: Dimensions, free: int
 ) -> DeviceSizes:
-    """Return the recipe's sizes on a device. `free` bytes of memory matter only on a GPU."""
+    """Return the recipe's sizes, with open ones chosen for the device. `free` is the free memory of
+    a GPU in bytes."""
     chunk = chunk_tokens(device)
     if device.type == "cpu":
         twice = spec.gradient_checkpointing is True
@@ -126,7 +127,7 @@ def chunk_tokens(device: Device) -> int:
 
 
 def check_device(spec: TrainerSpec, kind: str) -> None:
-    """Check that the device supports the options. `kind` is its type: `cuda`, …
+    """Check that a device of the type `kind`, e.g. `cuda`, supports the options.
 
     Raises:
         RecipeError: an option needs a GPU, and the device is not one.
@@ -139,6 +140,6 @@ def check_device(spec: TrainerSpec, kind: str) -> None:
 
 
 def forward_tokens(spec: TrainerSpec, device: torch.device) -> int:
-    """Return the tokens of a pass without gradients, padding included."""
+    """Return the maximum number of tokens, padding included, of a pass without gradients."""
     by_default = CPU_TOKENS if device.type == "cpu" else FORWARD_TOKENS
     return spec.micro_batch_tokens or by_default

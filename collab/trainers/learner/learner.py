@@ -43,7 +43,7 @@ class TorchLearner:
         total_steps: int,
         ranks: Ranks = ALONE,
     ) -> None:
-        """Make the optimizers."""
+        """Make one optimizer per policy."""
         self.policies, self.spec, self.total_steps = policies, spec, total_steps
         self._ranks = ranks
         self.optimizers = {
@@ -55,9 +55,9 @@ class TorchLearner:
         self._passes = Passes(spec, self._sizes, self.optimizers, ranks)
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
-        """Learn from the responses of one step, counted from 0.
+        """Learn from the responses of one step, counted from 0, and return its statistics.
 
-        Responses without weight are not computed, unless their divergence counts.
+        Responses with a negligible weight are skipped, unless `kl_coef` uses their divergence.
 
         Raises:
             TrainingError: parameters are not finite or do not change, or log-probabilities differ

@@ -51,7 +51,7 @@ def response_logprobs(
 ) -> Scored:
     """Return the log-probabilities of the response tokens of the rows' samples, in order.
 
-    They are taken under each sample's own temperature, top_k and top_p, as it was drawn. `model` is
+    Each is taken under the temperature, top_k and top_p with which the sample was drawn. `model` is
     a causal language model of transformers. `chunk` is the number of tokens whose logits are held
     at once, and `attention` the recipe's `tree_attention`. On a GPU, the call does not wait for the
     results.
@@ -72,7 +72,8 @@ def response_logprobs(
 def states(
     model: Any, rows: Sequence[PackedSequence], device: torch.device, attention: str = "auto"
 ) -> Tensor:
-    """Return the last states that predict the response tokens, in order: [tokens, hidden]."""
+    """Return the last layer's states from which the response tokens are predicted, in order:
+    [tokens, hidden]."""
     trees = [PrefixTree() for _ in rows]
     paths = [[tree.add(inputs_of(s)) for s in row] for tree, row in zip(trees, rows, strict=True)]
     width = _padded(max(len(tree.tokens) for tree in trees))
@@ -214,9 +215,8 @@ def _score(
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:
-    """Map the last hidden states [n, hidden] to the model's own logits [n, vocabulary], at least in
-    float32.
-    """
+    """Return the model's own logits, [n, vocabulary], for last hidden states [n, hidden], at least
+    in float32."""
     config = model.config.get_text_config()
     logits: Tensor = model.get_output_embeddings()(hidden)
     if logits.dtype in (torch.bfloat16, torch.float16):

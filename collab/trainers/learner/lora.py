@@ -31,8 +31,9 @@ def add_adapter(
 ) -> dict[str, nn.Parameter]:
     """Add a new adapter to the engine's module, and return its parameters by their names in a file.
 
-    A fresh adapter changes nothing yet, because B is 0. A is drawn with `seed`. With `start`, a
-    folder in PEFT's format, it begins as that adapter, in its shape.
+    A new adapter leaves the model's outputs unchanged, because its matrix B is 0; its matrix A is
+    drawn with `seed`. With `start`, a folder in PEFT's format, the new adapter has the shape and
+    the values of that one.
 
     Raises:
         RecipeError: no layer has a name in `spec.targets`, or `start` is not an adapter.
@@ -165,7 +166,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the named tensors of a safetensors file, onto the CPU.
+    """Return the named tensors of a safetensors file, onto the CPU.
 
     Raises:
         OSError: the file is missing or incomplete.

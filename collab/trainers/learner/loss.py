@@ -44,12 +44,12 @@ Gain = tuple[Tensor, Tensor]
 
 
 def reinforce(tokens: Tokens, _: TrainerSpec) -> Gain:
-    """Compute A log pi: REINFORCE, and MAGRPO's Eq. 2 (arXiv 2508.04652)."""
+    """Return A log pi: REINFORCE, and MAGRPO's Eq. 2 (arXiv 2508.04652)."""
     return tokens.weights * tokens.logprobs, torch.zeros_like(tokens.weights, dtype=torch.bool)
 
 
 def ppo(tokens: Tokens, spec: TrainerSpec) -> Gain:
-    """Compute min(r A, clip(r, 1 - low, 1 + high) A), PPO (arXiv 1707.06347) by token.
+    """Return min(r A, clip(r, 1 - low, 1 + high) A), PPO (arXiv 1707.06347) by token.
 
     A `clip_ratio_high` above `clip_ratio` is DAPO's clip (arXiv 2503.14476).
     """
@@ -57,10 +57,10 @@ def ppo(tokens: Tokens, spec: TrainerSpec) -> Gain:
 
 
 def gspo(tokens: Tokens, spec: TrainerSpec) -> Gain:
-    """Compute min(s A, clip(s, 1 - low, 1 + high) A), s = exp(mean over the response of log r).
+    """Return min(s A, clip(s, 1 - low, 1 + high) A), s = exp(mean over the response of log r).
 
-    GSPO (arXiv 2507.18071) in its form by token. With `response_mean` its gradient is that of the
-    whole response: s is treated as a constant, times pi / stop_gradient(pi).
+    Token-level GSPO (arXiv 2507.18071): s is the ratio of the whole response, and only the token's
+    own log-probability has a gradient. With `response_mean` this equals sequence-level GSPO.
     """
     difference = tokens.logprobs - tokens.old
     mean = tokens.response_mean(difference.detach())
@@ -69,10 +69,10 @@ def gspo(tokens: Tokens, spec: TrainerSpec) -> Gain:
 
 
 def cispo(tokens: Tokens, spec: TrainerSpec) -> Gain:
-    """Compute stop_gradient(min(r, 1 + high)) A log pi, CISPO (arXiv 2506.13585).
+    """Return stop_gradient(min(r, 1 + high)) A log pi, CISPO (arXiv 2506.13585).
 
-    The weight of a token's gradient is bounded, and no gradient is lost. `clipped` marks bounded
-    tokens.
+    Every token keeps its gradient, but the weight of the gradient is bounded. `clipped` marks the
+    bounded tokens.
     """
     ratio = torch.exp(tokens.logprobs.detach() - tokens.old)
     limit = 1 + _high(spec)
@@ -111,7 +111,7 @@ class Correction:
 
 
 def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> Correction:
-    """Return the product of all corrections that the recipe names.
+    """Return the factor of each token's loss from the corrections that the recipe names.
 
     `importance_cap`: min(rho, cap), truncated importance sampling. `importance_band`: rho inside
     the band, 0 outside. `sequence_limit`: 0 for all tokens of a response whose product of rho is
@@ -159,17 +159,20 @@ def token_loss(
     start: Tensor | None = None,
     reference: Tensor | None = None,
 ) -> TokenLoss:
-    """Compute minus the objective of some responses' tokens: -scale x factor x gain, summed.
+    """Return minus the objective of some responses' tokens, with statistics: -scale x factor x
+    gain, summed.
 
     The gain is that of the recipe's `objective`, MAGRPO's Eq. 2 (arXiv 2508.04652) by default. The
-    factor comes from its corrections. With any of them, pi_old is the policy at the step's start
-    instead of the sampler. `kl_coef` adds scale x kl_coef x k3, k3 = exp(d) - d - 1, d = log
-    reference - log pi.
+    factor comes from the recipe's corrections (`correct`). If there are any, pi_old is the policy
+    at the step's start instead of the sampler. `kl_coef` adds scale x kl_coef x k3, k3 = exp(d) - d
+    - 1, d = log reference - log pi.
 
     Args:
-        logprobs: the policy's, [tokens], all tokens of the first sample first.
-        start: the same at the step's start, without gradient; None at that start itself.
-        reference: the reference's, [tokens], needed with `kl_coef`.
+        logprobs: log-probabilities under the policy, [tokens], all tokens of the first sample
+            first.
+        start: log-probabilities at the step's start, [tokens], without gradient; None if the policy
+            is still the one of the start.
+        reference: log-probabilities under the reference, [tokens], needed with `kl_coef`.
     """
     sampler = _sampler(samples, logprobs)
     scale = _by_token([[s.scale] * len(s.token_ids) for s in samples], logprobs)

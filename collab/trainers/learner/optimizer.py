@@ -17,9 +17,9 @@ from collab.recipe import TrainerSpec
 class Optimizer:
     """AdamW (arXiv 1711.05101) on float32 masters of the parameters.
 
-    Parameters of a narrower type are copies of their masters, so updates smaller than their
-    rounding add up. The gradients of several backward passes also add up in the master, each right
-    after its pass. Parameters in float32 or wider are their own masters.
+    Parameters of a narrower type are copies of their masters, so small updates add up instead of
+    being rounded away. The gradients of several backward passes also add up in the master, each
+    right after its pass. Parameters in float32 or wider are their own masters.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], weight_decay: float) -> None:
@@ -117,8 +117,8 @@ def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
 def rate_at(step: int, total: int, spec: TrainerSpec) -> float:
     """Return the learning rate of `step`, counted from 0, of `total`.
 
-    It rises linearly over `warmup_steps`. Then it is constant, or falls linearly or by a cosine. It
-    would reach 0 one step after the last.
+    It rises linearly over `warmup_steps`. Then it is constant, or falls linearly or by a cosine. A
+    falling rate would reach 0 one step after the last.
     """
     if step < spec.warmup_steps:
         return spec.rate * (step + 1) / (spec.warmup_steps + 1)

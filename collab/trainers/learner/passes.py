@@ -88,10 +88,9 @@ class PassResult:
 
 
 class Tally:
-    """Sums over each response's tokens in one tensor on the device. `read` waits for it.
+    """Sums over each response's tokens in one tensor on the device. `read` waits for the device.
 
-    One transfer moves all of them to the host, because reading each number would wait for the
-    device.
+    One transfer moves all sums to the host, because reading each number would wait for the device.
     """
 
     def __init__(
@@ -101,7 +100,8 @@ class Tally:
         logprobs: Tensor,
         outside_support: Tensor | None = None,
     ) -> None:
-        """Collect the sums, or without `outside_support` only the loss and the KL."""
+        """Collect the sums of a micro-batch. Without `outside_support`, collect only the loss and
+        the KL."""
         self._batch = batch
         columns = {}
         if outside_support is not None:
@@ -160,7 +160,8 @@ class Passes:
         self._spec, self._sizes, self._optimizers, self._ranks = spec, sizes, optimizers, ranks
 
     def later_epoch(self, policy: Policy, share: Share, cancelled: Event) -> list[PassResult]:
-        """Run the passes of a later epoch over the micro-batches of `first_epoch`."""
+        """Run the passes of a later epoch over `share`, the micro-batches of `first_epoch`, and
+        return the results of all ranks."""
         return self._run(policy, share, self._compute, cancelled)
 
     def first_epoch(
@@ -168,8 +169,9 @@ class Passes:
     ) -> tuple[Share, list[PassResult]]:
         """Lay out the micro-batches of a step, and run the passes of its first epoch over them.
 
-        If memory runs out, it starts again with micro-batches of half the size. Later epochs use
-        the size that fitted in the first.
+        Return this rank's micro-batches, and the results of all ranks. If memory runs out, the
+        epoch starts again with micro-batches of half the size. Later epochs use the size that
+        fitted.
         """
         before = self._sizes.of(policy).micro_batch_tokens
         while True:

@@ -189,7 +189,7 @@ class Policy:
 
 @dataclass
 class Policies:
-    """Every policy of a team, and the models that answer for its agents."""
+    """All policies of a team, and the model of each agent."""
 
     by_name: dict[str, Policy]
     models: dict[str, Model]
@@ -241,7 +241,7 @@ def open_policies(
     *,
     loading: StoreProgress | None = None,
 ) -> Policies:
-    """Open every model of the team, load the trained ones, and make the policies.
+    """Open every model of the team, load the trained ones, and return the policies.
 
     Raises:
         RecipeError: an agent cannot be trained.
@@ -336,10 +336,8 @@ def _whole_model(
 
 
 async def publish(policies: Policies) -> bool:
-    """Send the current parameters to separate samplers if they do not have them yet.
-
-    The result is True if anything was done.
-    """
+    """Send the current parameters to separate samplers that do not have them yet. Return True if
+    any got them."""
     samplers = samplers_of(policies) if policies.moved else {}
     if samplers and torch.cuda.is_available():
         torch.cuda.empty_cache()  # samplers may need memory that learning left unused

@@ -35,14 +35,14 @@ class Ranks:
     """Number of processes."""
 
     def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
-        """Return the positions of each rank's pieces of work, in order."""
+        """Return, for each rank, the positions in `costs` of its pieces of work, in order."""
         return [range(len(costs))]
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
         """Do this rank's part of the work, and return the results of all ranks, in order of rank.
 
         Raises:
-            Any failure of a rank is raised on all ranks, with the rank in the message.
+            Exception: the failure of any rank, raised on all ranks, with the rank in the message.
         """
         return work()
 
@@ -50,13 +50,15 @@ class Ranks:
         """Do work that every rank does for itself, and return its result.
 
         Raises:
-            Any failure of a rank is raised on all ranks, with the rank in the message.
+            Exception: the failure of any rank, raised on all ranks, with the rank in the message.
         """
         return work()
 
     def gradients(self, parameters: Sequence[Any], pieces: int) -> GradientSum:  # noqa: ARG002
-        """Return the sum of the gradients of `parameters` over `pieces` micro-batches of all
-        ranks."""
+        """Return an object that sums the gradients of `parameters` over all ranks.
+
+        `pieces` is the number of micro-batches of all ranks.
+        """
         return GradientSum()
 
     def about(self) -> dict[str, int]:

@@ -46,7 +46,7 @@ class Sample:
 
     @property
     def truncated(self) -> bool:
-        """True if only the likeliest tokens could be drawn."""
+        """True if top_p or top_k limited the tokens that could be drawn."""
         return self.top_p < 1 or self.top_k > 0
 
     @property
@@ -110,7 +110,8 @@ def _by_action(
 def weigh_tokens(
     samples: list[Sample], samplings: Mapping[str, Sampling], spec: TrainerSpec
 ) -> list[Sample]:
-    """Return the samples with each response's share of the mean divided among its tokens."""
+    """Return the samples with each response's scale divided as the recipe's `token_weighting`
+    says."""
     if spec.token_weighting == "response_mean":
         return [replace(s, scale=s.scale / len(s.token_ids)) for s in samples]
     if spec.token_weighting == "constant":

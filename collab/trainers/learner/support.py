@@ -37,7 +37,8 @@ def excluded(
     drawn: Sequence[SamplingSettings],
     narrow: Sequence[int],
 ) -> Tensor:
-    """Return the tokens that the rows `narrow` exclude: [chunk, vocabulary].
+    """Return a mask, [chunk, vocabulary], of the tokens that top_p or top_k excluded in the rows
+    `narrow`.
 
     On a CPU, reading values may show that few candidates suffice. A GPU sorts the whole vocabulary
     for a `top_p` without `top_k`, because reading values would make the host wait.

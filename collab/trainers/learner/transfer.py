@@ -17,7 +17,8 @@ def tensor_on(
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a CPU tensor of any shape to `device`, without waiting for a GPU's earlier work.
+    """Return a copy of a CPU tensor of any shape on `device`, made without waiting for a GPU's
+    earlier work.
 
     A GPU copies asynchronously only from pinned memory.
     """

@@ -83,7 +83,8 @@ def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
 
 
 def known_to_all(error: Exception) -> Exception:
-    """Mark an error that every rank raises itself, so that no rank reports it to the others."""
+    """Mark an error that every rank raises itself, so no rank reports it to the others, and return
+    the error."""
     setattr(error, KNOWN_TO_ALL, True)
     return error
 
@@ -158,8 +159,8 @@ class FlatSum(GradientSum):
 class ExactSum(FlatSum):
     """Adds the gradients of micro-batches as integers, so their order does not matter.
 
-    Each is rounded to a multiple of 1 / SCALE. The sum is then bitwise the same for any number of
-    ranks and any assignment of the work.
+    Each gradient is rounded to a multiple of 1 / SCALE. The sum is then bitwise the same for any
+    number of ranks and any assignment of the work.
     """
 
     dtype = torch.int64

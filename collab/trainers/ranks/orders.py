@@ -72,7 +72,7 @@ CHECK_EVERY = 10
 def begin(
     ranks: Ranks, recipe: Recipe, spec: TrainerSpec, total_steps: int, folder: Path
 ) -> Recipe:
-    """Let the other ranks, if there are any, open the policies.
+    """Order the other ranks, if there are any, to open the policies.
 
     Return the recipe for opening the models, with a vLLM server on each rank.
     """
@@ -94,7 +94,8 @@ def end(ranks: TorchRanks) -> None:
 def learner_for(
     policies: Policies, spec: TrainerSpec, total_steps: int, ranks: Ranks
 ) -> TorchLearner:
-    """Make the learner of rank 0. If there are other ranks, they learn with it."""
+    """Return the learner of rank 0, which learns together with the other ranks, if there are
+    any."""
     if not isinstance(ranks, TorchRanks):
         return TorchLearner(policies, spec, total_steps, ranks)
     ranks.announce_device(device_of(policies))
@@ -131,7 +132,8 @@ TakeStep = Callable[[Sequence[Sample], int, Event], Update]
 def learn_together(
     learn: TakeStep, policies: Policies, ranks: TorchRanks, order: Learn, cancelled: Event
 ) -> Update:
-    """Take a step together with every other rank. A failure on one rank is raised on all.
+    """Take a step together with every other rank, and return this rank's statistics. A failure on
+    one rank is raised on all.
 
     A failure between two checks is reported at the next check.
     """

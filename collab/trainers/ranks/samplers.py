@@ -24,8 +24,8 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRa
 
     Raises:
         RecipeError: an option that servers of ranks do not support, or ranks on several machines.
-        ModelUnavailable, ModelTimeout: a server does not start. This is raised on every rank, with
-            its number.
+        ModelUnavailable, ModelTimeout: a server does not start. The error is raised on every rank,
+            with the number of the rank.
     """
     every_model = [recipe.model_of(name) for name in recipe.team.agents]
     wanted = [m for m in every_model if isinstance(m, VLLMModel) and not m.servers]

@@ -62,7 +62,8 @@ def _agents(rows: Sequence[Row]) -> list[str]:
 
 
 def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Warn if the parser finds nothing in most answers of some agents, but not of all."""
+    """Yield a warning if the parser finds nothing in most answers of some agents, but not of
+    all."""
     empty = {a: _recent(rows, names.fill(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
     idle = [agent for agent, share in empty.items() if share > 0.5]
     if idle and len(idle) < len(empty):
@@ -75,7 +76,7 @@ def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Warn if an agent's entropy fell below a tenth of its first values."""
+    """Yield a warning if an agent's entropy fell below a tenth of its first values."""
     for agent in _agents(rows):
         key = names.fill(names.ENTROPY, agent)
         first, now = _first(rows, key), _recent(rows, key)
@@ -88,7 +89,7 @@ def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Warn if more than half of an agent's responses are truncated."""
+    """Yield a warning if more than half of an agent's responses are truncated."""
     for agent in _agents(rows):
         share = _recent(rows, names.fill(names.TRUNCATED, agent))
         length = _recent(rows, names.fill(names.LENGTH, agent))
@@ -101,7 +102,7 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Warn if a vLLM server preempts responses, or if most of its requests wait."""
+    """Yield a warning if a vLLM server preempts responses, or if most of its requests wait."""
     keys = [names.matched(names.SERVER, key) for key in rows[-1]]
     for place in dict.fromkeys(key.rpartition("/")[0] for key in keys if key):
         preempted, waiting, in_flight = (
@@ -124,7 +125,7 @@ def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Warn if the second turn earns less than the first."""
+    """Yield a warning if the second turn earns less than the first."""
     first, second = (_recent(rows, names.reward_of_turn(n)) for n in (1, 2))
     if first is not None and second is not None and second < first:
         yield (
@@ -135,9 +136,8 @@ def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Warn of agents whose responses hardly influence the reward, or of one that decides it
-    alone.
-    """
+    """Yield warnings of agents whose responses hardly influence the reward, or of one that decides
+    it alone."""
     shares = [
         {
             agent: share
@@ -152,8 +152,8 @@ def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 def credit_warnings(
     alone: Mapping[str, float], influence: Mapping[str, float]
 ) -> Iterator[tuple[str, str]]:
-    """Warn of agents without influence or, if there are none, of an agent that decides the reward
-    alone.
+    """Yield warnings of agents without influence or, if there are none, of an agent that decides
+    the reward alone.
 
     Args:
         alone: by agent: the share of the reward's variance that it explains alone.

@@ -177,7 +177,7 @@ def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
     """Run every phase without models, and return the dry run of the phase with the most turns.
 
     Raises:
-        RecipeError: from `dry_run`.
+        RecipeError: a phase cannot be run; see `dry_run`.
     """
     recipes = [phase.recipe for phase in phases(recipe, spec)]
     dry_runs = [dry_run(each, [*tasks.training, *tasks.held_out]) for each in recipes]

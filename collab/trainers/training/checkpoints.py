@@ -43,7 +43,7 @@ class Checkpoints:
         algorithm: Algorithm,
         state: Mapping[str, Any],
     ) -> Path:
-        """Write a checkpoint, then remove old checkpoints except the best.
+        """Write a checkpoint, remove old ones except the best, and return the new folder.
 
         Raises:
             RecordError: the checkpoint cannot be written. Earlier checkpoints are unchanged.

@@ -67,7 +67,7 @@ class TaskOrder:
 
 
 def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
-    """Read the recipe's suite, and choose the training tasks and the held-out tasks.
+    """Return the training tasks and the held-out tasks, chosen from the recipe's suite.
 
     Raises:
         RecipeError: a problem is both trained on and held out.
@@ -105,7 +105,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
 def recorded_episodes(name: str, key: str) -> list[Episode]:
     """Return the episodes of a run's folder or an `episodes.jsonl`, in the order of the file.
 
-    `key` is its setting, for messages.
+    `key` is the setting that names the folder or file, for messages.
 
     Raises:
         RecordError: there are no episodes, or not all of them can be read.
@@ -126,7 +126,7 @@ def recorded_episodes(name: str, key: str) -> list[Episode]:
 
 
 def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> Recorded:
-    """Read the episodes of `trainer.episodes` to learn from, by task, and only those of `tasks`.
+    """Return the episodes of `trainer.episodes` to learn from, by task, limited to `tasks`.
 
     Raises:
         RecordError: the episodes cannot be read, or none remains.

@@ -45,9 +45,9 @@ async def evaluate(
     seed: int,
     keep: Callable[[HeldOut], None],
 ) -> Evaluation:
-    """Run the held-out problems with the current team, with the same `seed` every time.
+    """Run the held-out tasks with the current team, and return the results.
 
-    `keep` gets the episodes as they end.
+    Every evaluation of a run uses the same `seed`. `keep` gets the episodes as they end.
     """
 
     def watch(mode: Mode, event: Event) -> None:
@@ -85,7 +85,8 @@ def at_temperature(recipe: Recipe, temperature: float) -> Recipe:
 
 
 def compare(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -> Gain | None:
-    """Compare two evaluations on their common tasks, or return None if there are none."""
+    """Return the gain from `before` to `after` on the tasks of both evaluations, or None if they
+    share no task."""
     tasks = sorted(set(before) & set(after))
     if not tasks:
         return None
@@ -201,7 +202,8 @@ class Evaluations:
     async def play(
         self, step: int, tokens: int, policies: Policies, folder: TrainingFolder, report: Report
     ) -> Evaluation:
-        """Evaluate the current team, after `step` steps and `tokens` generated tokens.
+        """Evaluate the current team after `step` steps and `tokens` generated tokens, and return
+        the results.
 
         The episodes and the results are written to `folder`.
         """

@@ -88,8 +88,8 @@ class Evaluation(Record):
 
 
 def read_evaluations(run: Path) -> list[Evaluation]:
-    """Return the held-out evaluations of a training run in order, or none without readable
-    metrics."""
+    """Return the held-out evaluations of a training run in order, or an empty list if no metrics
+    can be read."""
     if not (run / METRICS).is_file():
         return []
     lines = read_lines(run / METRICS, _evaluation, "no metrics")

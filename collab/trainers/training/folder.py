@@ -78,7 +78,7 @@ def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Ch
 def applied_changes(
     listed: Sequence[Change], now: Recipe, packing: Packing, step: int
 ) -> list[Change]:
-    """Keep the `listed` changes that took effect. `now` is the run's recipe at `step`.
+    """Return the `listed` changes that took effect. `now` is the run's recipe at `step`.
 
     `run.json` lists a change before `training.yaml` has it. If a run is killed between the two, the
     recipe still has the earlier value.
@@ -148,7 +148,7 @@ class TrainingFolder:
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> TrainingFolder:
-        """Write the initial files into an existing folder.
+        """Write the initial files into an existing folder, and return the folder, open for writing.
 
         Raises:
             RecordError: the folder cannot be written.
@@ -163,11 +163,11 @@ class TrainingFolder:
     def reopen(
         cls, path: Path, before: Recipe, recipe: Recipe, about: dict[str, Any], step: int
     ) -> TrainingFolder:
-        """Open a run that continues at `step`, and write its current settings.
+        """Return the folder of a run that continues at `step`, after writing its current settings.
 
         If `recipe` differs from `before`, the folder records it: `training.yaml` is the new recipe,
-        and `changes` in `run.json` lists the replaced values. They are added to `about`, except
-        those that a killed run listed but did not apply.
+        and `changes` in `run.json` lists the replaced values. These changes are added to `about`,
+        except those that a killed run listed but did not apply.
 
         Raises:
             RecordError: the folder is not a training run, or cannot be written.
@@ -187,7 +187,8 @@ class TrainingFolder:
 
     @classmethod
     def check(cls, path: Path, recipe: Recipe) -> tuple[Recipe, dict[str, Any]]:
-        """Read the earlier recipe and `run.json` of a run that continues with `recipe`.
+        """Return the earlier recipe and the content of `run.json`, for a run that continues with
+        `recipe`.
 
         Raises:
             RecordError: the folder is not a training run, or cannot be read.
@@ -255,7 +256,7 @@ class TrainingFolder:
         self._logs[EVALUATION].append(played.model_dump_json())
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """Append the metrics of the step that was sampled, or of an evaluation."""
+        """Append a row to `metrics.jsonl`: the metrics of a step, or of an evaluation."""
         self._before_step = None
         self._logs[METRICS].append(json.dumps(dict(row)))
 

@@ -218,7 +218,7 @@ def _costs(
 
 
 def generated_tokens(groups: Sequence[Sequence[Episode]]) -> int:
-    """Count the tokens that a step's episodes generated. Shared tokens count once."""
+    """Return the number of tokens that a step's episodes generated. Shared tokens count once."""
     actions = {id(a): a for group in groups for e in group for a in _actions(e)}.values()
     return sum(len(a.token_ids) or a.usage.new_tokens for a in actions)
 

@@ -24,9 +24,9 @@ from collab.trainers.training.step import Report, Stepper
 class Listener:
     """An agent that learns recorded responses as if it had given them.
 
-    If its model encodes the observation to the same prompt tokens, the recorded tokens are the
-    response. Otherwise the response is the text after the agent's prefix, in tokens of the agent's
-    own model, up to its end. Only the response is learned.
+    If the agent's model encodes the observation to the recorded prompt tokens, the recorded
+    response tokens are learned. Otherwise the agent's own tokenizer encodes the recorded text after
+    the agent's prefix. Only the response is learned.
     """
 
     def __init__(self, name: str, spec: AgentSpec, sampling: Sampling, policy: Policy) -> None:
@@ -37,7 +37,7 @@ class Listener:
     def sample(
         self, messages: Sequence[Message], action: Action, prefix: str, place: str, scale: float
     ) -> Sample | None:
-        """Return the response to `messages`, or None for a response without a token.
+        """Return the recorded response to `messages` as a sample, or None if it has no token.
 
         `prefix` is the agent's forced beginning, and `place` identifies the response in messages.
 
@@ -100,10 +100,9 @@ def _end(loaded: Any) -> int:
 
 
 def chosen(episodes: Sequence[Episode], limit: int, visit: int) -> list[Episode]:
-    """Return a task's episodes to learn from when it is used for the `visit`-th time, counted from
-    0.
+    """Return a task's episodes to learn from in a visit to the task, counted from 0.
 
-    These are all of them, or the next `limit`.
+    These are all episodes, or, if there are more than `limit`, the next `limit` of them in a cycle.
     """
     if len(episodes) <= limit:
         return list(episodes)

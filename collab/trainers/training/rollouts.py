@@ -24,7 +24,7 @@ def complete_episodes(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 def finished_episodes(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the complete episodes that ran to their end, so their return is the team's.
+    """Return the complete episodes that ran to their end. Only their returns measure the team.
 
     In a `greedy` tree, other episodes were abandoned for a better one. Older runs also recorded
     `further` episodes, which are omitted.
@@ -42,7 +42,7 @@ async def play_groups(
     *,
     ended: Ended | None = None,
 ) -> list[list[Episode]]:
-    """Run a group of episodes for each problem.
+    """Run a group of episodes for each problem, and return the groups.
 
     The groups are in the order of `problems`, each ordered by sample, with its failed episodes.
     `watch` sees the runtime's events as they happen. `ended` is called for each group when its last
@@ -90,7 +90,7 @@ async def play_groups(
 async def play_samples(
     session: Session, problems: Sequence[Problem], samples: int, seed: int, watch: Watch
 ) -> list[Episode]:
-    """Run several episodes of each problem, ordered by problem, then sample."""
+    """Run several episodes of each problem, and return them ordered by problem, then sample."""
     starts = [Start(p, group=n, sample=s) for n, p in enumerate(problems) for s in range(samples)]
     return await _play(session, starts, seed, watch)
 

@@ -50,7 +50,7 @@ from collab.trainers.training.trackers import Tracked, Trackers
 
 @dataclass(frozen=True)
 class Ending:
-    """The limits of a run. It ends at the first one that is reached."""
+    """The limits of a run. The run ends when it reaches one of them."""
 
     steps: int
     """Maximum number of steps of the run."""
@@ -61,7 +61,7 @@ class Ending:
 
     @classmethod
     def of(cls, spec: TrainerSpec, steps: int) -> Ending:
-        """Return the end that a trainer sets. `steps` is the largest number of steps."""
+        """Return the limits that a trainer sets. `steps` is the maximum number of steps."""
         return cls(steps, spec.tokens, by_steps=spec.tokens is None or spec.steps is not None)
 
     def is_reached(self, step: int, tokens: int) -> bool:
@@ -116,7 +116,8 @@ class StepPlayer:
         return groups, {**times, "publishing": published, "waiting": waited - published}
 
     def begin(self, step: int, tokens: int, played: Sequence[Sequence[Episode]]) -> None:
-        """Begin the step after `step`, if the trainer allows it and the phase is the same.
+        """Start sampling the step after `step`, if the trainer allows it and the phase stays the
+        same.
 
         `tokens` were generated before `step`, whose episodes are `played`.
         """
@@ -156,7 +157,8 @@ def run_started(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder, out: Path) 
 
 
 def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
-    """Return the recipe, with vLLM sleeping while the trainer learns if both do not fit."""
+    """Return the recipe. If vLLM and the trainer do not fit into a GPU together, vLLM sleeps while
+    the trainer learns."""
     if not may_sleep(recipe, spec, ranks):
         return recipe
     import torch
@@ -181,7 +183,7 @@ def open_learner(
     ranks: Ranks,
     loading: StoreProgress | None,
 ) -> tuple[Policies, Learner]:
-    """Open the policies of a team, on every rank, and their learner.
+    """Open a team's policies on every rank, and return them with their learner.
 
     Raises:
         CollabError: a rank cannot open them.

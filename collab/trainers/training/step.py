@@ -42,7 +42,7 @@ class Updates:
         """True if an update was interrupted, so the parameters belong to no step."""
 
     async def learn(self, samples: Sequence[Sample], step: int) -> Update:
-        """Learn from the responses of `step`, counted from 0.
+        """Learn from the responses of `step`, counted from 0, and return its statistics.
 
         Raises:
             TrainingError: the learner cannot continue.
@@ -158,7 +158,8 @@ class Stepper:
         times: dict[str, float],
         report: Report,
     ) -> StepData:
-        """Give credit to the episodes and learn from them, unless too many of them failed."""
+        """Give credit to the episodes, learn from them unless too many failed, and return the
+        step's data."""
         data = await self._learn(step, groups, times, report)
         return replace(data, sampler=self._sampler_reports.pop(step, data.sampler))
 

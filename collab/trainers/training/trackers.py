@@ -58,7 +58,7 @@ class Tracked:
 
     @classmethod
     def of(cls, about: Mapping[str, Any], recipe: Recipe, folder: Path, step: int) -> Tracked:
-        """Describe a run. `about` is the content of `run.json`."""
+        """Return the description of a run. `about` is the content of `run.json`."""
         config = recipe.model_dump(mode="json")
         return cls(str(about["run"]), str(about["started"]), folder, config, step)
 
@@ -152,7 +152,7 @@ def check_trackers(names: Sequence[TrackerName]) -> None:
     """Check that every tracker's package is installed.
 
     Raises:
-        RecipeError: one is not.
+        RecipeError: a package is missing.
     """
     for name in names:
         module = find_spec(name)
@@ -171,8 +171,8 @@ class Trackers:
         self._samples = samples
 
     def open(self, names: Sequence[TrackerName], run: Tracked) -> None:
-        """Open the trackers called `names`, which must be installed. A resumed run opens its own
-        again."""
+        """Open the trackers called `names`, which must be installed. A resumed run continues its
+        earlier record in each tracker."""
         for module, make in (_TRACKERS[name] for name in names):
             self._opened.append(make(import_module(module), run))
 
@@ -194,9 +194,8 @@ class Trackers:
 
 
 def chosen(groups: Sequence[Sequence[Episode]], limit: int) -> list[Episode]:
-    """Choose up to `limit` episodes from best to worst: both ends, and others evenly between
-    them.
-    """
+    """Return up to `limit` episodes from best to worst: both ends, and others evenly between
+    them."""
     ended = [e for group in groups for e in group if e.joint_return is not None]
     ranked = sorted(ended, key=lambda episode: episode.joint_return or 0.0, reverse=True)
     number = min(limit, len(ranked))
@@ -214,7 +213,7 @@ def rows_of(episode: Episode, step: int) -> list[Row]:
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
-    """Format a table in Markdown. Responses are shown literally, not as markup."""
+    """Return a table in Markdown. Responses are shown literally, not as markup."""
     lines = ["|".join(COLUMNS), "|".join("---" for _ in COLUMNS)]
     lines += ["|".join(_cell(value) for value in row) for row in rows]
     return "\n".join(f"|{line}|" for line in lines)

@@ -27,7 +27,7 @@ def test_a_card_is_a_name_or_its_memory() -> None:
     assert find_card("H100") is CARDS["h100"]
     assert find_card("24").memory == find_card("24GB").memory == CARDS["rtx4090"].memory
     for wrong in ("h10", "0", "-5", "nan"):
-        with pytest.raises(RecipeError, match="specify its memory in GB"):
+        with pytest.raises(RecipeError, match="specify its memory in GiB"):
             find_card(wrong)
 
 

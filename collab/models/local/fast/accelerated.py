@@ -67,7 +67,8 @@ def _observed(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
 
 @contextmanager
 def accelerated(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
-    """Yield the fastest cache that the model supports for one batch, as `kv_cache.plain` does."""
+    """Context manager that yields the fastest KV cache that the model supports, empty, for one
+    batch."""
     cache = _kind(module)(module, adapters)
     row_adapters = cache.row_adapters
     head = unwrapped(module).get_output_embeddings().register_forward_pre_hook(_make_contiguous)

@@ -47,7 +47,7 @@ class Place:
         self.hidden = functional.pad(self.hidden, (0, ROOM), value=least)
 
     def advance(self) -> None:
-        """Go on to the next token."""
+        """Move to the place of the next token."""
         self.length += 1
         self.index += 1
         self.hidden.index_fill_(0, self.index, 0.0)
@@ -74,8 +74,10 @@ class FixedLayer(SharedLayer):
         *args: Any,  # noqa: ARG002
         **kwargs: Any,  # noqa: ARG002
     ) -> tuple[Tensor, Tensor]:
-        """Write one token per row, [rows, heads, 1, size], at `place`. Writing twice is the same as
-        once.
+        """Write one token per row, [rows, heads, 1, size], at `place`, and return both arguments
+        unchanged.
+
+        Writing a token twice has no further effect.
         """
         index = self.place.index
         self._new_keys.index_copy_(3, index, key_states.transpose(2, 3).float())
@@ -132,8 +134,10 @@ class FixedCache(SharedPrefixCache):
 
 
 class GraphedCache(FixedCache):
-    """A cache that reads the first token after each move kernel by kernel, captures the second as a
-    CUDA graph, and replays it for the others.
+    """A cache that replays a CUDA graph for most tokens.
+
+    Whenever its buffers have changed, it reads one token kernel by kernel, captures the next one as
+    a graph, and replays the graph for the tokens after that.
     """
 
     def __init__(self, module: Any, adapters: Sequence[str]) -> None:

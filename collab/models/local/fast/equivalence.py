@@ -40,8 +40,8 @@ def layer_states(
 ) -> Iterator[list[LayerStates]]:
     """Context manager that yields a list, which receives each decoder layer's input and output.
 
-    `replace_inputs` maps the input of each layer, [rows, time, hidden], to the one it computes
-    with.
+    `replace_inputs` maps the input of each layer, [rows, time, hidden], to the input that the layer
+    computes with.
     """
     inputs: list[Tensor] = []
     passes: list[LayerStates] = []
@@ -63,7 +63,8 @@ def layer_states(
 def equivalent(fast: Sequence[LayerStates], reference: Sequence[LayerStates]) -> bool:
     """Return True if the fast layers gave the reference's outputs, within rounding.
 
-    Both hold the same layers, computed from the reference's inputs, with tokens in the same order.
+    `fast` and `reference` are lists of layer states for the same tokens and layers. The fast layers
+    must have got the reference's inputs.
     """
     if not reference:
         return False

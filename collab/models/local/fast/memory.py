@@ -22,8 +22,9 @@ BYTES_A_TRIM = 1 << 23
 def keep_few_products() -> None:
     """Limit oneDNN's cache of compiled products. Call this before the first product.
 
-    oneDNN compiles one product per number of rows. It keeps the last 1024, and torch a description
-    of each: 600 MB of sizes that hardly recur. Compiling one takes less than a millisecond.
+    oneDNN compiles a product for every number of rows and keeps the last 1024, and torch keeps a
+    description of each. This takes 600 MB for sizes that hardly recur. Compiling one takes less
+    than a millisecond.
     """
     for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(capacity, str(COMPILED_PRODUCTS))
@@ -42,7 +43,7 @@ def trim() -> None:
 
 @contextmanager
 def trimmed(layers: Iterable[Any]) -> Iterator[None]:
-    """Context manager that calls `trim` after each of `layers`, if on a CPU, and at exit.
+    """Context manager that, on a CPU, calls `trim` after each of `layers` and at exit.
 
     The GNU library cannot place an aligned tensor into the gap of one of its size (its bug 14581).
     So memory freed by a layer stays in use next to everything kept for the backward pass.

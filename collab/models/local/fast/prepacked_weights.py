@@ -37,9 +37,9 @@ def prepacked(
     """Context manager that lets layers multiply few rows by packed weights, each group as one
     product.
 
-    The layers of a group read the same input. Each row is answered under its adapter in
-    `row_adapters`, which must be applied. For inference only. If the processor has no such layout,
-    layers stay as they are.
+    The layers of a group read the same input. Each row is computed with its adapter in
+    `row_adapters`, which must be applied. For inference only. On a processor without such a layout,
+    the layers are not changed.
     """
     fusions = [_Fusion(layers, row_adapters) for layers in groups if _can_pack(layers)]
     fusion_of = {layer: fusion for fusion in fusions for layer in fusion.layers}

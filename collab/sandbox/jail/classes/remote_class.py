@@ -25,7 +25,7 @@ _DEEPEST = 100
 
 
 class Unanswered(BaseException):
-    """The program returned no value. This passes through a test that catches any exception."""
+    """The program returned no value. A test that catches any exception does not catch this one."""
 
 
 def remote_class(name: str, like: type, remote: RemoteFunction) -> type:

@@ -10,7 +10,8 @@ _ABOVE = 64
 
 
 def keep_only(output: int, *kept: int) -> None:
-    """Keep `kept`, as FIRST and those after it, and send printed text to `output`.
+    """Close all descriptors except `kept`, which become FIRST and the numbers after it. Printed
+    text goes to `output`.
 
     Standard input is at its end. Each descriptor is a pipe of this trial, not a shared device, so
     no other process sees a lock, time or owner that is set on it.

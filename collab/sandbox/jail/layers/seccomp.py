@@ -145,7 +145,8 @@ class _Program(ctypes.Structure):
 def install() -> None:
     """Install the filter on this process, permanently.
 
-    It may signal itself if it is the first process of a pid namespace, and otherwise no process.
+    After that, the process can signal only itself, and only if it is the first process of a pid
+    namespace.
     """
     code = program(FIRST_PID if os.getpid() == FIRST_PID else NO_PID, platform.machine())
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)

@@ -41,20 +41,21 @@ _USER_NAMESPACES = (
 
 
 class LayerUnavailable(Exception):
-    """A layer that this system does not grant."""
+    """This system does not provide a layer."""
 
     def __init__(self, layer: str, reason: str, remedy: str) -> None:
         super().__init__(f"{layer}: {reason}")
         self.layer, self.reason, self.remedy = layer, reason, remedy
 
     def frame(self) -> dict[str, dict[str, str]]:
-        """Return the error as a frame for the process that asked."""
+        """Return the error as a frame to send to the process that requested the layer."""
         return {"refused": {"layer": self.layer, "reason": self.reason, "remedy": self.remedy}}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Settings of the other layers that a layer needs."""
+    """Values that a layer may need: the limits, the chosen layers, and the process's memory and
+    files."""
 
     limits: Limits
     names: frozenset[str]
@@ -245,7 +246,8 @@ def seal(setting: Setting) -> None:
 
 @contextmanager
 def granted(name: str) -> Iterator[None]:
-    """Context manager that turns the system's refusal into LayerUnavailable."""
+    """Context manager that raises LayerUnavailable, with the layer's remedy, if the system refuses
+    (OSError or ValueError)."""
     try:
         yield
     except (OSError, ValueError) as error:

@@ -28,12 +28,12 @@ class Cross(Counterfactual):
     A response's credit is its mean reward over all of the teammates' samples. This removes the
     noise of the teammates' samples, which MAGRPO passes on to every agent. The gradient is unbiased
     if missing scores do not depend on the answers. The credit is the additive part of the reward.
-    An exact VDN (arXiv 1706.05296) would learn the same, but here it is measured. It applies to a
-    turn of a parallel team, or to siblings in a tree. `forms` describes the credit of other
+    An exact VDN (arXiv 1706.05296) would learn this part; the rule measures it. The rule applies to
+    a turn of a parallel team, or to siblings in a tree. `forms` describes the credit of other
     responses.
 
-    It generates no more responses, but scores more joint actions: per turn G^n - G with `shifts:
-    all`, and n G (m - 1) with m shifts, or half as many for two agents.
+    The rule generates no more responses, but scores more joint actions: per turn G^n - G with
+    `shifts: all`, and n G (m - 1) with m shifts, or half as many for two agents.
 
     Args:
         shifts: see `Shifts`; by default `all` for two agents, and 3 for more.
@@ -52,13 +52,13 @@ class Coma(Counterfactual):
     """Credit by COMA's baseline: A_i^(g) = R(y^g) - mean over g' != g of R(y_i^g', y_-i^g).
 
     Foerster et al., arXiv 1705.08926. The expectation over the agent's own actions is taken over
-    its other samples, which the reward scores instead of a critic. It is unbiased if no answer of
-    the turn depends on the agent's. This includes the last agent of a sequential team, and later
-    turns. Other agents get leave-one-out. In most games of docs/credit.md, `cross` has less
-    variance.
+    the agent's other samples, which the reward scores instead of a critic. The rule is unbiased if
+    no answer of the turn depends on the agent's. This includes the last agent of a sequential team,
+    and later turns. Other agents get leave-one-out. In most games of docs/credit.md, `cross` has
+    less variance.
 
-    It generates no more responses, but scores up to n G (G - 1) joint actions per turn, or half as
-    many for two agents.
+    The rule generates no more responses, but scores up to n G (G - 1) joint actions per turn, or
+    half as many for two agents.
 
     Args:
         shifts: the joint actions of m samples, as in `cross`; by default those of all samples.
@@ -78,11 +78,12 @@ class Shapley(Counterfactual):
     order. When i joins, it adds an amount to v(S), with S the agents before it; phi_i is the mean
     of these amounts. v(S) is the expected reward given the responses of S, averaged over the
     samples of each agent outside S. For two agents, the rule is the mean of `coma` and `cross`.
-    Rewards that agents earn only together are split evenly among them. It is unbiased where `cross`
-    is, and takes `coma`'s form where crossing would be biased. Removing absent agents, instead of
-    averaging over them, would bias the rule toward the reward that each agent earns alone.
+    Rewards that agents earn only together are split evenly among them. The rule is unbiased where
+    `cross` is, and takes `coma`'s form where crossing would be biased. Removing absent agents,
+    instead of averaging over them, would bias the rule toward the reward that each agent earns
+    alone.
 
-    It generates no more responses, but scores G^n - G joint actions per turn.
+    The rule generates no more responses, but scores G^n - G joint actions per turn.
     """
 
     name = "shapley"
@@ -124,13 +125,14 @@ def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
 class Removal(Counterfactual):
     """Credit by the difference reward: A_i^(g) = R(y^g) - R(y^g without i's answer).
 
-    Wolpert and Tumer 2001. It is unbiased if no answer of the turn depends on the agent's. Other
-    agents get leave-one-out. It is mainly a diagnosis: `credit/AGENT/contribution` is its mean and
-    shows whether the agent's answer helped at all. As a training rule, it lacks the group's mean as
-    a baseline. On the games of docs/credit.md its variance is 0.6 to 2.4 times that of `marloo`,
-    and always above that of `cross`, except where both are leave-one-out.
+    Wolpert and Tumer 2001. The rule is unbiased if no answer of the turn depends on the agent's.
+    Other agents get leave-one-out. The rule is mainly a diagnosis: `credit/AGENT/contribution` is
+    the mean difference and shows whether the agent's answer helped at all. As a training rule, it
+    lacks the group's mean as a baseline. On the games of docs/credit.md the rule's variance is 0.6
+    to 2.4 times that of `marloo`, and always above that of `cross`, except where both are
+    leave-one-out.
 
-    It generates no more responses, but scores n G joint actions per turn.
+    The rule generates no more responses, but scores n G joint actions per turn.
     """
 
     name = "removal"

@@ -36,8 +36,8 @@ class Shares:
     difference of two cells of a table. For two cells in one column, it estimates var(own) +
     var(interaction), because only the agent's response differs. For two cells in one row, it
     estimates var(teammates') + var(interaction). For two cells that share neither, it estimates the
-    sum of all three. The shares follow from these estimates. They are unbiased if the missing cells
-    do not depend on the answers.
+    sum of all three. The shares follow from these estimates. The shares are unbiased if the missing
+    cells do not depend on the answers.
     """
 
     _columns: dict[str, list[float]] = field(default_factory=dict)
@@ -119,7 +119,8 @@ class Counterfactual(Algorithm):
     name = ""
 
     def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
-        """Set the shifts for joint artifacts of two answers, and of more."""
+        """Set which shifts to score: `of_two` for joint artifacts of two answers, `of_more` for
+        larger ones."""
         for shifts in (of_two, of_more):
             if isinstance(shifts, int) and shifts < 2:
                 raise RecipeError(
@@ -132,14 +133,19 @@ class Counterfactual(Algorithm):
         self._spreads: list[dict[Key, float]] = []
 
     def crossed(self, table: Table) -> Vector:
-        """Return the weights [G] of an agent whose teammates are independent of it, from its
-        table.
+        """Return an agent's weights, shape [G], for the form `crossed`.
+
+        Args:
+            table: the agent's rewards, with one row per own response.
         """
         return self.swapped(table)
 
     def swapped(self, table: Table) -> Vector:
-        """Return the weights [G] of an agent on which no teammate's answer depends, from its
-        table.
+        """Return an agent's weights, shape [G], for the form `swapped`: no teammate's answer
+        depends on the agent's.
+
+        Args:
+            table: the agent's rewards, with one row per own response.
         """
         return table.swapped()
 
@@ -156,8 +162,8 @@ class Counterfactual(Algorithm):
         return [await self._credit(group) for group in groups]
 
     def measures(self) -> Mapping[str, float]:
-        """Return `credit/AGENT/FORM`, the share of the agent's responses whose credit took that
-        form.
+        """Return the metrics `credit/AGENT/FORM`: the share of an agent's responses with credit in
+        this form.
 
         See `collab.trainers.credit.counterfactual.forms` for the forms, and `Shares` for further
         metrics.
@@ -165,7 +171,8 @@ class Counterfactual(Algorithm):
         return dict(self._measures())
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """Return the standard deviation of the rewards behind each weight of the last `credit`."""
+        """Return, by group, the standard deviation of the rewards from which the last `credit`
+        computed each weight."""
         return self._spreads
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
@@ -182,7 +189,8 @@ class Counterfactual(Algorithm):
         )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
-        """Describe the form of each agent's credit, and the number of joint actions to score."""
+        """Return lines with the form of each agent's credit, and the number of joint actions to
+        score."""
         first = planned_forms(recipe, shared=True)
         later = planned_forms(recipe, shared=spec.turn_structure != "chains")
         lines = []

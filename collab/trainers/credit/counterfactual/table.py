@@ -46,8 +46,8 @@ class Table:
         rows.
 
         This is G/(G-1) times the row's effect, which is its mean minus the mean of all cells. If
-        cells are missing, the effects come from the least-squares fit cells = row + column. They
-        are computed for each set of rows with columns in common, and scaled so that the
+        cells are missing, the effects come from the least-squares fit cells = row + column. The
+        effects are computed for each set of rows with columns in common, and scaled so that the
         coefficients of a row's own cells add up to 1. The coefficients of each column add up to 0,
         so the teammates' luck cancels out. The estimate is then unbiased if the missing cells do
         not depend on the answers. A row without a column in common with another row is compared by
@@ -110,7 +110,8 @@ def leave_one_out(values: Vector) -> Vector:
 async def make_table(
     group: Group, nodes: Sequence[Node], team: Sequence[str], agent: str, shifts: Shifts
 ) -> Table:
-    """Score an agent's responses at `nodes` with those of its teammates.
+    """Return the rewards of an agent's responses at `nodes`, scored with responses of its
+    teammates.
 
     Unless `shifts` is `all`, the teammates' responses of one sample stay together. With m shifts,
     response g is scored with the samples g to g + m - 1 (modulo G) if the agent is the first of

@@ -24,14 +24,15 @@ EMPTY = {"aux": 0, "main": 0}
 
 
 def code_like(*, strong: bool = False, variants: int = 6, noise: float = 0.15) -> Game:
-    """Make a game of one parallel turn, with `variants` answers of each kind, whose tests differ by
-    `noise`."""
+    """Return a game of one parallel turn. Each kind of answer has `variants`, whose test results
+    differ by `noise`."""
     aux, main = STRONG if strong else WEAK
     return _parallel(_rewards(variants, noise), _spread(aux, variants), _spread(main, variants))
 
 
 def only_tests(*, strong: bool = False) -> Game:
-    """Replace the reward by 1 if all tests pass, and 0 otherwise."""
+    """Return the game of `code_like` with a reward of 1 if all tests pass and 0 otherwise, without
+    variants."""
     table = np.zeros((len(AUX), len(MAIN)))
     for i, aux in enumerate(AUX):
         for j, main in enumerate(MAIN):
@@ -42,7 +43,7 @@ def only_tests(*, strong: bool = False) -> Game:
 
 
 def sequential_code(*, variants: int = 2, reaction: float = 0.5) -> Game:
-    """Make a game in which `main` reads the text of `aux`, and prefers a matching answer."""
+    """Return a game in which `main` reads the text of `aux`, and prefers a matching answer."""
     table = _rewards(variants, 0.15)
     aux, main = (_spread(chances, variants) for chances in WEAK)
     logits_of = {("aux", 0, 0): logits(aux), ("main", 0, 0): logits(main) + reaction * table}
@@ -50,7 +51,7 @@ def sequential_code(*, variants: int = 2, reaction: float = 0.5) -> Game:
 
 
 def two_turns() -> Game:
-    """Make a game of two parallel turns. After the first, both agents know in which of four bands
+    """Return a game of two parallel turns. After the first, both agents know in which of four bands
     its reward was."""
     table = _rewards(1, 0.0)
     bands = np.digitize(table, [0.9, 1.6, 2.6])

@@ -153,7 +153,10 @@ async def estimate(
     groups_per_step: int = 1,
     seed: int = 0,
 ) -> Estimate:
-    """Run the rule on random groups. Their number `groups` is a multiple of `groups_per_step`."""
+    """Run a rule on `groups` random groups, and return the gradients that it gives.
+
+    `groups` must be a multiple of `groups_per_step`.
+    """
     rng, records, true = np.random.default_rng(seed), Records(game), gradient(game)
     sums, squares = game.zeros(), game.zeros()
     cosines, dead = dict.fromkeys(game.agents, 0.0), dict.fromkeys(game.agents, 0)
@@ -200,8 +203,11 @@ async def expectation(
 
 
 def gradient_of(game: Game, group: Group, weights: Weights) -> dict[str, Vector]:
-    """Return each agent's gradient of the sum over responses of share x weight x log pi, as in
-    training."""
+    """Return the gradient of a group's objective with respect to each agent's logits, as in
+    training.
+
+    The objective is the sum of visit share x weight x log pi over the group's responses.
+    """
     gradients = game.zeros()
     for (episode, turn, agent), weight in weights.items():
         number = weight[0] if isinstance(weight, Sequence) else weight

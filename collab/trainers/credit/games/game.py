@@ -98,9 +98,8 @@ class Game:
         return self.rewards[turn] if extra is None else self.rewards[turn] + extra
 
     def axes(self, agent: str) -> tuple[int, ...]:
-        """Return the axes of a joint action that an agent's table of logits has: agents it sees,
-        and its own.
-        """
+        """Return the axes of an agent's table of logits: one per agent that it sees, then its
+        own."""
         return tuple(self.agents.index(name) for name in (*self.sees.get(agent, ()), agent))
 
     def chances(self, turn: int, state: int) -> Table:
@@ -194,7 +193,7 @@ class Records:
     _earned: dict[tuple[int, Joint], dict[str, float]] = field(default_factory=dict)
 
     def act(self, turn: int, state: int, draw: Draw) -> Joint:
-        """Let every agent draw its action, given the earlier actions that it sees."""
+        """Return one action per agent, each drawn given the earlier actions that the agent sees."""
         joint: Joint = ()
         for agent in self.game.agents:
             seen = tuple(joint[n] for n in self.game.axes(agent)[:-1])
@@ -281,7 +280,7 @@ def play(
     shape: Shape | None = None,
     records: Records | None = None,
 ) -> Group:
-    """Play a group of episodes, in which `draw` chooses every action.
+    """Return a group of episodes in which `draw` chooses every action.
 
     `group.score` answers from the game's table of rewards.
 
@@ -313,7 +312,7 @@ def play(
 def sample(
     game: Game, group_size: int, rng: np.random.Generator, *, shape: Shape | None = None
 ) -> Group:
-    """Play a group with randomly drawn actions."""
+    """Return a group of episodes with randomly drawn actions."""
     return play(game, group_size, drawing(rng), shape=shape)
 
 
@@ -339,7 +338,8 @@ class Branch:
         self._number = 0
 
     def draw(self, chances: Table) -> int:
-        """Draw like a `Draw`: up to the point of change, the same as in the previous outcome."""
+        """Return an action. The actions before the one that changes are the same as in the previous
+        outcome."""
         if self._number == len(self._drawn):
             self._drawn.append(0)
             self._of.append(len(chances))

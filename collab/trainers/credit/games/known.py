@@ -11,7 +11,7 @@ from collab.trainers.credit.games.game import Game, Table
 
 
 def one_turn(rewards: ArrayLike, *chances: ArrayLike) -> Game:
-    """Make a game of one turn in which agents `a`, `b`, .. act at the same time.
+    """Return a game of one turn in which agents `a`, `b`, .. act at the same time.
 
     Args:
         rewards: by joint action, of shape [K_1, .., K_n].
@@ -31,39 +31,42 @@ def logits(chances: ArrayLike) -> Table:
 
 
 def two_actions(rewards: ArrayLike, *chances: float) -> Game:
-    """Make a `one_turn` of agents with two actions. `chances` are the probabilities of the
-    first."""
+    """Return a `one_turn` game of agents with two actions. `chances` are the probabilities of the
+    first ones."""
     return one_turn(rewards, *([p, 1 - p] for p in chances))
 
 
 def paper_game(p: float = 0.5, q: float = 0.5) -> Game:
-    """Make the cooperation game of arXiv 2508.04652: 10 for both, 7 for one, 0 for none."""
+    """Return the cooperation game of arXiv 2508.04652: reward 10 if both agents cooperate, 7 if one
+    does, 0 if none."""
     return two_actions([[10, 7], [7, 0]], p, q)
 
 
 def word_pair(name: str, p: float = 0.5, q: float = 0.5) -> Game:
-    """Make `and`, `or` or `xor` of two agents' first actions, paid 1.
+    """Return a game of two agents that pays 1 if `name` holds: `and`, `or` or `xor` of their first
+    actions.
 
-    At p = q = 1/2, XOR is pure interaction: neither agent's action has a value by itself.
+    `p` and `q` are the probabilities of the first actions. At p = q = 1/2, XOR is pure interaction:
+    neither agent's action has a value by itself.
     """
     tables = {"and": [[1, 0], [0, 0]], "or": [[1, 1], [1, 0]], "xor": [[0, 1], [1, 0]]}
     return two_actions(tables[name], p, q)
 
 
 def additive(alpha: Sequence[float] = (0, 1, 3), beta: Sequence[float] = (5, -4)) -> Game:
-    """Make a game whose reward is the sum of each agent's own value. All actions are equally
+    """Return a game whose reward is the sum of each agent's own value. All actions are equally
     likely."""
     rewards = np.add.outer(np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float))
     return one_turn(rewards, np.full(len(alpha), 1 / len(alpha)), np.full(len(beta), 1 / len(beta)))
 
 
 def dummy() -> Game:
-    """Make a game in which agent `a` has no influence on the reward, and `b` alone decides it."""
+    """Return a game in which agent `a` has no influence on the reward, and `b` alone decides it."""
     return one_turn(np.tile([4.0, 1.0, 0.0], (3, 1)), [0.5, 0.3, 0.2], [0.2, 0.3, 0.5])
 
 
 def all_right(n: int = 3, p: float = 0.4) -> Game:
-    """Make a game of n agents with two actions, paid 1 if all take the first."""
+    """Return a game of n agents with two actions, paid 1 if all take the first."""
     rewards = np.zeros((2,) * n)
     rewards[(0,) * n] = 1.0
     return two_actions(rewards, *[p] * n)

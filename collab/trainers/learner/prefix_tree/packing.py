@@ -54,8 +54,8 @@ def inputs_of(sample: Sample) -> tuple[int, ...]:
 def packed_sequences(
     samples: Sequence[Sample], budget: int, *, shared: bool
 ) -> list[PackedSequence]:
-    """Pack samples into rows of up to `budget` tokens, or one row per sample if rows cannot be
-    shared.
+    """Return the samples, packed into rows of up to `budget` tokens, or one row per sample if rows
+    cannot be shared.
 
     Samples are sorted by their tokens, which brings common beginnings together.
     """
@@ -98,5 +98,5 @@ def tokens_of(rows: Sequence[PackedSequence]) -> int:
 
 
 def count_of(rows: Sequence[PackedSequence]) -> int:
-    """Count the responses of a micro-batch."""
+    """Return the number of responses of a micro-batch."""
     return sum(map(len, rows))

@@ -58,7 +58,7 @@ class BranchPlan(NamedTuple):
 
 
 def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
-    """Lay out the branches of rows that are `width` wide, padding included."""
+    """Return the plan for the branches of rows that are `width` wide, padding included."""
     branches = [
         (start, [row * width + place for place in path])
         for row, tree in enumerate(trees)
@@ -219,13 +219,14 @@ def why_masks(model: Any, device: torch.device, how: str) -> str | None:
 
 
 def describe_attention(model: Any, device: torch.device, how: str) -> str:
-    """Return the attention in use, `varlen` or `mask`, with the reason for masks."""
+    """Return `varlen`, or `mask` with the reason why the kernel is not used."""
     reason = why_masks(model, device, how)
     return "varlen" if reason is None else f"mask, not varlen: {reason}"
 
 
 def slow_attention(model: Any, device: torch.device, how: str) -> list[str]:
-    """Warn if a GPU attends under masks although the recipe does not ask for them."""
+    """Return a warning if a GPU attends under masks although the recipe does not ask for them, else
+    an empty list."""
     reason = why_masks(model, device, how)
     if reason is None or how != "auto" or device.type != "cuda":
         return []
@@ -252,7 +253,10 @@ def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | No
 
 
 def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: Heads) -> float:
-    """Return the relative difference from masks in outputs and gradients, on a small tree."""
+    """Return the relative difference between the kernel's attention and masked attention.
+
+    It is the norm over outputs and gradients together, on a small tree.
+    """
     from collab.trainers.learner.prefix_tree.attention import TreeAttention
 
     tree = PrefixTree()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,7 @@ CARDS = {name: Card(name, gibs * GIB) for name, gibs in _GIBS.items()}
 
 
 def find_card(text: str) -> Card:
-    """Return a card by its name, or by its memory in GB, e.g. `24`.
+    """Return a card by its name, or by its memory in GiB, e.g. `24`.
 
     Raises:
         UnknownName: `text` is neither.
@@ -52,13 +53,13 @@ def find_card(text: str) -> Card:
     if name in CARDS:
         return CARDS[name]
     try:
-        gigabytes = float(name.removesuffix("gb"))
+        gibibytes = float(re.sub("gi?b$", "", name))
     except ValueError:
-        gigabytes = 0.0
-    if not 1 <= gigabytes <= 10_000:
-        remedy = "(or specify its memory in GB, e.g. 24)"
+        gibibytes = 0.0
+    if not 1 <= gibibytes <= 10_000:
+        remedy = "(or specify its memory in GiB, e.g. 24)"
         raise UnknownName("card", text, list(CARDS), remedy=remedy)
-    return Card(f"{gigabytes:g} GB", int(gigabytes * GIB))
+    return Card(f"{gibibytes:g} GiB", int(gibibytes * GIB))
 
 
 def local_card(number: int) -> Card:
@@ -94,10 +95,11 @@ class ModelPlace:
 
 
 def place_of(model: TransformersModel, card: Card | None) -> ModelPlace:
-    """Return the device of a model: the one here, or a `card`, which may be elsewhere.
+    """Return the device for a model: `card`, which may be in another machine, or this machine's
+    device if it is None.
 
     Raises:
-        ModelUnavailable: the device is not here.
+        ModelUnavailable: this machine does not have the device.
     """
     if card is not None:
         auto = "bfloat16" if card.bfloat16 else "float32"

@@ -205,7 +205,8 @@ def count_memory(
     card: Card | None,
     ranks: int = 1,
 ) -> Counted:
-    """Count the memory that `recipe` takes on one of `ranks`. `lengths` are by trained agent.
+    """Return the estimated memory that `recipe` takes on each of `ranks` ranks. `lengths` are by
+    trained agent.
 
     With `card`, that GPU replaces the local device. vLLM sleeps while the trainer learns if the
     recipe says so, or if the recipe leaves this open and both do not fit at the same time.

@@ -14,7 +14,7 @@ from collab.runs.layout import LOGS
 from collab.trainers.training.plan.cards import Card, find_card, local_card, may_have_gpus
 from collab.wording import counted
 
-_REMEDY = "name a GPU to plan for, as in --dry-run --card h100 (its name, or its memory in GB)"
+_REMEDY = "to plan for another GPU use --dry-run --card h100 (its name, or its memory in GiB)"
 
 
 class Wanted(NamedTuple):
@@ -24,7 +24,7 @@ class Wanted(NamedTuple):
     on_gpus: bool
 
     def text(self, folder: Path) -> str:
-        """Describe the ranks, their logs, and how to stop them."""
+        """Return a line about the ranks, their logs, and how to stop them."""
         where = "each on its own GPU" if self.on_gpus else "on CPUs"
         fewer = "; --gpus 1 takes one" if self.on_gpus else ""
         logs = f"; logs of the other ranks are in {folder / LOGS}" if self.ranks > 1 else ""
@@ -53,11 +53,14 @@ def ranks_wanted(
             )
         return Wanted(ranks, on_gpus=False)
     if gpus is not None and gpus > visible:
-        lower = "lower it," if visible else "there is no GPU;"
+        if visible:
+            raise RecipeError(
+                f"--gpus {gpus}, but the recipe's models can use only {visible}; lower it, or check"
+                " CUDA_VISIBLE_DEVICES"
+            )
         raise RecipeError(
-            f"--gpus {gpus} is more than the {visible} that the recipe's models can use; {lower}"
-            f" check CUDA_VISIBLE_DEVICES and model.device, use --ranks to train on CPUs, or"
-            f" {_REMEDY}"
+            f"--gpus {gpus}, but the recipe's models can use no GPU here; to train on CPUs use"
+            f" --ranks N, {_REMEDY}. If there is a GPU, check CUDA_VISIBLE_DEVICES and model.device"
         )
     if visible:
         wanted = gpus or visible

@@ -92,7 +92,7 @@ class Plan:
         return sum(self.memory.values())
 
     def text(self) -> str:
-        """Format the plan as text with one fact per line."""
+        """Return the plan as text, with one fact per line."""
         share = self.trainable / self.parameters if self.parameters else 0.0
         lines = [
             f"{self._end()}, {counted(self.training_tasks, 'task')} to train on,"
@@ -145,7 +145,8 @@ class Plan:
 
 
 def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
-    """Plan the training of `recipe` in `ranks` processes: on this machine, or on GPUs of another.
+    """Return the plan of a training run in `ranks` processes: on this machine, or on GPUs like
+    `card`.
 
     The memory is that of one process or its GPU, which holds every local model. Frozen teammates
     count only with their weights. Sampling and learning alternate, so only the larger of the two

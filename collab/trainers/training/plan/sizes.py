@@ -46,7 +46,7 @@ class Counts:
 
 
 def counts_of(model: TransformersModel, lora: LoraSpec) -> Counts:
-    """Count the weights of a model with an adapter.
+    """Return the numbers of weights of a model with an adapter.
 
     Raises:
         ModelUnavailable: the model has no configuration.
@@ -55,8 +55,8 @@ def counts_of(model: TransformersModel, lora: LoraSpec) -> Counts:
 
 
 def count_from_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
-    """Count the weights by their names in the model's files, or return None if these are not
-    sufficient.
+    """Return the numbers of weights, from their names in the model's files, or None if these are
+    not sufficient.
 
     This takes less than a second. transformers needs several to build a model.
     """
@@ -105,7 +105,8 @@ def _shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
 
 
 def count_from_model(model: TransformersModel, lora: LoraSpec) -> Counts:
-    """Count the weights of the model as transformers builds it, on torch's device `meta`."""
+    """Return the numbers of weights of the model that transformers builds on torch's device
+    `meta`."""
     import torch
     from peft import get_peft_model
     from transformers import AutoModelForCausalLM
@@ -167,7 +168,8 @@ class Sizes:
 
 
 def sizes_of(model: TransformersModel, spec: TrainerSpec, card: Card | None = None) -> Sizes:
-    """Return the dimensions of a model on its device, or on a `card`, which may be elsewhere.
+    """Return a model's dimensions on `card`, which may be in another machine, or on this machine's
+    device.
 
     Raises:
         ModelUnavailable: the configuration is not available.
