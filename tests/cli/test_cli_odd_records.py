@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from support.shares import one_in
 
+BUG = "bug in collab"
 ODD: list[Any] = [None, 7, -1, 10**4000, 1.5, "x", ["x"], {"x": [1]}, [[{}]], True]
+GAIN = {"before": 1.0, "after": 2.0, "gain": 1.0, "error": 0.5, "tasks": 3, "maximum": 3.0}
+GAIN |= {"solved_before": None, "solved_after": 0.5}
 COMMANDS = [
     ["show", "run"],
     ["show", "run", "0"],
@@ -46,9 +49,25 @@ def test_run_json_of_any_shape(run: Path, collab: Any, place: str) -> None:
         (run / "run.json").write_text(json.dumps({**about, place: odd} if place else odd))
         for command in COMMANDS[:3]:
             result = collab(*command)
-            assert "defect" not in result.err, (odd, command, result.err)
+            assert BUG not in result.err, (odd, command, result.err)
             assert result.status in (0, 2)
             assert result.status == 0 or "run.json" in result.err
+
+
+def test_a_summary_of_any_shape(run: Path, collab: Any) -> None:
+    about = json.loads((run / "run.json").read_text())
+    summary = {**about["summary"], "steps": 1, "gains": {"sampled": GAIN}}
+    used = summary["agents"]["a"]
+    odds = [{**summary, key: odd} for key in summary for odd in ("x", [None])]
+    odds += [{**summary, "agents": {"a": {**used, key: "x"}}} for key in used]
+    odds += [{**summary, "agents": {"a": {}}}, {**summary, "gains": {"sampled": {}}}]
+    odds += [{**summary, "gains": {"sampled": {**GAIN, key: "x"}}} for key in GAIN]
+    for odd in [*odds, {}, {"steps": 1}, {"gains": {"sampled": GAIN}}]:
+        (run / "run.json").write_text(json.dumps({**about, "summary": odd}))
+        for command in (["watch", "run"], ["show", "run"]):
+            result = collab(*command)
+            assert BUG not in result.err, (odd, command, result.err)
+            assert result.status in (0, 2)
 
 
 @pytest.mark.parametrize("file", ["run.json", "episodes.jsonl", "recipe.yaml", "metrics.jsonl"])
@@ -59,7 +78,7 @@ def test_files_that_are_none(run: Path, collab: Any, file: str) -> None:
         (run / file).write_bytes(text.encode("latin-1"))
         for command in COMMANDS:
             result = collab(*command)
-            assert "defect" not in result.err, (command, result.err)
+            assert BUG not in result.err, (command, result.err)
             assert result.status in (0, 1, 2)
     if before is not None:
         (run / file).write_bytes(before)
