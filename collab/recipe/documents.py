@@ -16,6 +16,7 @@ from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
 from collab.errors import RecipeError
+from collab.runs.reading import read_bytes
 from collab.wording import cannot_read
 
 
@@ -134,7 +135,7 @@ def read_text(path: Path) -> str:
         RecipeError: the file cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return read_bytes(path).decode("utf-8")
     except OSError as error:
         raise RecipeError(cannot_read(path, error)) from error
     except UnicodeDecodeError as error:

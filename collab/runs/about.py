@@ -18,6 +18,7 @@ from collab.errors import CollabError, RecordError
 from collab.naming import as_name
 from collab.runs.atomic import write_atomically, writing
 from collab.runs.layout import EPISODES, MARKS, METRICS, RUN
+from collab.runs.reading import read_bytes
 from collab.wording import faults
 
 RUNNING, KILLED = "running", "killed"
@@ -197,7 +198,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     path = folder / RUN
     check_holds_run(folder)
     try:
-        return dict(_ABOUT.validate_json(path.read_bytes()))
+        return dict(_ABOUT.validate_json(read_bytes(path)))
     except OSError as error:
         raise RecordError(f"{folder} is not a run's folder: {RUN}: {error.strerror}") from error
     except ValidationError as error:

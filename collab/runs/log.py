@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from collab.errors import CollabError, RecordError
+from collab.runs.reading import open_file
 from collab.wording import cannot_read, faults
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def each_line(path: Path) -> Iterator[bytes]:
         RecordError: the file cannot be read.
     """
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             yield from stream
     except OSError as error:
         raise RecordError(cannot_read(path, error)) from error
@@ -130,7 +131,7 @@ class Tail:
         new.
         """
         try:
-            with self.path.open("rb") as stream:
+            with open_file(self.path) as stream:
                 size = stream.seek(0, 2)
                 self._read = min(self._read, size)
                 stream.seek(self._read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,21 @@ def test_files_that_are_none(run: Path, collab: Any, file: str) -> None:
     if before is not None:
         (run / file).write_bytes(before)
         assert collab(*COMMANDS[0]).status == 0
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+@pytest.mark.parametrize("file", ["run.json", "episodes.jsonl", "recipe.yaml", "data/words.jsonl"])
+def test_what_has_no_end_is_not_read(run: Path, collab: Any, file: str, kind: str) -> None:
+    path = run / file
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    for command in (*COMMANDS, ["watch", "run"], ["run", "run"], ["show", "."]):
+        result = collab(*command)
+        assert BUG not in result.err, (command, result.err)
+        assert result.status in (0, 2)
 
 
 def test_an_episode_of_a_place_of_many_digits(run: Path, collab: Any) -> None:
