@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import sys
 import traceback
@@ -56,6 +57,9 @@ PANELS = {
 COMMANDS = {name: text for panel in PANELS.values() for name, text in panel.items()}
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+
+_REFUSALS = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EIO)
+"""Errors of the system for a path, which collab would otherwise take for a bug of its own."""
 
 _UsageError = typer.BadParameter.__mro__[1]
 _ClickError = _UsageError.__mro__[1]
@@ -156,6 +160,9 @@ def report(error: Exception) -> int:
         return error.exit_status
     if isinstance(error, _ClickError):
         return _report_usage(error)
+    if isinstance(error, OSError) and error.errno in _REFUSALS:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return BAD_USAGE
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     print("".join(traceback.format_list(frames)), end="", file=sys.stderr)
     print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
