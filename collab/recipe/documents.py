@@ -198,6 +198,8 @@ class _Strict(SafeConstructor):
             raise _refused(f"a whole number of more than {MOST_BITS} bits", node)
         if isinstance(value, str) and not _is_whole(value):
             raise _refused("half a character: a lone surrogate", node)
+        if isinstance(value, str) and "\0" in value:
+            raise _refused("the character NUL", node)
         return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
