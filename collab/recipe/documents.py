@@ -79,6 +79,10 @@ def _check_surrogates(value: Any) -> None:
         raise ValueError(f"\\u{ord(half):04x} is half of a surrogate pair") from None
 
 
+MOST_CHARACTERS = 2_000_000
+"""Longest YAML text. libyaml reads a million values in seven seconds."""
+MOST_READ_AGAIN = 200_000
+"""Longest text that is read again for a better error, six times as slowly."""
 MOST_VALUES = 100_000
 """Limit on the values that a document's aliases expand to. Longer texts may have one value per
 character."""
@@ -148,6 +152,8 @@ def parse_yaml(text: str, place: str) -> Any:
     Raises:
         RecipeError: it does not parse or holds no valid value. The message has the line.
     """
+    if len(text) > MOST_CHARACTERS:
+        raise RecipeError(f"{place}: more than {MOST_CHARACTERS:,} characters of YAML; shorten it")
     try:
         value = _load(text)
         stands_for = _size(value, {})
@@ -223,8 +229,8 @@ class _Loader(_Strict, yaml.SafeLoader):
 def _load(text: str) -> Any:
     """Parse a YAML text.
 
-    libyaml reads it where PyYAML was built with it. A text that libyaml refuses is read again by
-    PyYAML's own parser, which gives better errors.
+    libyaml reads it where PyYAML was built with it. A short text that libyaml refuses is read again
+    by PyYAML's own parser, which gives better errors.
 
     Raises:
         yaml.YAMLError: it does not parse, or holds an invalid value.
@@ -233,8 +239,11 @@ def _load(text: str) -> Any:
     if yaml.__with_libyaml__:
         try:
             return yaml.load(text, Loader=_fast_loader())
-        except (yaml.YAMLError, UnicodeEncodeError):
+        except UnicodeEncodeError:
             pass
+        except yaml.YAMLError:
+            if len(text) > MOST_READ_AGAIN:
+                raise
     return yaml.load(text, Loader=_Loader)
 
 
