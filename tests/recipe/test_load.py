@@ -173,6 +173,10 @@ def test_unknown_team_names_the_nearest() -> None:
             "unknown reward 'mine.py:pays'; to use a function, make it a part: reward: {parts:"
             " {NAME: {use: mine.py:pays}}}",
         ),
+        (
+            f"team: {{agents: {{{', '.join(f'a{n}: {{}}' for n in range(257))}}}}}\n",
+            "at most 256 items",
+        ),
         ("team: coding\ntask: 7\n", "task: must be a name or a mapping, got 7"),
         ("team: {agents: {a: 7}}\n", "team.agents.a: must be a mapping, got 7"),
         ("team: coding\nteam: coding\n", "line 2, column 1: the key 'team' occurs twice"),
