@@ -140,6 +140,7 @@ def test_a_key_of_a_section_given_from_python(key: str, value: Any, remedy: str)
         (["report_samples=1"], "did you mean 'trainer.report_samples'?"),
         (["agnets.a=1"], "unknown key 'agnets'; did you mean 'team.agents'?"),
         (["team.turns=0"], "team.turns: must be at least 1, got 0"),
+        (["budget.seconds=.inf"], "budget.seconds: must be a finite number, got inf"),
         (["team.turns"], "--set takes KEY=VALUE"),
         (["team.turns=[1"], "--set team.turns, line 1"),
         (["seed.x=1"], "seed: must be an integer, got {'x': 1}"),
