@@ -96,6 +96,9 @@ class Commands(TyperGroup):
         if not args:
             typer.echo(ctx.get_help())
             raise typer.Exit(BAD_USAGE)
+        for arg in args:
+            if arg != arg.encode(errors="replace").decode():  # records are UTF-8
+                ctx.fail(f"'{arg}' is not UTF-8 text; use another name")
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002

@@ -22,6 +22,7 @@ CASES = {
     "long model": ((*RUN[:-1], "n" * 300), "n: File name too long"),
     "long folder": (("show", "n" * 300), "File name too long"),
     "NUL": ((*RUN, "--set", r'agents.a.parser="a\0b.py:f"'), "the character NUL"),
+    "bytes": ((*RUN, "--out", "a\udcff"), r"'a\udcff' is not UTF-8 text; use another name"),
     "recipe file": (("run", "no.yaml"), "no.yaml does not exist; check the path (current"),
     "key": ((*RUN, "--set", "team.turnz=2"), "unknown key 'turnz'; did you mean 'turns'?"),
     "agent": ((*RUN, "--set", "agents.c.sampling.top_p=1"), "unknown agent 'c'; known: a, b"),
