@@ -1,4 +1,4 @@
-"""Reads files that others may have written."""
+"""Opens files that others may have made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def open_file(path: Path) -> BinaryIO:
         OSError: it cannot be opened, or is no file.
     """
     try:
-        return open(path, "rb", opener=_opened)
+        return open(path, "rb", opener=files_only)
     except ValueError as error:  # a NUL in the name
         raise OSError(errno.EINVAL, str(error), str(path)) from error
 
@@ -31,8 +31,13 @@ def read_bytes(path: Path) -> bytes:
         return stream.read()
 
 
-def _opened(name: str, flags: int) -> int:
-    handle = os.open(name, flags | os.O_NONBLOCK)  # a pipe has nobody who writes
+def files_only(name: str, flags: int) -> int:
+    """Open a file for `open`, as its `opener`. Devices and pipes are refused.
+
+    Raises:
+        OSError: it cannot be opened, or is no file.
+    """
+    handle = os.open(name, flags | os.O_NONBLOCK, 0o666)  # a pipe has nobody at its other end
     if S_ISREG(os.fstat(handle).st_mode):
         return handle
     os.close(handle)
