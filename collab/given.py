@@ -22,6 +22,18 @@ from typing import Any
 
 _GIVEN: dict[str, Callable[..., Any]] = {}
 _NAME = re.compile(r"python\.[0-9a-f]{8}:\w+")
+_IN_FILE = re.compile(r"[^\n]+\.py:[^\W\d]\w*")
+_IN_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
+
+
+def is_in_file(name: str) -> bool:
+    """Return True for the name of a function in a file, `FILE.py:NAME`."""
+    return _IN_FILE.fullmatch(name) is not None
+
+
+def is_in_module(name: str) -> bool:
+    """Return True for the name of a function in a module, `MODULE:NAME`."""
+    return _IN_MODULE.fullmatch(name) is not None
 
 
 def name_of(function: Callable[..., Any]) -> str:

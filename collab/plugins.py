@@ -19,7 +19,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, one_line
-from collab.given import given, is_of_python, plain_name
+from collab.given import given, is_in_file, is_in_module, is_of_python, plain_name
 from collab.trust.blocking import approved_digest, is_blocked, of_function
 from collab.trust.modules import keep_to_its_source, load_file
 from collab.trust.sources import digest_of, sources_of
@@ -106,8 +106,13 @@ def check_module(kind: str, reference: str) -> None:
     """Check the origin of a function before its module is imported.
 
     Raises:
-        RecipeError: the function is Python's own, or neither a file nor this process has it.
+        RecipeError: the name has another form than those that collab asks about, or the function is
+            Python's own, or neither a file nor this process has it.
     """
+    if not (is_in_file(reference) or is_in_module(reference)):
+        raise RecipeError(
+            f"{kind} '{reference}' does not name a function; write file.py:NAME or module:NAME"
+        )
     origin, _, name = reference.rpartition(":")
     if is_of_python(reference) and given(reference) is None:
         raise RecipeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import sys
 import traceback
@@ -57,6 +58,9 @@ COMMANDS = {name: text for panel in PANELS.values() for name, text in panel.item
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 
+_REFUSALS = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EIO)
+"""Errors of the system for a path, which collab would otherwise take for a bug of its own."""
+
 _UsageError = typer.BadParameter.__mro__[1]
 _ClickError = _UsageError.__mro__[1]
 
@@ -92,6 +96,9 @@ class Commands(TyperGroup):
         if not args:
             typer.echo(ctx.get_help())
             raise typer.Exit(BAD_USAGE)
+        for arg in args:
+            if arg != arg.encode(errors="replace").decode():  # records are UTF-8
+                ctx.fail(f"'{arg}' is not UTF-8 text; use another name")
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
@@ -156,6 +163,9 @@ def report(error: Exception) -> int:
         return error.exit_status
     if isinstance(error, _ClickError):
         return _report_usage(error)
+    if isinstance(error, OSError) and error.errno in _REFUSALS:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return BAD_USAGE
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     print("".join(traceback.format_list(frames)), end="", file=sys.stderr)
     print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
@@ -200,11 +210,9 @@ def _plain_usage(error: Any) -> str:
         return f"unknown option '{error.option_name}'{remedy}"
     if message.startswith(_EXTRA):
         parameters = error.ctx.command.params
-        takes = [p.metavar for p in parameters if p.param_type_name == "argument"]
-        known = " ".join(takes) or "no arguments"
-        return (
-            f"too many arguments: {message[len(_EXTRA) : -1]}; {error.ctx.info_name} takes {known}"
-        )
+        names = [p.metavar for p in parameters if p.param_type_name == "argument"]
+        takes = f"{error.ctx.info_name} takes {' '.join(names) or 'no arguments'}"
+        return f"too many arguments: {message[len(_EXTRA) : -1]}; {takes}"
     message = str(error.format_message())
     return message[:1].lower() + message[1:].rstrip(".")
 

@@ -25,6 +25,7 @@ from collab.runs.about import read_about
 from collab.runs.atomic import Lock, check_no_other_files, write_atomically, writing
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
 from collab.runs.log import read_whole_lines
+from collab.runs.reading import read_bytes
 from collab.wording import faults
 
 Key = tuple[str, int]
@@ -129,7 +130,7 @@ def read_results(folder: Path) -> Results:
     """
     path = folder / EVAL
     try:
-        return Results.model_validate_json(path.read_bytes())
+        return Results.model_validate_json(read_bytes(path))
     except OSError as error:
         raise RecordError(
             f"{folder} is not an evaluation's folder: {EVAL}: {error.strerror}"

@@ -99,10 +99,10 @@ def _config(name: str, revision: str | None) -> dict[str, Any] | None:
 
 @cache
 def _tokenizer(name: str, revision: str | None) -> Any:
-    from collab.models.weights import quiet_transformers
+    from collab.models.weights import reading
 
-    with quiet_transformers():
+    folder = store.local_folder(name, revision)
+    with reading(name, folder):
         from transformers import AutoTokenizer
 
-        folder: Path | None = store.local_folder(name, revision)
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

@@ -13,6 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from logging import getLogger
 from pathlib import Path
+from pickle import UnpicklingError
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ DTYPES = {
     "float32": torch.float32,
 }
 
-_DAMAGE = KeyError, TypeError, AttributeError, SafetensorError
+_DAMAGE = KeyError, TypeError, AttributeError, SafetensorError, UnpicklingError
 """Errors that transformers raises for damaged or incomplete files."""
 
 _ONE_AT_A_TIME = RLock()
@@ -117,29 +118,22 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
     if spec.load_in == "4bit":
         check_four_bits(spec.name, target)
     try:
-        with quiet_transformers():
+        with reading(spec.name, folder):
             from transformers import AutoTokenizer
 
             tokenizer = AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False
             )
             module = _module(folder, spec, pick_dtype(spec.dtype, target), target)
-        if spec.load_in == "4bit":
-            keep_gradients(module)
-        else:
-            module = module.to(target)
-        module.eval()
-    except (*_DAMAGE, OSError, ValueError, ImportError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and is_out_of_memory(error):
-            raise ModelError(
-                f"model {spec.name!r} does not fit into the memory of {target}; use a smaller"
-                " model, or a device with more memory"
-            ) from error
-        reason = str(error).split("\n\n")[0]
-        if isinstance(error, _DAMAGE):
-            reason = f"{type(error).__name__}: {reason}; the files may be incomplete"
-        raise ModelUnavailable(
-            f"model {spec.name!r} cannot be loaded from {folder}: {reason}"
+            if spec.load_in == "4bit":
+                keep_gradients(module)
+            else:
+                module = module.to(target)
+            module.eval()
+    except RuntimeError as error:
+        raise ModelError(
+            f"model {spec.name!r} does not fit into the memory of {target}; use a smaller model, or"
+            " a device with more memory"
         ) from error
     return LoadedModel(
         module=module,
@@ -239,6 +233,29 @@ def _pad_id(tokenizer: Any) -> int:
     """Return a padding token. Any token will do, because padding is masked."""
     pad = tokenizer.pad_token_id
     return int(tokenizer.eos_token_id or 0) if pad is None else int(pad)
+
+
+@contextmanager
+def reading(name: str, folder: Path | None) -> Iterator[None]:
+    """Silence transformers while it reads a model's files, and name the model in its errors.
+
+    A RuntimeError that leaves the block means that the memory was too small.
+
+    Raises:
+        ModelUnavailable: the folder holds no complete model, or one that needs its own code.
+    """
+    try:
+        with quiet_transformers():
+            yield
+    except (*_DAMAGE, OSError, ValueError, ImportError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            raise
+        reason = " ".join(str(error).split("\n\n")[0].split())
+        if isinstance(error, _DAMAGE):
+            reason = f"{type(error).__name__}: {reason}; the files may be incomplete"
+        raise ModelUnavailable(
+            f"model {name!r} cannot be loaded from {folder}: {reason}"
+        ) from error
 
 
 @contextmanager

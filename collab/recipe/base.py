@@ -22,6 +22,7 @@ class Spec(BaseModel):
         extra="forbid",
         validate_default=True,
         protected_namespaces=(),
+        allow_inf_nan=False,
         hide_input_in_errors=True,  # an address may hold a password
     )
 

@@ -16,6 +16,7 @@ from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
 from collab.errors import RecipeError
+from collab.runs.reading import read_bytes
 from collab.wording import cannot_read
 
 
@@ -91,6 +92,10 @@ def _check_surrogates(value: Any) -> None:
         raise ValueError(f"\\u{ord(half):04x} is half of a surrogate pair") from None
 
 
+MOST_CHARACTERS = 2_000_000
+"""Longest YAML text. libyaml reads a million values in seven seconds."""
+MOST_READ_AGAIN = 200_000
+"""Longest text that is read again for a better error, six times as slowly."""
 MOST_VALUES = 100_000
 """Limit on the values that a document's aliases expand to. Longer documents may have one value per
 character."""
@@ -150,7 +155,7 @@ def read_text(path: Path) -> str:
         RecipeError: the file cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return read_bytes(path).decode("utf-8")
     except OSError as error:
         raise RecipeError(cannot_read(path, error)) from error
     except UnicodeDecodeError as error:
@@ -163,6 +168,8 @@ def parse_yaml(text: str, place: str) -> Any:
     Raises:
         RecipeError: the string is not valid YAML. The message gives the line.
     """
+    if len(text) > MOST_CHARACTERS:
+        raise RecipeError(f"{place}: more than {MOST_CHARACTERS:,} characters of YAML; shorten it")
     try:
         value = _load(text)
         stands_for = _size(value, {})
@@ -214,6 +221,8 @@ class _Strict(SafeConstructor):
             raise _refused(f"a whole number of more than {MOST_BITS} bits", node)
         if isinstance(value, str) and not _is_whole(value):
             raise _refused("half a character: a lone surrogate", node)
+        if isinstance(value, str) and "\0" in value:
+            raise _refused("the character NUL", node)
         return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -237,8 +246,8 @@ class _Loader(_Strict, yaml.SafeLoader):
 def _load(text: str) -> Any:
     """Parse a YAML string.
 
-    libyaml parses it if PyYAML was built with it. If libyaml refuses, PyYAML's own parser reads it
-    again, because its errors are better.
+    libyaml parses it if PyYAML was built with it. If libyaml refuses a short string, PyYAML's own
+    parser reads it again, because its errors are better.
 
     Raises:
         yaml.YAMLError: the string does not parse, or contains an invalid value.
@@ -247,8 +256,11 @@ def _load(text: str) -> Any:
     if yaml.__with_libyaml__:
         try:
             return yaml.load(text, Loader=_fast_loader())
-        except (yaml.YAMLError, UnicodeEncodeError):
+        except UnicodeEncodeError:
             pass
+        except yaml.YAMLError:
+            if len(text) > MOST_READ_AGAIN:
+                raise
     return yaml.load(text, Loader=_Loader)
 
 

@@ -76,7 +76,7 @@ class ExpertFeedback(FeedbackBase):
 class PluginFeedback(FeedbackBase):
     """Your own feedback source."""
 
-    source: str = Field(pattern=r"^[^:]+:[A-Za-z_][\w.]*$")
+    source: str = Field(pattern=r"^[^:]+:[A-Za-z_]\w*$")
     """The source's function: `module:function` or `file.py:function`."""
     options: dict[str, Any] = {}
     """Options passed on to the source's function."""

@@ -6,7 +6,6 @@ data/         the suite's rows, scripted answers, and episodes of an earlier run
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
@@ -14,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from collab.given import is_of_python
+from collab.given import is_in_file, is_in_module, is_of_python
 from collab.recipe import documents, library
 from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
@@ -54,16 +53,9 @@ _OF_THE_USER = {"agents", "parts"}
 VERIFIERS = "verifiers"
 """The generator with the option `environment`: a module to import."""
 
-_FILE_FUNCTION = re.compile(r"[^\n]+\.py:[^\W\d]\w*")
-_MODULE_FUNCTION = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
 _COMPONENT_FILE = (".yaml", ".yml", ".jsonl", ".json", ".gz")
 _PREPARED = ("scripted", "replay")
 _LOCAL = ("transformers", "vllm", *_PREPARED)
-
-
-def is_file_function(text: str) -> bool:
-    """Return True for a function in a file, `FILE.py:NAME`."""
-    return _FILE_FUNCTION.fullmatch(text) is not None
 
 
 def environment_function(name: str) -> str:
@@ -119,7 +111,7 @@ def _changed(value: Any, key: str, change: Change) -> Any:
 
 
 def _changed_text(text: str, key: str, change: Change) -> str:
-    if key == "model" and not is_file_function(text):
+    if key == "model" and not is_in_file(text):
         return _changed_model_text(text, change)
     kind = _kind_of(text, key)
     return change(kind, key, text) if kind else text
@@ -128,9 +120,9 @@ def _changed_text(text: str, key: str, change: Change) -> str:
 def _kind_of(text: str, key: str) -> Kind | None:
     if key == "mcp":
         return "program" if text.endswith(".py") else None
-    if is_file_function(text):
+    if is_in_file(text):
         return "file function"
-    if key in (*_FUNCTION_KEYS, "feedback") and _MODULE_FUNCTION.fullmatch(text):
+    if key in (*_FUNCTION_KEYS, "feedback") and is_in_module(text):
         return "module function"
     if key in _COMPONENT_KEYS and ("/" in text or text.endswith(_COMPONENT_FILE)):
         return "component"
@@ -241,7 +233,7 @@ class Packing:
 
     def _stands_within(self, text: str) -> bool:
         """Return True if a name is already relative to the folder, as a trained adapter's is."""
-        file = text.rpartition(":")[0] if is_file_function(text) else text
+        file = text.rpartition(":")[0] if is_in_file(text) else text
         return not Path(file).is_absolute() and (self.folder / file).exists()
 
     def _within(self, path: Path) -> str | None:

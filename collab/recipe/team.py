@@ -81,6 +81,8 @@ def roles_of(
 MOST_TURNS = 1000
 """Maximum number of turns of an episode. The length of its prompts grows with each turn."""
 
+MOST_AGENTS = 256
+
 CODE_JOINS = ("python", "python-owned", "files", "class")
 """Joins that make a program."""
 DISCUSS = """\
@@ -214,7 +216,7 @@ class TeamSpec(Spec):
     suite: str = "code"
     """The suite that provides kind and reward if the task is a data file, e.g. `posts`."""
     sampling: SamplingSpec = SamplingSpec()
-    agents: dict[str, AgentSpec] = Field(min_length=1)
+    agents: dict[str, AgentSpec] = Field(min_length=1, max_length=MOST_AGENTS)
     """Agents by name, in the order in which they act and are joined."""
 
     @model_validator(mode="before")

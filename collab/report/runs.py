@@ -24,6 +24,7 @@ from collab.runs.about import check_holds_run
 from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
 from collab.runs.log import each_once, read_lines, read_whole_lines
+from collab.runs.reading import read_bytes
 from collab.trainers.training.events import Evaluation, HeldOut
 
 MOST_COMPLAINTS = 10
@@ -168,7 +169,7 @@ def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str
         return {}, ""
     file = path / TRAINING if (path / TRAINING).is_file() else path / RECIPE
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_bytes(file).decode("utf-8")
         data = parse_yaml(text, str(file))
     except (OSError, UnicodeDecodeError, RecipeError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]

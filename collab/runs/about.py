@@ -11,13 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from collab.errors import CollabError, RecordError
 from collab.naming import as_name
 from collab.runs.atomic import write_atomically, writing
 from collab.runs.layout import EPISODES, MARKS, METRICS, RUN
+from collab.runs.reading import read_bytes
 from collab.wording import faults
 
 RUNNING, KILLED = "running", "killed"
@@ -75,11 +76,59 @@ def _began(number: int) -> str | None:
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
+_CONFIG = ConfigDict(extra="allow", strict=True)
+"""A file may have more keys than those that collab reads."""
 
+
+@with_config(_CONFIG)
+class _Used(TypedDict):
+    """An agent's responses, tokens and cost."""
+
+    responses: Count
+    prompt_tokens: Count
+    new_tokens: Count
+    cost: float | None
+
+
+@with_config(_CONFIG)
+class _Gain(TypedDict):
+    """Held-out results before training and after it."""
+
+    before: float
+    after: float
+    gain: float
+    error: float | None
+    solved_before: float | None
+    solved_after: float | None
+    tasks: Count
+    maximum: float | None
+
+
+@with_config(_CONFIG)
+class _Summary(TypedDict, total=False):
+    """The outcome of a run or of a training run."""
+
+    episodes: Count
+    failed: Count
+    failures: dict[str, Count]
+    solvable: Count
+    solved: Count
+    mean_return: float | None
+    largest_return: float | None
+    flagged: Count
+    new_tokens: Count
+    seconds: float
+    tokens_per_second: float
+    agents: dict[str, _Used]
+    warnings: list[str]
+    steps: Count
+    unlearned: Count
+    gains: dict[str, _Gain]
+
+
+@with_config(_CONFIG)
 class _About(TypedDict, total=False):
-    """The keys of `run.json` that collab reads. A file may have more or fewer keys."""
-
-    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+    """The keys of `run.json` that collab reads."""
 
     run: str
     team: str
@@ -94,7 +143,7 @@ class _About(TypedDict, total=False):
     tokens: Count
     versions: dict[str, str]
     command: list[str]
-    summary: dict[str, Any]
+    summary: _Summary
     changes: list[dict[str, Any]]
 
 
@@ -149,7 +198,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     path = folder / RUN
     check_holds_run(folder)
     try:
-        return dict(_ABOUT.validate_json(path.read_bytes()))
+        return dict(_ABOUT.validate_json(read_bytes(path)))
     except OSError as error:
         raise RecordError(f"{folder} is not a run's folder: {RUN}: {error.strerror}") from error
     except ValidationError as error:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collab.errors import RecordError
 from collab.runs.layout import CHECKPOINT, CHECKPOINT_STATE
+from collab.runs.reading import read_bytes
 from collab.wording import faults
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -35,7 +36,7 @@ def read_state(path: Path) -> State:
     """
     file = path / CHECKPOINT_STATE
     try:
-        state = State.model_validate_json(file.read_bytes())
+        state = State.model_validate_json(read_bytes(file))
     except OSError as error:
         raise RecordError(f"{file} cannot be read: {error.strerror}; {_remedy(path)}") from error
     except ValidationError as error:

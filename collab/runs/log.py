@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from collab.errors import CollabError, RecordError
+from collab.runs.reading import files_only, open_file
 from collab.wording import cannot_read, faults
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Log:
             OSError: the file cannot be opened.
         """
         self.path, self._remedy = path, remedy
-        self._stream = path.open("ab", buffering=0)
+        self._stream = open(path, "ab", buffering=0, opener=files_only)  # noqa: SIM115
         if (whole := _whole_size(path)) < self.size():
             self.cut(whole)
 
@@ -86,7 +87,7 @@ def each_line(path: Path) -> Iterator[bytes]:
         RecordError: the file cannot be read.
     """
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             yield from stream
     except OSError as error:
         raise RecordError(cannot_read(path, error)) from error
@@ -130,7 +131,7 @@ class Tail:
         its new end count as added.
         """
         try:
-            with self.path.open("rb") as stream:
+            with open_file(self.path) as stream:
                 size = stream.seek(0, 2)
                 self._read = min(self._read, size)
                 stream.seek(self._read)

@@ -320,7 +320,11 @@ def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> lis
     """
     certain: dict[str, dict[str, str]] = {}
     possible: dict[str, dict[str, str]] = {}
+    longest: dict[tuple[str, str, bool], Request] = {}
     for request in requests:
+        key = (request.call.agent, request.call.task, is_first(request))
+        longest[key] = max(longest.get(key, request), request, key=_size)
+    for request in longest.values():
         call = request.call
         try:
             check_fits(request, recipe.model_of(call.agent))
@@ -341,6 +345,10 @@ def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> lis
         f" {next(iter(tasks.values()))}"
         for agent, tasks in possible.items()
     ]
+
+
+def _size(request: Request) -> int:
+    return sum(len(message.content) for message in request.messages)
 
 
 def _some(tasks: dict[str, str]) -> str:

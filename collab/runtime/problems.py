@@ -16,6 +16,19 @@ from collab.tasks import open_suite, split_address
 from collab.trust import Consent
 from collab.wording import option
 
+MOST_EPISODES = 1_000_000
+"""Maximum number of episodes of a run, of a training step, or of a held-out evaluation."""
+
+
+def check_episodes(number: int, settings: str) -> None:
+    """Check the number of episodes that `settings` plan at once, all of which are kept in memory.
+
+    Raises:
+        RecipeError: there are too many.
+    """
+    if number > MOST_EPISODES:
+        raise RecipeError(f"{settings}: more than {MOST_EPISODES:,} episodes; lower one of them")
+
 
 def find_problems(
     recipe: Recipe, addresses: Sequence[str], *, trust: Consent = False
@@ -27,8 +40,8 @@ def find_problems(
     third-party code in it may run.
 
     Raises:
-        RecipeError: the addresses have different suites, there is no suite, or a feedback source
-            does not support a problem.
+        RecipeError: the addresses have different suites, there is no suite, there are too many
+            episodes, or a feedback source does not support a problem.
         Untrusted: a third-party suite would run code, and is not approved.
         TaskError: a problem is not in the suite.
     """
@@ -36,6 +49,7 @@ def find_problems(
     suite = open_suite(spec)
     problems = [problem for selection in selections for problem in suite.select(selection)]
     unique = {problem.address: problem for problem in problems}
+    check_episodes(len(unique) * recipe.samples, "the number of problems, and of samples")
     for problem in unique.values() if gives_feedback(recipe) else ():
         check_sources(recipe.team.feedback, problem)
     return recipe.model_copy(update={"task": suite.spec}), list(unique.values())

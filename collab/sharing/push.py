@@ -123,9 +123,9 @@ def _results(run: Path) -> Iterator[str]:
     shown = {name: estimate for name, estimate in side.metrics.items() if name in main}
     if not shown:
         return
-    where = "held-out problems" if side.gain else "problems"
+    where = counted(side.problems, "held-out problem" if side.gain else "problem")
     most = "-" if side.largest_return is None else f"{side.largest_return:.2f}"
-    yield f"## Results\n\nOn {side.problems} {where}; at most {most} points of return."
+    yield f"## Results\n\nOn {where}; at most {most} points of return."
     if side.gain:
         rows = [
             (

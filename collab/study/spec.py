@@ -22,7 +22,7 @@ from collab.trust import Consent, Question, joined, remember, settle
 
 RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evaluation.every_tokens")
 """Settings that the study sets itself, to make the budgets equal."""
-
+MOST_SEEDS = 1_000
 
 Measure = Literal["return", "solved"]
 """Measure by which cells are compared: the mean return of held-out episodes, or the share solved,
@@ -56,7 +56,7 @@ class StudySpec(Spec):
     """Trainers to compare: names, your own algorithms as `file.py:NAME`, or mappings with `name`,
     `trainer` and `settings`. The others are compared with the first."""
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**63)], ...] = Field(
-        default=(0, 1, 2), min_length=1
+        default=(0, 1, 2), min_length=1, max_length=MOST_SEEDS
     )
     """Seeds, or their number: `3` means 0, 1 and 2."""
     tokens: int = Field(ge=1)
@@ -79,7 +79,8 @@ class StudySpec(Spec):
     @field_validator("seeds", mode="before")
     @classmethod
     def _count_of_seeds(cls, value: Any) -> Any:
-        return tuple(range(value)) if isinstance(value, int) and value > 0 else value
+        counted = isinstance(value, int) and value > 0
+        return tuple(range(min(value, MOST_SEEDS + 1))) if counted else value
 
     @field_validator("trainers", mode="before")
     @classmethod

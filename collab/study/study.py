@@ -31,6 +31,7 @@ from collab.recipe.packing import Packing
 from collab.runs.about import mark_interrupted, read_about
 from collab.runs.atomic import Lock, check_no_other_files, write_atomically, writing
 from collab.runs.layout import RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
+from collab.runs.reading import read_bytes
 from collab.stats import mean
 from collab.study.results import (
     CellFinished,
@@ -417,7 +418,7 @@ class StudyFolder:
 
     def _read_failures(self) -> dict[str, str]:
         try:
-            data: Mapping[str, Any] = parse_json((self.path / STUDY).read_bytes())
+            data: Mapping[str, Any] = parse_json(read_bytes(self.path / STUDY))
             cells = StudyResults.model_validate(data).cells
         except (OSError, ValueError, ValidationError):
             return {}

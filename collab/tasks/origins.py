@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from collab.errors import TaskError
 from collab.recipe import SourceSpec, documents
 from collab.recipe.task import TABLES
+from collab.runs.reading import read_bytes
 from collab.tasks.generated import generated_rows
 from collab.tasks.hub import dataset_name, hub_rows
 from collab.wording import cannot_read
@@ -66,7 +67,7 @@ def read_file(path: Path) -> list[PlacedRow]:
             " JSON list (.json), optionally gzipped (.gz)"
         )
     try:
-        text = (_unpacked(path) if path.suffix == ".gz" else path.read_bytes()).decode("utf-8-sig")
+        text = (_unpacked(path) if path.suffix == ".gz" else read_bytes(path)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: cannot be read: not UTF-8 text") from error
     except FileNotFoundError as error:

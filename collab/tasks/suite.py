@@ -32,7 +32,10 @@ from collab.wording import counted
 
 _ENDINGS = ("jsonl", "json", "jsonl.gz", "yaml", "yml", *(ending[1:] for ending in TABLES))
 _FILE = re.compile(rf"^(.*\.(?:{'|'.join(map(re.escape, _ENDINGS))}))(?:/(.*))?$")
-_RANGE = re.compile(r"^(\d+)-(\d+)$")
+_ROWS = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")
+"""A row's number, or the first and the last of several."""
+MOST_NAMED = 10_000_000
+"""Maximum number of rows that a selection names, with repetitions."""
 
 
 def split_address(address: str) -> tuple[str, str]:
@@ -129,8 +132,7 @@ class Suite:
         """
         numbers: Iterable[int] = range(len(self.rows))
         if selection:
-            pieces = selection.split(",")
-            numbers = dict.fromkeys(n for piece in pieces for n in self._rows_of(piece.strip()))
+            numbers = self._named(selection)
         with _without_collecting():
             return [self.problem(number) for number in numbers]
 
@@ -141,17 +143,31 @@ class Suite:
         public = {key: value for key, value in row.items() if key not in self.spec.hidden}
         return Problem(address=address, public=public, hidden=hidden)
 
-    def _rows_of(self, piece: str) -> Sequence[int]:
+    def _named(self, selection: str) -> Iterable[int]:
+        """Return the rows that a selection names, in order, each once."""
+        numbers: dict[int, None] = {}
+        named = 0
+        for piece in selection.split(","):
+            for rows in self._rows_of(piece.strip()):
+                named += len(rows)
+                if named > MOST_NAMED:
+                    raise TaskError(
+                        f"a selection from the suite '{self.spec.name}' names more than"
+                        f" {MOST_NAMED:,} rows; name each row once"
+                    )
+                numbers |= dict.fromkeys(rows)
+        return numbers
+
+    def _rows_of(self, piece: str) -> list[Sequence[int]]:
         if piece in self.spec.splits:
             return self._split(piece)
         for numbers in self._numbers:
             if piece in numbers:
-                return [numbers[piece]]
-        return self._numbered(piece)
+                return [[numbers[piece]]]
+        return [self._numbered(piece)]
 
-    def _split(self, name: str) -> list[int]:
-        pieces = self.spec.splits[name].split(",")
-        return [number for piece in pieces for number in self._numbered(piece.strip())]
+    def _split(self, name: str) -> list[Sequence[int]]:
+        return [self._numbered(piece.strip()) for piece in self.spec.splits[name].split(",")]
 
     @cached_property
     def _numbers(self) -> tuple[dict[str, int], dict[str, int]]:
@@ -161,13 +177,10 @@ class Suite:
         return full, {self.ids[number]: number for number in numbers}
 
     def _numbered(self, piece: str) -> Sequence[int]:
-        matched = _RANGE.match(piece)
-        if matched:
-            first, last = int(matched.group(1)), int(matched.group(2))
-        elif piece.isdecimal():
-            first = last = int(piece)
-        else:
+        matched = _ROWS.fullmatch(piece)
+        if not matched:
             raise TaskError(self._unknown(piece))
+        first, last = int(matched[1]), int(matched[2] or matched[1])
         if first > last:
             raise TaskError(
                 f"'{piece}' is an empty range; write the smaller row first: {last}-{first} (the"

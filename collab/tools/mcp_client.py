@@ -31,7 +31,7 @@ MOST_TOOLS = 128
 MOST = 100_000
 """Maximum number of characters of a result, and of a description."""
 STDERR = 2000
-"""Maximum number of characters shown of a failed server's output."""
+"""Maximum number of bytes shown of a failed server's output."""
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
@@ -107,7 +107,7 @@ class ToolConnection:
             await asyncio.wait([self._task])
 
     async def _serve(self, ready: asyncio.Future[None]) -> None:
-        with tempfile.TemporaryFile("w+") as log:
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
             try:
                 async with asyncio.timeout(self.spec.seconds) as limit:
                     async with AsyncExitStack() as stack:
@@ -128,8 +128,8 @@ class ToolConnection:
         reason = one_line(error)
         if isinstance(error, TimeoutError):
             reason = f"not ready within {self.spec.seconds:g} s (its option seconds)"
-        log.seek(0)
-        output = log.read()[-STDERR:].strip()
+        log.seek(max(0, log.seek(0, os.SEEK_END) - STDERR))
+        output = log.read(STDERR).strip()
         return ToolUnavailable(
             f"{self.spec} does not start: {reason}" + (f"; it said:\n{output}" if output else "")
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,17 @@ import pytest
 from support.command_line import Collab
 from support.shares import one_in
 
+BUG = "bug in collab"
 ODD: list[Any] = [None, 7, -1, 10**4000, 1.5, "x", ["x"], {"x": [1]}, [[{}]], True]
+GAIN: dict[str, Any] = {
+    "before": 1.0,
+    "after": 2.0,
+    "gain": 1.0,
+    "error": 0.5,
+    "tasks": 3,
+    "maximum": 3.0,
+}
+GAIN |= {"solved_before": None, "solved_after": 0.5}
 COMMANDS = [
     ["show", "run"],
     ["show", "run", "0"],
@@ -47,9 +58,25 @@ def test_run_json_of_any_shape(run: Path, collab: Collab, place: str) -> None:
         (run / "run.json").write_text(json.dumps({**about, place: odd} if place else odd))
         for command in COMMANDS[:3]:
             result = collab(*command)
-            assert "defect" not in result.err, (odd, command, result.err)
+            assert BUG not in result.err, (odd, command, result.err)
             assert result.status in (0, 2)
             assert result.status == 0 or "run.json" in result.err
+
+
+def test_a_summary_of_any_shape(run: Path, collab: Collab) -> None:
+    about = json.loads((run / "run.json").read_text())
+    summary = {**about["summary"], "steps": 1, "gains": {"sampled": GAIN}}
+    used = summary["agents"]["a"]
+    odds = [{**summary, key: odd} for key in summary for odd in ("x", [None])]
+    odds += [{**summary, "agents": {"a": {**used, key: "x"}}} for key in used]
+    odds += [{**summary, "agents": {"a": {}}}, {**summary, "gains": {"sampled": {}}}]
+    odds += [{**summary, "gains": {"sampled": {**GAIN, key: "x"}}} for key in GAIN]
+    for odd in [*odds, {}, {"steps": 1}, {"gains": {"sampled": GAIN}}]:
+        (run / "run.json").write_text(json.dumps({**about, "summary": odd}))
+        for command in (["watch", "run"], ["show", "run"]):
+            result = collab(*command)
+            assert BUG not in result.err, (odd, command, result.err)
+            assert result.status in (0, 2)
 
 
 @pytest.mark.parametrize("file", ["run.json", "episodes.jsonl", "recipe.yaml", "metrics.jsonl"])
@@ -60,11 +87,26 @@ def test_files_that_are_none(run: Path, collab: Collab, file: str) -> None:
         (run / file).write_bytes(text.encode("latin-1"))
         for command in COMMANDS:
             result = collab(*command)
-            assert "defect" not in result.err, (command, result.err)
+            assert BUG not in result.err, (command, result.err)
             assert result.status in (0, 1, 2)
     if before is not None:
         (run / file).write_bytes(before)
         assert collab(*COMMANDS[0]).status == 0
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+@pytest.mark.parametrize("file", ["run.json", "episodes.jsonl", "recipe.yaml", "data/words.jsonl"])
+def test_what_has_no_end_is_not_read(run: Path, collab: Collab, file: str, kind: str) -> None:
+    path = run / file
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    for command in (*COMMANDS, ["watch", "run"], ["run", "run"], ["show", "."]):
+        result = collab(*command)
+        assert BUG not in result.err, (command, result.err)
+        assert result.status in (0, 2)
 
 
 def test_an_episode_of_a_place_of_many_digits(run: Path, collab: Collab) -> None:

@@ -218,3 +218,19 @@ def test_a_record_from_elsewhere_steers_no_terminal(collab: Collab) -> None:
         assert "[blink]" in shown
         for steering in ("\x1b]0", "\x07", "\x1b[8m", "\x1b[5m", "\u202e", "\x9b"):
             assert steering not in shown, (command, shown)
+
+
+@pytest.mark.parametrize("line", [COMMANDS[1], "schema", "--help"])
+def test_a_full_disk_behind_stdout_is_one_line(project: Path, line: str) -> None:
+    with Path("/dev/full").open("w") as output:
+        done = subprocess.run(
+            [*COLLAB, *line.split()],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+            timeout=60,
+            check=False,
+        )
+    assert done.stderr == "error: stdout cannot be written: No space left on device\n"
+    assert done.returncode == 1

@@ -35,6 +35,9 @@ ODD = {
     "[" * 100_000: "nested too deep",
     "? [a]\n: b": "line 1",
     "a: !!python/object:os.system {}": "line 1",
+    "n: \"a\\0b\"": "the character NUL",
+    "[" + "x," * 1_000_001: "more than 2,000,000 characters",
+    "a: [" + "x," * 900_000 + "]\nb: 1\nb: 2": "line 3, column 1: the key 'b' occurs twice",
     BOMB: "its aliases expand to",
     "a: &a {k: 1}\nb: {<<: *a}": "line 2",
 }  # fmt: skip
@@ -48,7 +51,7 @@ def test_yaml_that_is_no_value(text: str, words: str) -> None:
     assert str(told.value).startswith("file.yaml")
     assert words in str(told.value)
     assert len(str(told.value)) < 500
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 10
 
 
 def test_thousands_of_unknown_keys_are_refused_at_once() -> None:

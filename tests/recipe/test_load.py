@@ -140,6 +140,7 @@ def test_a_key_of_a_section_given_from_python(key: str, value: Any, remedy: str)
         (["report_samples=1"], "did you mean 'trainer.report_samples'?"),
         (["agnets.a=1"], "unknown key 'agnets'; did you mean 'team.agents'?"),
         (["team.turns=0"], "team.turns: must be at least 1, got 0"),
+        (["budget.seconds=.inf"], "budget.seconds: must be a finite number, got inf"),
         (["team.turns"], "--set takes KEY=VALUE"),
         (["team.turns=[1"], "--set team.turns, line 1"),
         (["seed.x=1"], "seed: must be an integer, got {'x': 1}"),
@@ -172,6 +173,10 @@ def test_unknown_team_names_the_nearest() -> None:
             "team: coding\ntask: {extends: tldr, reward: 'mine.py:pays'}\n",
             "unknown reward 'mine.py:pays'; to use a function, make it a part: reward: {parts:"
             " {NAME: {use: mine.py:pays}}}",
+        ),
+        (
+            f"team: {{agents: {{{', '.join(f'a{n}: {{}}' for n in range(257))}}}}}\n",
+            "at most 256 items",
         ),
         ("team: coding\ntask: 7\n", "task: must be a name or a mapping, got 7"),
         ("team: {agents: {a: 7}}\n", "team.agents.a: must be a mapping, got 7"),

@@ -1,5 +1,6 @@
 """A log holds whole lines only, whatever stops its writer."""
 
+import os
 import resource
 import signal
 import subprocess
@@ -29,6 +30,18 @@ def test_what_is_appended_is_read_back(open_log: Open) -> None:
     for line in ("one", "", "drei \u00e4"):
         log.append(line)
     assert list(each_line(log.path)) == [b"one\n", b"\n", "drei \u00e4\n".encode()]
+
+
+def test_a_pipe_is_no_log(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    with pytest.raises(OSError, match="No such device or address"):
+        Log(tmp_path / "log")
+    with pytest.raises(RecordError, match="cannot be read: not a file"):
+        next(each_line(tmp_path / "log"))
+
+
+def test_a_log_is_no_program(open_log: Open) -> None:
+    assert open_log().path.stat().st_mode & 0o111 == 0
 
 
 @pytest.mark.parametrize("left", ["", "whole\n", "whole\n\n"])

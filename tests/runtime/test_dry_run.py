@@ -207,6 +207,24 @@ def test_long_episodes_are_played_on_fewer_problems(
     assert {r.call.turn for r in requests} == {0, 1, 2, 3}
 
 
+def test_of_a_long_episode_only_the_longest_prompts_are_checked(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[int] = []
+    monkeypatch.setattr(
+        "collab.runtime.dry_run.check_fits", lambda request, spec: checked.append(request.call.turn)
+    )
+    played(make(turns=9))
+    assert sorted(checked) == [0, 0, 8, 8]
+
+
+def test_a_run_has_at_most_a_million_episodes(project: Path) -> None:
+    for samples, addresses in ((1_000_001, ["words/0"]), (500_001, ["words/0-1"])):
+        recipe = make().model_copy(update={"samples": samples})
+        with pytest.raises(RecipeError, match="more than 1,000,000 episodes"):
+            find_problems(recipe, addresses)
+
+
 def test_an_episode_has_at_most_1000_turns(project: Path) -> None:
     assert make(turns=1000).team.turns == 1000
     with pytest.raises(ValidationError, match="less than or equal to 1000"):

@@ -120,6 +120,17 @@ def test_a_server_that_does_not_start_is_told_with_what_it_said(folder: Path) ->
         play(folder, [], mcp=["sleep", "60"], seconds=0.3)
 
 
+@pytest.mark.parametrize("said", [r"\xff\xfe", "x" * 100 + r"\xc3"])
+def test_a_server_may_say_anything(
+    folder: Path, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collab.tools.mcp_client.STDERR", 60)
+    with pytest.raises(ToolUnavailable, match="it said") as told:
+        play(folder, [], mcp=["bash", "-c", f"printf 'first {said} last' >&2"])
+    assert str(told.value).endswith("\ufffd last")
+    assert ("first" in str(told.value)) is (len(said) < 60)
+
+
 def test_a_tool_that_the_server_lacks_is_refused(folder: Path) -> None:
     with pytest.raises(RecipeError, match="did you mean 'double'"):
         play(folder, [], only=["dubble"])

@@ -133,6 +133,7 @@ def test_a_study_of_ones_own_rule_is_one_line(project: Path) -> None:
     ("change", "reason"),
     [
         (("tokens: 100", "tokens: 0"), "tokens"),
+        (("seeds: 2", "seeds: 1000000000"), "seeds: must have at most 1000 items"),
         (("trainers: [magrpo,", "trainers: [cross,"), "trainers: cross occurs twice"),
         (("evaluations: 2", "evaluatons: 2"), "did you mean 'evaluations'?"),
         (

@@ -85,6 +85,24 @@ def test_outside_the_suite(tmp_path: Path, selection: str) -> None:
         suite_of(tmp_path, ROWS).select(selection)
 
 
+@pytest.mark.parametrize("selection", ["9" * 5000, f"0-{'9' * 5000}", f"{'9' * 5000}-1"])
+def test_a_row_of_many_digits(tmp_path: Path, selection: str) -> None:
+    with pytest.raises(TaskError, match="has no problem"):
+        suite_of(tmp_path, ROWS).select(selection)
+
+
+def test_a_selection_names_a_limited_number_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collab.tasks.suite.MOST_NAMED", 9)
+    spec = suite_of(tmp_path, ROWS).spec.model_copy(update={"splits": {"all": "0-4,0-3"}})
+    suite = open_suite(spec)
+    assert len(suite.select("all")) == 5
+    for selection in ("all,0", "0-4,0-4", "all,all"):
+        with pytest.raises(TaskError, match="names more than 9 rows"):
+            suite.select(selection)
+
+
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".json"])
 def test_other_files(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"mine{suffix}"

@@ -108,12 +108,17 @@ def test_functions_that_cannot_be_called_are_found_before_any_work(
         ("trainer.local_parts", {"c": ["a_left"]}, "unknown agent"),
         ("trainer.local_parts", {"a": ["a_lft"]}, "did you mean 'a_left'"),
         ("trainer.tasks", "train,test", "both trained on and held out"),
+        ("trainer.group_size", 10**12, "group_size: more than 1,000,000 episodes"),
+        ("trainer.evaluation.samples", 10**12, "samples: more than 1,000,000 episodes"),
+        ("team.turns", 1000, "team.turns of a tree: more than 1,000,000 episodes"),
     ],
 )
 def test_recipes_that_cannot_be_trained_say_so(
     tiny_words: Path, tmp_path: Path, path: str, value: Any, told: str
 ) -> None:
     recipe = changed(make_game(tiny_words, tmp_path, evaluation={}), path, value)
+    if path == "team.turns":
+        recipe = changed(recipe, "trainer.turn_structure", "tree")
     with pytest.raises(CollabError, match=told):
         TrainingRun(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from support.trainer_recipes import make_game, one_step
 
 from collab.errors import CollabError, RecordError
@@ -120,8 +121,17 @@ def test_a_damaged_checkpoint_is_refused(
     recipe: Recipe, run: Path, name: str, content: bytes
 ) -> None:
     (run / "checkpoints" / "step-000001" / name).write_bytes(content)
-    with pytest.raises(RecordError, match=r"checkpoint .*step-000001 does not fit"):
+    with pytest.raises(RecordError, match=r"step-000001 is damaged, or .*: \w+") as told:
         asyncio.run(TrainingRun(recipe, run, resume=True).run())
+    assert "\n" not in str(told.value)
+
+
+def test_tensors_of_another_form_are_refused(recipe: Recipe, run: Path) -> None:
+    others: list[object] = [5, [], {"learner": 5}]
+    for other in others:
+        torch.save(other, run / "checkpoints" / "step-000001" / "state.pt")
+        with pytest.raises(RecordError, match="is damaged, or does not fit this recipe"):
+            asyncio.run(TrainingRun(recipe, run, resume=True).run())
 
 
 def refusal(recipe: Recipe, run: Path) -> str:

@@ -78,6 +78,6 @@ def test_a_models_python_files_never_run(
     (project / "tiny" / "evil.py").write_text(f"open({str(marker)!r}, 'w')\nC = M = T = object\n")
     monkeypatch.setattr("builtins.input", lambda *_: "y")  # to transformers' own question
     code, text = run("run", "pair", "--task", "words/0", "--model", str(project / "tiny"))
-    assert code == 1
-    assert "tiny" in text
+    assert code == 2
+    assert "contains custom code" in text
     assert not marker.exists()

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from collab import plugins
+from collab.errors import RecipeError
 from collab.recipe import Recipe, TaskSpec, read_recipe, read_task
 from collab.recipe.schema import json_schema
 
@@ -76,3 +78,21 @@ def test_a_parts_name_hides_nothing(theirs: Path) -> None:
         if "evil.py" not in question.text():
             hidden.append(word)
     assert hidden == []
+
+
+@pytest.mark.parametrize("name", ["K.f", "f.__call__", "", "f:f", " f", "f\n", "0"])
+@pytest.mark.parametrize("folder", ["theirs", "line\nbreak"])
+def test_a_name_of_another_form_loads_no_file(tmp_path: Path, name: str, folder: str) -> None:
+    file = tmp_path / folder / "evil.py"
+    file.parent.mkdir()
+    file.write_text("import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n")
+    with pytest.raises(RecipeError, match="does not name a function"):
+        plugins.load("reward", f"{file}:{name}")
+    assert not file.with_name("ran").exists()
+
+
+def test_a_files_name_with_a_line_break_loads_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "line\nbreak.py"
+    file.write_text("def f(context): ...\n")
+    with pytest.raises(RecipeError, match="does not name a function"):
+        plugins.load("reward", f"{file}:f")

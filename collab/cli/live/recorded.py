@@ -70,10 +70,9 @@ def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
         if is_training:
             yield TrainingProgress(step=step + 1, phase="sampling")
     summary = about.get("summary", {})
-    if not is_training:
-        summary = {**summarize(episodes, 0.0), **summary}
-    if summary:
-        yield RunFinished(run=opening.run, status=_ended(about), summary=summary)
+    if summary or not is_training:
+        known = {"steps": step, "seconds": 0.0} if is_training else summarize(episodes, 0.0)
+        yield RunFinished(run=opening.run, status=_ended(about), summary={**known, **summary})
 
 
 def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:

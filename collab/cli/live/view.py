@@ -161,7 +161,7 @@ class Report(View):
             self.page.line(("generated programs run without isolation (--sandbox unsafe)", WARN))
 
     def _finish(self, event: RunFinished) -> None:
-        if "gains" in event.summary:
+        if "steps" in event.summary:
             show_training(self.page, event, self._folder)
             return
         if not self._in_full:
@@ -182,9 +182,9 @@ def show_training(page: Page, event: RunFinished, folder: str) -> None:
     if summary.get("unlearned"):
         text = f"training skipped {summary['unlearned']} of {steps}"
         page.line(("warning: ", f"bold {WARN}"), text)
-    if summary["gains"]:
+    if gains := summary.get("gains"):
         page.line()
-        show_gains(page, summary["gains"])
+        show_gains(page, gains)
     page.line("team: ", (f"collab run {folder}", NAME))
 
 

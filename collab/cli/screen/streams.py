@@ -1,4 +1,4 @@
-"""stdout and stderr wrappers: broken pipes, terminal escape codes."""
+"""stdout and stderr wrappers: broken pipes, full disks, terminal escape codes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from collab.wording import STEERING, clean
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-READER_LEFT = 141
-"""Exit status after a broken pipe, as in shells: 128 + SIGPIPE."""
+FAILED, READER_LEFT = 1, 141
+"""Exit statuses when stdout cannot be written; after a broken pipe as in shells, 128 + SIGPIPE."""
 
 
 class Guarded:
-    """A text stream whose reader may close the pipe, like `head`.
+    """A text stream whose reader may close the pipe, like `head`, or whose disk may be full.
 
     For stdout, SystemExit then ends the command. For stderr, the text is dropped.
     """
@@ -44,10 +44,13 @@ class Guarded:
     def _reader(self) -> Iterator[None]:
         try:
             yield
-        except BrokenPipeError:
+        except OSError as error:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.beneath.fileno())
             os.close(nowhere)
+            if self._output and not isinstance(error, BrokenPipeError):
+                print(f"error: stdout cannot be written: {error.strerror}", file=sys.stderr)
+                raise SystemExit(FAILED) from None
             if self._output:
                 raise SystemExit(READER_LEFT) from None
 

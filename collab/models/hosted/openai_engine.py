@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import ModelError, ModelRefused, ModelUnavailable
 from collab.loopback import leads_to_loopback
 from collab.models.base import Capabilities, Progress, Request
-from collab.models.event_stream import event_data
+from collab.models.event_stream import event_data, whole_answer
 from collab.models.hosted.engine import (
     HostedEngine,
     Reply,
@@ -159,7 +159,7 @@ async def read_answer(
     """
     async with client.stream("POST", "chat/completions", json=body) as response:
         if not response.is_success:
-            text = (await response.aread()).decode(errors="replace")
+            text = (await whole_answer(response)).decode(errors="replace")
             raise _rejection(response, response.status_code, text, key)
         await take_all(_events(response, key), _take, reply, request, progress)
     if reply.stop_reason == "content_filter":
@@ -172,8 +172,9 @@ async def read_answer(
 
 async def list_models(client: AsyncClient) -> list[str]:
     """Return the names of the server's models, without handling any error."""
-    response = await client.get("models")
-    return [str(model["id"]) for model in response.raise_for_status().json()["data"]]
+    async with client.stream("GET", "models") as response:
+        listed = parse_json(await whole_answer(response.raise_for_status()))
+    return [str(model["id"]) for model in listed["data"]]
 
 
 def _rejection(response: Response, status: int, text: str, key: str) -> Rejection:
@@ -197,7 +198,7 @@ def _without_events(response: Response) -> str:
 
 async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]:
     if "json" in response.headers.get("content-type", ""):
-        answer = _parsed(response, await response.aread(), key)
+        answer = _parsed(response, await whole_answer(response), key)
         if "choices" not in answer:
             raise ValueError(f"an answer without choices: {answer}")
         yield answer

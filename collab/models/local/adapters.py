@@ -13,6 +13,7 @@ from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.documents import parse_json
 from collab.recipe.trainer import MOST_RANK
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from collab.runs.reading import open_file, read_bytes
 
 if TYPE_CHECKING:
     from collab.models.weights import LoadedModel
@@ -41,7 +42,7 @@ def check_harmless(folder: Path) -> None:
     """
     if not (folder / ADAPTER_WEIGHTS).is_file():
         raise ValueError(f"it has no {ADAPTER_WEIGHTS}, and other formats are not read")
-    with (folder / ADAPTER_CONFIG).open("rb") as file:
+    with open_file(folder / ADAPTER_CONFIG) as file:
         text = file.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
         raise ValueError(f"its {ADAPTER_CONFIG} is larger than {MOST_BYTES:,} bytes")
@@ -64,7 +65,7 @@ def check_base(folder: Path, hidden_size: int) -> None:
         names = [name for name in file.keys() if name.endswith("q_proj.lora_A.weight")]  # noqa: SIM118
         sizes = {file.get_slice(name).get_shape()[1] for name in names}
     if sizes - {hidden_size}:
-        base = parse_json((folder / ADAPTER_CONFIG).read_bytes()).get("base_model_name_or_path")
+        base = parse_json(read_bytes(folder / ADAPTER_CONFIG)).get("base_model_name_or_path")
         raise ValueError(
             f"its base is {base or 'another model'!r:.200}, with hidden size {max(sizes)}, not"
             f" {hidden_size}; use that model, or remove the adapter"

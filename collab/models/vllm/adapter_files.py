@@ -10,6 +10,7 @@ from collab.errors import ModelError, RecipeError
 from collab.models.local.adapters import check_harmless
 from collab.recipe.documents import parse_json
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from collab.runs.reading import read_bytes
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Adapter ranks for which vLLM can reserve room."""
@@ -66,7 +67,7 @@ def check_servable(folder: Path) -> int:
 
     try:
         check_harmless(folder)
-        config = parse_json((folder / ADAPTER_CONFIG).read_bytes())
+        config = parse_json(read_bytes(folder / ADAPTER_CONFIG))
         tensors = _tensor_names(folder / ADAPTER_WEIGHTS)
     except (OSError, ValueError, SafetensorError) as error:
         raise ModelError(f"adapter {folder} cannot be read: {error}") from error

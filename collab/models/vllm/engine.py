@@ -121,24 +121,19 @@ def load_language(folder: Path, name: str) -> Language:
     Raises:
         ModelUnavailable: `folder` contains no model.
     """
-    from collab.models.weights import quiet_transformers
+    from collab.models.weights import reading
 
-    try:
-        with quiet_transformers():
-            from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+    with reading(name, folder):
+        from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-            tokenizer = AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
-            config = AutoConfig.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
-            if (folder / "generation_config.json").is_file():
-                generation = GenerationConfig.from_pretrained(folder, local_files_only=True)
-            else:
-                generation = GenerationConfig.from_model_config(config)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise ModelUnavailable(f"model {name!r} cannot be read from {folder}: {error}") from error
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        if (folder / "generation_config.json").is_file():
+            generation = GenerationConfig.from_pretrained(folder, local_files_only=True)
+        else:
+            generation = GenerationConfig.from_model_config(config)
     ends = generation.eos_token_id
     listed = ends if isinstance(ends, list) else [ends]
     positions = getattr(config.get_text_config(), "max_position_embeddings", None)

@@ -109,6 +109,13 @@ class Checkpoints:
             shutil.rmtree(path.rename(self.folder / f"{PARTIAL}old-{path.name}"))
 
 
+_MISFITS = (
+    *(OSError, EOFError, UnpicklingError, RuntimeError),
+    *(LookupError, ValueError, TypeError, AttributeError),
+)
+"""Errors for tensors that are damaged, or of another form."""
+
+
 def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> State:
     """Restore learner, algorithm and random states, and return the checkpoint's `state`.
 
@@ -122,8 +129,11 @@ def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> State
         learner.restore(saved["learner"])
         algorithm.restore(saved["algorithm"])
         restore_random_states(saved["random"])
-    except (OSError, EOFError, UnpicklingError, RuntimeError, LookupError, ValueError) as error:
-        raise RecordError(f"checkpoint {path} does not fit this recipe: {error}") from error
+    except _MISFITS as error:
+        reason = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+        raise RecordError(
+            f"checkpoint {path} is damaged, or does not fit this recipe: {reason}"
+        ) from error
     return state
 
 

@@ -16,9 +16,11 @@ from collab.records import Episode, Problem
 from collab.records.run import key_of
 from collab.runs.layout import EPISODES
 from collab.runs.log import each_once, read_whole_lines
+from collab.runtime.problems import check_episodes
 from collab.tasks import open_suite
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.sft import Sft
+from collab.trainers.credit.shape import Shape
 from collab.trainers.training.rollouts import complete_episodes
 from collab.wording import counted
 
@@ -70,7 +72,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
     """Return the training tasks and the held-out tasks, chosen from the recipe's suite.
 
     Raises:
-        RecipeError: a problem is both trained on and held out.
+        RecipeError: a problem is both trained on and held out, or there are too many episodes.
         TaskError: a selection is empty.
         RecordError, TrainingError: `trainer.episodes` contains nothing to learn from.
     """
@@ -88,6 +90,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
                 f"both trained on and held out: {counted(len(shared), 'task')}, e.g. {min(shared)};"
                 " set trainer.tasks and trainer.evaluation.tasks to different rows"
             )
+    _check_size(recipe, spec, len(training), len(held_out))
     recorded: Recorded = {}
     if spec.episodes is not None:
         recorded = kept_episodes(recipe, spec, {problem.address for problem in training})
@@ -100,6 +103,20 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
         suite.spec,
         recorded,
     )
+
+
+def _check_size(recipe: Recipe, spec: TrainerSpec, n_training: int, n_held_out: int) -> None:
+    turns = max(phase.recipe.team.turns for phase in phases(recipe, spec))
+    group = Shape(spec.turn_structure, spec.group_size, turns)
+    check_episodes(
+        min(spec.tasks_per_step, n_training) * group.episodes,
+        "trainer.tasks_per_step and group_size"
+        + (", and team.turns of a tree" if group.structure == "tree" else ""),
+    )
+    if spec.evaluation is not None:
+        check_episodes(
+            n_held_out * spec.evaluation.samples, "trainer.evaluation.tasks and evaluation.samples"
+        )
 
 
 def recorded_episodes(name: str, key: str) -> list[Episode]:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collab.errors import ModelUnavailable
-from collab.models.lengths import context_of
+from collab.models.base import Call, Request
+from collab.models.lengths import check_fits, context_of
 from collab.models.weights import load_model
 from collab.recipe import LoraSpec
 from collab.recipe.model import TransformersModel
+from collab.records import Message
 from collab.trainers.training.plan.sizes import count_from_model
+
+OWN_CODE = b'{"tokenizer_class": "T", "auto_map": {"AutoTokenizer": ["evil.T", "evil.T"]}}'
+"""Names a tokenizer in a Python file of the model's folder."""
 
 
 @pytest.fixture
@@ -29,6 +36,8 @@ def copy(tiny: Path, tmp_path: Path) -> Path:
         ("config.json", b'{"model_type": ', "not a valid JSON"),
         ("config.json", b'{"model_type": "nonsense"}', "nonsense"),
         ("config.json", b"[]", "TypeError"),
+        ("tokenizer.json", b"[" * 100_000, "recursion"),
+        ("tokenizer_config.json", OWN_CODE, "custom code"),
     ],
 )
 def test_a_damaged_file_is_named(copy: Path, file: str, content: bytes, reason: str) -> None:
@@ -36,6 +45,32 @@ def test_a_damaged_file_is_named(copy: Path, file: str, content: bytes, reason: 
     with pytest.raises(ModelUnavailable, match=reason) as found:
         load_model(copy, TransformersModel(name=str(copy)))
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("tokenizer.json", b"[" * 100_000), ("tokenizer_config.json", OWN_CODE)],
+)
+def test_a_damaged_tokenizer_is_named_before_work(copy: Path, file: str, content: bytes) -> None:
+    (copy / file).write_bytes(content)
+    request = Request(
+        call=Call(task="words/0", sample=0, turn=0, round=0, agent="a"),
+        messages=(Message(role="user", content="hello " * 400),),
+    )
+    with pytest.raises(ModelUnavailable, match=r"cannot be loaded from"):
+        check_fits(request, TransformersModel(name=str(copy)))
+
+
+def test_weights_that_are_pickled_code_do_not_run(copy: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (copy / "ran",))
+
+    (copy / "model.safetensors").unlink()
+    (copy / "pytorch_model.bin").write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(ModelUnavailable, match="UnpicklingError"):
+        load_model(copy, TransformersModel(name=str(copy)))
+    assert not (copy / "ran").exists()
 
 
 @pytest.mark.parametrize("content", ['{"model_type": ', "[]"])

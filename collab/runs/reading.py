@@ -1,0 +1,44 @@
+"""Opens files that others may have made."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from stat import S_ISREG
+from typing import BinaryIO
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file for reading. Devices and pipes are refused, because they may have no end.
+
+    Raises:
+        OSError: it cannot be opened, or is no file.
+    """
+    try:
+        return open(path, "rb", opener=files_only)
+    except ValueError as error:  # a NUL in the name
+        raise OSError(errno.EINVAL, str(error), str(path)) from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        OSError: as `open_file`.
+    """
+    with open_file(path) as stream:
+        return stream.read()
+
+
+def files_only(name: str, flags: int) -> int:
+    """Open a file for `open`, as its `opener`. Devices and pipes are refused.
+
+    Raises:
+        OSError: it cannot be opened, or is no file.
+    """
+    handle = os.open(name, flags | os.O_NONBLOCK, 0o666)  # a pipe has nobody at its other end
+    if S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise OSError(errno.EINVAL, "not a file", name)
