@@ -204,9 +204,9 @@ def _plain_usage(error: Any) -> str:
     """Return click's message, with one suggestion for an option and the extra arguments by name."""
     message = str(error.message)
     if hasattr(error, "possibilities"):
-        known = {option.lstrip("-"): option for option in error.possibilities or ()}
-        close = nearest(error.option_name.lstrip("-"), known)
-        remedy = f"; did you mean '{known[close]}'?" if close else ""
+        by_name = {name.lstrip("-"): name for name in error.possibilities or ()}
+        close = nearest(error.option_name.lstrip("-"), by_name)
+        remedy = f"; did you mean '{by_name[close]}'?" if close else ""
         return f"unknown option '{error.option_name}'{remedy}"
     if message.startswith(_EXTRA):
         parameters = error.ctx.command.params
