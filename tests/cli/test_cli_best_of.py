@@ -54,7 +54,7 @@ def test_what_was_played_is_preferred_to_its_equals(collab: Collab) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--samples", "2"), "runs 3 episodes per problem; leave out --samples"),
+        (("--samples", "2"), "runs 3 episodes per task; leave out --samples"),
         (("--set", "team.protocol=sequential"), "agents see each other's answers"),
         (("--set", "team.turns=2", "--set", "team.feedback=[self]"), "set team.turns=1"),
         (("--best-of", "100"), "100^2 = 10000 joint artifacts"),

@@ -97,4 +97,4 @@ def test_a_file_without_end(collab: Collab) -> None:
 def test_an_address_of_several_problems(collab: Collab) -> None:
     result = collab("score", "humaneval/0-3", "right.py")
     assert result.status == 2
-    assert "has 4 problems" in result.err
+    assert "needs one problem" in result.err
