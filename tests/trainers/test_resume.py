@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import shutil
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -19,7 +21,9 @@ from support.shares import one_in
 from support.trainer_recipes import make_game, one_step
 from support.warm_collab import Started, WarmCollab
 from support.worlds.run_states import held_out_of, state_of
+from typer.testing import CliRunner
 
+from collab.cli.app import app
 from collab.recipe import Recipe, SourceSpec, load_recipe
 from collab.recipe.schema import dump_recipe
 from collab.records import read_episodes
@@ -177,8 +181,19 @@ def kill_and_resume(warm: WarmCollab, recipe: Recipe, folder: Path, kills: int) 
     assert state_of(parted) == state_of(whole)
 
 
-def test_a_killed_run_goes_on_bit_by_bit(warm: WarmCollab, recipe: Recipe, tmp_path: Path) -> None:
-    kill_and_resume(warm, recipe, tmp_path, kills=1)
+def test_a_killed_run_goes_on_bit_by_bit(recipe: Recipe, tmp_path: Path) -> None:
+    """A copy of the folder is what a kill at this moment leaves."""
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+
+    def see(event: TrainingEvent) -> None:
+        if event.type == "step.finished" and event.step == 5:
+            shutil.copytree(whole, parted)
+
+    asyncio.run(TrainingRun(recipe, whole, emit=see).run())
+    check_readable(parted)
+    assert json.loads((parted / "run.json").read_text())["status"] == "running"
+    asyncio.run(TrainingRun(recipe, parted, resume=True).run())
+    assert state_of(parted) == state_of(whole)
 
 
 @pytest.mark.slow
@@ -190,18 +205,23 @@ def test_a_run_that_is_killed_thirty_times_goes_on_bit_by_bit(
 
 
 def test_an_interruption_is_status_130_and_can_be_resumed(
-    warm: WarmCollab, recipe: Recipe, tmp_path: Path
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "r.yaml").write_text(dump_recipe(recipe))
+
+    def interrupt() -> None:
+        while not list(tmp_path.glob("run/checkpoints/step-*")):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    waiting = Thread(target=interrupt)
+    waiting.start()
     many = ["--set", "trainer.steps=100000"]
-    process = warm.start(tmp_path, "train", "r.yaml", "--out", "run", "--json", *many)
-    for line in process.stdout:
-        if json.loads(line)["type"] == "step.finished":
-            break
-    process.send_signal(signal.SIGINT)
-    status, errors = process.end()
-    assert status == 130
-    assert "continue with: collab train --resume run" in errors
+    found = CliRunner().invoke(app, ["train", "r.yaml", "--out", "run", *many])
+    waiting.join()
+    assert found.exit_code == 130
+    assert "continue with: collab train --resume run" in found.stderr
     assert json.loads((tmp_path / "run/run.json").read_text())["status"] == "interrupted"
 
 
