@@ -125,7 +125,7 @@ UNCHANGED: dict[str, dict[str, Any]] = {}
 """What is left behind without an option, by the others that are set."""
 
 
-@pytest.mark.parametrize("option", one_in(5, CHANGES))
+@pytest.mark.parametrize("option", one_in(8, CHANGES))
 def test_every_option_changes_something(
     option: str, tiny_words: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
