@@ -2,20 +2,27 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 NUMBERS = count()
+gc.disable()  # what is imported and collected stays
+settings.register_profile(
+    "collab", max_examples=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("collab")
 
 
 def pytest_collection_finish() -> None:
     """What is imported by now stays, so it is not looked through again and again for garbage."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,16 +35,27 @@ def without_waiting_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def configurations(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for them apart: where thousands lie, each next one of pytest's takes its time."""
-    return tmp_path_factory.mktemp("configurations")
+def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Makes a folder: pytest looks through thousands of its own for the number of the next."""
+    parent = tmp_path_factory.mktemp("folders")
+
+    def new_folder() -> Path:
+        folder = parent / f"folder-{next(NUMBERS)}"
+        folder.mkdir(mode=0o700)
+        return folder
+
+    return new_folder
+
+
+@pytest.fixture
+def tmp_path(new_folder: Callable[[], Path]) -> Path:
+    return new_folder()
 
 
 @pytest.fixture(autouse=True)
-def configuration(configurations: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def configuration(new_folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """What is trusted in one test is not in another, nor in the user's own folder."""
-    folder = configurations / str(next(NUMBERS))
-    folder.mkdir()
+    folder = new_folder()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     monkeypatch.setenv("COLLAB_APPROVED", "")
     return folder

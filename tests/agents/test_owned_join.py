@@ -67,29 +67,27 @@ def answer(joint: Joint) -> object:
 
 
 @pytest.mark.parametrize("name", IN_THE_MODULE)
-@pytest.mark.parametrize("below", [True, False])
-def test_the_helpers_definition_counts(name: str, below: bool) -> None:
+def test_the_helpers_definition_counts(name: str) -> None:
     definition = IN_THE_MODULE[name]
-    main = f"{definition}\n{CALLS}" if below else f"{CALLS}\n{definition}"
-    assert answer(joined(main)) == "helper"
-    with pytest.raises(NameError, match="is_odd"):
-        answer(joined(main, aux="def other(n):\n    return 1"))
+    for main in (f"{definition}\n{CALLS}", f"{CALLS}\n{definition}"):
+        assert answer(joined(main)) == "helper"
+        with pytest.raises(NameError, match="is_odd"):
+            answer(joined(main, aux="def other(n):\n    return 1"))
+    lines_stay(definition.replace("\r", ""))
 
 
-@pytest.mark.parametrize("main", WITHIN.values(), ids=WITHIN)
-def test_so_it_does_within_a_function(main: str) -> None:
-    assert answer(joined(main)) == "helper"
+def test_so_it_does_within_a_function() -> None:
+    for name, main in WITHIN.items():
+        assert answer(joined(main)) == "helper", name
 
 
-@pytest.mark.parametrize("main", OF_ANOTHER_KIND.values(), ids=OF_ANOTHER_KIND)
-def test_what_defines_no_function_of_that_name_stays(main: str) -> None:
-    assert joined(main).text.endswith(f"{main}\n")
-    assert answer(joined(main)) == 1
+def test_what_defines_no_function_of_that_name_stays() -> None:
+    for name, main in OF_ANOTHER_KIND.items():
+        assert joined(main).text.endswith(f"{main}\n"), name
+        assert answer(joined(main)) == 1, name
 
 
-@pytest.mark.parametrize("name", IN_THE_MODULE)
-def test_lines_stay_where_they_were(name: str) -> None:
-    definition = IN_THE_MODULE[name].replace("\r", "")
+def lines_stay(definition: str) -> None:
     joint = joined(f"{definition}\n{CALLS}")
     lines = joint.text.split("\n")
     n_lines = definition.count("\n") + 1

@@ -51,7 +51,7 @@ def run(project: Path, collab: Collab) -> Path:
     return project / "run"
 
 
-@pytest.mark.parametrize("place", one_in(4, PLACES))
+@pytest.mark.parametrize("place", one_in(8, PLACES))
 def test_run_json_of_any_shape(run: Path, collab: Collab, place: str) -> None:
     about = json.loads((run / "run.json").read_text())
     for odd in ODD:

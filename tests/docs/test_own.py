@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import doctest
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 import yaml
 from support.blocks import blocks
+from support.rule_runs import check_resume, saved_in
 from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import WORDS
 
 import collab
 from collab.records import Episode
-from collab.trainers import TrainingRun
 
 TASK = {
     "kind": "text",
@@ -86,24 +83,9 @@ def test_the_algorithms_train_and_their_state_goes_on(
     folder: Path, tiny: Path, number: int
 ) -> None:
     algorithm = yaml.safe_load(blocks("own_algorithm.md", "yaml")[number])["trainer"]["algorithm"]
-    recipe = make_game(tiny, folder, algorithm=algorithm, steps=2, checkpoint_every=1)
-    asyncio.run(TrainingRun(recipe, folder / "whole").run())
-    with pytest.raises(KeyboardInterrupt):
-        asyncio.run(TrainingRun(recipe, folder / "part", emit=stop_after_the_first).run())
-    asyncio.run(TrainingRun(recipe, folder / "part", resume=True).run())
-    assert state_of(folder / "part") == state_of(folder / "whole")
-    assert set(state_of(folder / "whole").get("averages", {})) == ({"a", "b"} if number else set())
-
-
-def stop_after_the_first(event: Any) -> None:
-    if event.type == "checkpoint.saved" and event.step == 1:
-        raise KeyboardInterrupt
-
-
-def state_of(run: Path) -> dict[str, Any]:
-    newest = max(run.glob("checkpoints/step-*"))
-    state: dict[str, Any] = torch.load(newest / "state.pt", weights_only=True)["algorithm"]
-    return state
+    check_resume(algorithm, tiny, folder)
+    averages = saved_in(folder / "whole")["algorithm"].get("averages", {})
+    assert set(averages) == ({"a", "b"} if number else set())
 
 
 def test_the_shipped_algorithms_are_those_of_the_page() -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.shares import one_in
+from support.shares import one_in, one_row_in
 
 from collab.evaluation.intervals import (
     difference_limits,
@@ -103,15 +104,13 @@ def test_intervals_of_few_tasks_cover_the_truth(tasks: int) -> None:
         assert covered(low, high, truth(simulate)) >= 0.92
 
 
-@pytest.mark.parametrize("tasks", one_in(2, [31, 100]))
-@pytest.mark.parametrize("name", MEANS)
+@pytest.mark.parametrize(("name", "tasks"), one_row_in(4, product(MEANS, [31, 100])))
 def test_intervals_of_means_cover_the_truth(name: str, tasks: int) -> None:
     low, high = mean_limits(simulated(MEANS[name], tasks), 0, 1)
     assert 0.93 <= covered(low, high, truth(MEANS[name])) <= 0.97
 
 
-@pytest.mark.parametrize("tasks", one_in(2, [31, 100]))
-@pytest.mark.parametrize("name", DIFFERENCES)
+@pytest.mark.parametrize(("name", "tasks"), one_row_in(4, product(DIFFERENCES, [31, 100])))
 def test_intervals_of_paired_differences_cover_the_truth(name: str, tasks: int) -> None:
     low, high = difference_limits(simulated(DIFFERENCES[name], tasks), 1)
     assert 0.93 <= covered(low, high, truth(DIFFERENCES[name])) <= 0.985

@@ -1,6 +1,6 @@
 """Broken programs through parser, join, analysis, feedback and score: no crash, no hang.
 
-By default a few; `pytest -m slow tests/fuzz` runs as many as COLLAB_FUZZ says, or 300.
+By default a few; `pytest -m slow tests/fuzz` runs as many as COLLAB_FUZZ says, or 150.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 from fuzz.programs import BOMBS, Row, humaneval
 from fuzz.programs import programs as make_programs
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.scoring import joined_score
 from support.shares import one_in
@@ -40,7 +40,7 @@ SEED = 20_260_101
 MAX_SECONDS = 10.0
 """Processor time of one program through the parser, the join and the analysis."""
 BATCH = 64
-PROGRAMS = int(os.environ.get("COLLAB_FUZZ", "300"))
+PROGRAMS = int(os.environ.get("COLLAB_FUZZ", "150"))
 
 parse = parser_for("python")
 join = join_for("python")
@@ -123,7 +123,7 @@ def test_every_bomb(number: int, rows: list[Row], sandbox: Sandbox) -> None:
     row = rows[0]
     solution = row["prompt"] + row["canonical_solution"]
     bomb = BOMBS[number]
-    texts = [bomb, f"{bomb}\n{solution}", f"{solution}\n{bomb}", f"{solution}    {bomb}"]
+    texts = [bomb, f"{bomb}\n{solution}", f"{solution}    {bomb}"]
     asyncio.run(all_through(sandbox, [(row, text) for text in texts]))
 
 
@@ -160,7 +160,6 @@ CODE = st.lists(
 ).map(" ".join)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(code=st.one_of(CODE, st.text(max_size=200)))
 def test_random_text_through_the_parsers_and_the_trees(code: str) -> None:
     row = {"prompt": code, "entry_point": "main", "task_id": "t/0", "test": ""}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from os.path import commonpath
 from pathlib import Path
@@ -19,6 +20,7 @@ def arrows(package: Path) -> list[tuple[Path, Path]]:
     ]
 
 
+@cache
 def imports(path: Path, *, lazy: bool) -> set[str]:
     """What a file imports, by full name; with `lazy` also within its functions."""
     tree = ast.parse(path.read_text())

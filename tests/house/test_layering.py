@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from house.drawing import imports
+from house.drawing import circles, imports
 
 import collab
 
@@ -68,6 +68,10 @@ def test_imports_run_downward() -> None:
         if name.startswith("collab.") and not is_below(name.split(".")[1], room_of(path))
     ]
     assert upward == []
+
+
+def test_no_rooms_import_each_other() -> None:
+    assert circles(PACKAGE) == []
 
 
 def is_below(room: str, other: str) -> bool:

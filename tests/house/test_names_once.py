@@ -16,9 +16,8 @@ Written = list[tuple[str, int, str]]
 """File, line and text of what the package writes in quotes."""
 
 
-def texts(source: str) -> Iterator[tuple[int, str]]:
+def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and text of what is written in quotes, docstrings apart."""
-    tree = ast.parse(source)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         match node:
@@ -49,12 +48,17 @@ def is_file_of_a_run(text: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def written() -> Written:
-    return [
-        (path.relative_to(PACKAGE).as_posix(), line, text)
+def trees() -> dict[str, ast.AST]:
+    """By file."""
+    return {
+        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
         for path in sorted(PACKAGE.rglob("*.py"))
-        for line, text in texts(path.read_text())
-    ]
+    }
+
+
+@pytest.fixture(scope="module")
+def written(trees: dict[str, ast.AST]) -> Written:
+    return [(file, line, text) for file, tree in trees.items() for line, text in texts(tree)]
 
 
 def offences(written: Written, home: str, is_one: Callable[[str], bool]) -> list[str]:
@@ -97,9 +101,9 @@ PARTICIPLES = {"told", "found", "said", "asked", "own"}
 """Words that name nothing: a name is a noun for what it holds, or a verb for what it does."""
 
 
-def names_of(source: str) -> Iterator[tuple[int, str]]:
+def names_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and name of each variable, parameter, attribute, function and class."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
                 yield node.lineno, name
@@ -107,12 +111,12 @@ def names_of(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
-def test_names_say_what_they_hold() -> None:
+def test_names_say_what_they_hold(trees: dict[str, ast.AST]) -> None:
     allowed = "probe/results.py"  # `own`: the share that an agent explains alone
     assert [
-        f"{path.relative_to(PACKAGE)}:{line}: {name}"
-        for path in PACKAGE.rglob("*.py")
-        if path.relative_to(PACKAGE).as_posix() != allowed
-        for line, name in names_of(path.read_text())
+        f"{file}:{line}: {name}"
+        for file, tree in trees.items()
+        if file != allowed
+        for line, name in names_of(tree)
         if name.strip("_") in PARTICIPLES
     ] == []

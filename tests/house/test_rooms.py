@@ -15,10 +15,6 @@ ROOT = PACKAGE.parent
 MOST_FILES, MOST_LINES = 40, 500
 
 
-def test_no_rooms_import_each_other() -> None:
-    assert circles(PACKAGE) == []
-
-
 def test_no_room_is_crowded() -> None:
     assert [told for part in ("collab", "tests") for told in crowded(ROOT / part, MOST_FILES)] == []
 

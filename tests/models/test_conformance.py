@@ -26,7 +26,6 @@ from collab.recipe.hosted import AnthropicModel, OpenAIModel
 from collab.recipe.model import PluginModel, TransformersModel
 from collab.records import Action, Decision, Episode, Turn, Usage
 
-ADAPTERS = {"adapters", "missing adapter"}
 GENERATION = {"lengths", "stop", "context", "missing adapter"}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.chats import KINDS, TEMPLATES, tokenizer_of
 from transformers import AutoTokenizer
@@ -23,9 +23,6 @@ ORDINARY = st.text(max_size=40) | st.sampled_from(
     ["def f(a, b):\n    return a < b > 0 | 1\n", "  \n\n", "<b>bold</b> |> x", "<|", "|>", "é𝛼"]
 )
 CHAT = st.lists(ORDINARY, min_size=1, max_size=4)
-relaxed = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 
 
 @pytest.fixture(scope="module", params=["smollm2", *map("-".join, product(KINDS, TEMPLATES))])
@@ -54,7 +51,6 @@ def controls(tokenizer: Any, ids: list[int]) -> list[int]:
     return [i for i in ids if i in added and i != unknown]
 
 
-@relaxed
 @given(contents=CHAT)
 def test_ordinary_messages_give_the_tokens_of_the_template(
     tokenizer: Any, contents: list[str]
@@ -63,7 +59,6 @@ def test_ordinary_messages_give_the_tokens_of_the_template(
     assert chat_ids(tokenizer, messages) == plain(tokenizer, messages)
 
 
-@relaxed
 @given(data=st.data())
 def test_no_message_becomes_a_control_token(tokenizer: Any, data: st.DataObject) -> None:
     spellings = [str(token) for token in tokenizer.added_tokens_decoder.values()]

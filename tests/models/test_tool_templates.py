@@ -8,12 +8,13 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.chats import TEMPLATES, tokenizer_of
 from support.tools.chats import TOOL_TEMPLATES, tool_tokenizer
 
 from collab.errors import ModelError
+from collab.models import response_patterns
 from collab.models.base import Call, Request
 from collab.models.chat import answer, prompt_ids
 from collab.models.tool_template import tool_template
@@ -134,9 +135,6 @@ PIECES = [*EVIL, *(e[:3] for e in EVIL), *(e[3:] for e in EVIL), "x", '"', "\\",
 TEXT = st.lists(st.sampled_from(PIECES), max_size=4).map("".join)
 
 
-@settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @pytest.mark.parametrize("family", FAMILIES)
 @given(texts=st.tuples(*[TEXT] * 6))
 def test_nothing_that_tools_say_becomes_a_control_token(
@@ -277,8 +275,11 @@ def test_transformers_reads_calls_where_the_tokenizer_says_how() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(?:a|aa|b)+(?:a|aa|c)+[xy]", "(?=a)"])
-def test_a_response_template_without_end_supports_no_tools(pattern: str) -> None:
+def test_a_response_template_without_end_supports_no_tools(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One search that backtracks forever, and a search that finds the same place forever."""
+    monkeypatch.setattr(response_patterns, "SECONDS", 0.2)
     tokenizer = tokenizer_of("bytes", "chatml", template=XML.replace("<tool_call>", "a" * 80 + "!"))
     field = {"open_pattern": pattern, "close_pattern": pattern, "content": "text"}
     tokenizer.response_template = RESPONSES | {"fields": {"content": field, "tool_calls": CALLS}}

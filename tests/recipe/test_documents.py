@@ -25,7 +25,7 @@ ODD = {
     f"n: 0b{'1' * 5000}": "a whole number of more than 1024 bits",
     "n: " + ":".join(["59"] * 500): "a whole number of more than 1024 bits",
     "n: " + ":".join(["59"] * 100_000): "a number of more than 10,000 characters",
-    "\n".join(f"{n * (2**61 - 1)}: x" for n in range(20_000)): "more than 1,000 keys",
+    "\n".join(f"{n * (2**61 - 1)}: x" for n in range(5_000)): "more than 1,000 keys",
     "n: !!int ''": "not a value",
     "n: !!float x": "not a value",
     "b: !!bool perhaps": "not a value",
@@ -70,13 +70,14 @@ def test_a_repeated_key_is_found_at_once() -> None:
     assert time.process_time() - started < 2
 
 
-def test_aliases_and_long_files_that_mean_what_they_say() -> None:
+def test_aliases_and_long_files_that_mean_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MOST_VALUES", 1000)
     assert parse_yaml("a: &a {k: 1}\nb: [*a, *a]", "x") == {
         "a": {"k": 1},
         "b": [{"k": 1}, {"k": 1}],
     }
-    many = "\n".join(["- 1"] * 120_000)
-    assert len(parse_yaml(many, "x")) == 120_000
+    many = "\n".join(["- 1"] * 1_200)
+    assert len(parse_yaml(many, "x")) == 1_200
 
 
 @pytest.mark.parametrize(

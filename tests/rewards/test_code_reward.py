@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
-from support.shares import one_in
+from support.shares import one_row_in
 from support.writing import shipped_reward
 
 from collab.recipe import RewardSpec
@@ -171,8 +172,9 @@ CHEATS = {
 }
 
 
-@pytest.mark.parametrize("reward", one_in(2, ["code", "code-correct-first"]))
-@pytest.mark.parametrize("cheat", CHEATS)
+@pytest.mark.parametrize(
+    ("cheat", "reward"), one_row_in(5, product(CHEATS, ["code", "code-correct-first"]))
+)
 def test_cheats_earn_no_cooperation_points(score: Score_, cheat: str, reward: str) -> None:
     result = score(shipped_reward(reward), {"aux": AUX, "main": CHEATS[cheat]})
     assert result.solved, result.failures

@@ -82,33 +82,23 @@ WRAPPER = {
 }
 
 
-@pytest.mark.parametrize("source", NEVER_CALLED.values(), ids=NEVER_CALLED)
-def test_never_called(source: str) -> None:
-    use = helper_use(source, "main", "aux")
-    assert not use.called
-    assert not use.used
-    assert use.reason
-
-
-@pytest.mark.parametrize("source", IGNORED.values(), ids=IGNORED)
-def test_called_and_ignored(source: str) -> None:
-    use = helper_use(source, "main", "aux")
-    assert use.called
-    assert not use.used
-
-
-@pytest.mark.parametrize("source", USED.values(), ids=USED)
-def test_used_for_more_than_forwarding(source: str) -> None:
-    use = helper_use(source, "main", "aux")
-    assert use.used, use.reason
-    assert not use.wrapper
-
-
-@pytest.mark.parametrize("source", WRAPPER.values(), ids=WRAPPER)
-def test_only_forwarded(source: str) -> None:
-    use = helper_use(source, "main", "aux")
-    assert use.used, use.reason
-    assert use.wrapper
+@pytest.mark.parametrize(
+    ("sources", "called", "used", "wrapper"),
+    [
+        (NEVER_CALLED, False, False, False),
+        (IGNORED, True, False, False),
+        (USED, True, True, False),
+        (WRAPPER, True, True, True),
+    ],
+)
+def test_how_a_helper_is_used(
+    sources: dict[str, str], called: bool, used: bool, wrapper: bool
+) -> None:
+    for name, source in sources.items():
+        use = helper_use(source, "main", "aux")
+        assert (use.called, use.used) == (called, used), (name, use.reason)
+        assert not used or use.wrapper == wrapper, (name, use.reason)
+        assert use.reason, name
 
 
 def test_the_lines_of_the_calls_are_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import cycle
 
 import pytest
 from support.programs.honest_mains import HONEST_BOOLEAN, HONEST_PAIRS
@@ -55,15 +56,7 @@ def test_the_honest_program_is_paid_in_full(score: Score_, published: RewardSpec
     assert score(published, {"aux": AUX, "main": HONEST}).reward == pytest.approx(4.0)
 
 
-def looks_and_responses() -> Iterator[tuple[str, str]]:
-    """Every look with every response, which take turns."""
-    responses = list(RESPONSES)
-    for position in range(len(responses)):
-        for number, look in enumerate(LOOKS):
-            yield look, responses[(number + position) % len(responses)]
-
-
-@pytest.mark.parametrize(("look", "response"), one_row_in(14, looks_and_responses()))
+@pytest.mark.parametrize(("look", "response"), one_row_in(7, zip(2 * [*LOOKS], cycle(RESPONSES))))
 def test_who_fails_on_purpose_when_watched_is_not_paid(
     score: Score_, published: RewardSpec, look: str, response: str
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.writing import ONE_OF_EACH, SOURCE, problem_for, shipped_reward, text
 
@@ -143,7 +143,6 @@ TEXTS = st.one_of(
 
 
 @given(first=TEXTS, second=TEXTS, name=st.sampled_from(["tldr", "arxiv"]))
-@settings(max_examples=40, deadline=None)
 def test_any_text_gets_a_value_from_0_to_1(first: str, second: str, name: str) -> None:
     import asyncio
 
@@ -161,7 +160,6 @@ def test_any_text_gets_a_value_from_0_to_1(first: str, second: str, name: str) -
 
 
 @given(one=st.text(max_size=200), other=st.text(max_size=200))
-@settings(deadline=None)
 def test_measures_of_words_are_bounded_and_true_to_themselves(one: str, other: str) -> None:
     assert 0.0 <= jaccard(one, other) == jaccard(other, one) <= 1.0
     assert 0.0 <= clipped_precision(one, other) <= 1.0

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tools import mcp_server
 
 import collab
 from collab.cli.plan import make_plan
@@ -29,7 +28,7 @@ SERVER = {"mcp": ["python", "server.py"]}
 
 @pytest.fixture
 def folder(project: Path) -> Path:
-    shutil.copy(mcp_server.__file__, project / "server.py")
+    shutil.copy(Path(__file__).parents[1] / "support/tools/mcp_server.py", project / "server.py")
     return project
 
 

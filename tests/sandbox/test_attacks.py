@@ -105,9 +105,9 @@ def _sandbox(name: str, outcome: dict[str, Any]) -> None:
     assert outcome["same_supervisor"], ("it ended the supervisor", name)
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name in SOME])
-def test_attack(outcomes: Outcomes, name: str) -> None:
-    _sandbox(name, outcomes[name])
+def test_some_attacks(outcomes: Outcomes) -> None:
+    for name, outcome in outcomes.items():
+        _sandbox(name, outcome)
 
 
 @pytest.mark.slow
@@ -127,9 +127,8 @@ def test_attacks_by_an_ordinary_user(step: int) -> None:
         _sandbox(name, outcome)
 
 
-@pytest.mark.parametrize(("name", "flag"), FLAGS.items())
-def test_attacks_are_flagged(outcomes: Outcomes, name: str, flag: str) -> None:
-    assert flag in outcomes[name]["flags"]
+def test_attacks_are_flagged(outcomes: Outcomes) -> None:
+    assert {name: flag for name, flag in FLAGS.items() if flag not in outcomes[name]["flags"]} == {}
 
 
 def test_what_the_judge_ended_did_not_die_by_itself(outcomes: Outcomes) -> None:

@@ -57,9 +57,9 @@ def test_the_right_program_passes_and_an_honest_failure_is_paid_for_what_it_got_
     assert outcomes["honest failure"]["tests"] == [4, 16]
 
 
-@pytest.mark.parametrize("name", SOME)
-def test_attack(outcomes: Outcomes, name: str) -> None:
-    _check(name, outcomes[name])
+def test_some_attacks(outcomes: Outcomes) -> None:
+    for name in SOME:
+        _check(name, outcomes[name])
 
 
 @pytest.mark.slow

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import textwrap
 
-import pytest
-
 from collab.sandbox.jail.asserts import instrument
 
 
@@ -32,9 +30,8 @@ EMPTY = {
 }
 
 
-@pytest.mark.parametrize("body", EMPTY.values(), ids=EMPTY)
-def test_an_assert_that_cannot_depend_is_not_telling(body: str) -> None:
-    assert not any(telling(body))
+def test_an_assert_that_cannot_depend_is_not_telling() -> None:
+    assert [name for name, body in EMPTY.items() if any(telling(body))] == []
 
 
 TELLING = {
@@ -86,9 +83,8 @@ TELLING = {
 }
 
 
-@pytest.mark.parametrize("body", TELLING.values(), ids=TELLING)
-def test_an_assert_that_may_depend_is_telling(body: str) -> None:
-    assert all(telling(body))
+def test_an_assert_that_may_depend_is_telling() -> None:
+    assert [name for name, body in TELLING.items() if not all(telling(body))] == []
 
 
 def test_values_come_by_module_level_and_prelude_too() -> None:

@@ -5,25 +5,17 @@ from __future__ import annotations
 import ast
 import asyncio
 import os
-from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
-from support.shares import one_in
+from support.shares import one_in, one_row_in
 
 from collab.errors import SandboxError
-from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox, Trial, Verdict
 
 RIGHT = "def f(n):\n    return n + 1\n"
 CHECK = "def check(candidate):\n    assert candidate(1) == 2\n"
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    sandbox = Sandbox(SandboxSpec(seconds=2, workers=1))
-    yield sandbox
-    sandbox.close()
 
 
 def run(sandbox: Sandbox, test: str, program: str = RIGHT, prelude: str = "") -> Verdict:
@@ -48,11 +40,11 @@ REACHES = {
 }
 
 
-@pytest.mark.parametrize("place", ["test", "prelude"])
-@pytest.mark.parametrize("reach", REACHES.values(), ids=REACHES)
+@pytest.mark.parametrize(("reach", "place"), one_row_in(3, product(REACHES, ["test", "prelude"])))
 def test_what_a_test_reaches_for_is_not_there(sandbox: Sandbox, reach: str, place: str) -> None:
+    code = REACHES[reach]
     with pytest.raises(SandboxError):
-        run(sandbox, f"{reach}\n{CHECK}") if place == "test" else run(sandbox, CHECK, prelude=reach)
+        run(sandbox, f"{code}\n{CHECK}") if place == "test" else run(sandbox, CHECK, prelude=code)
     assert not Path("/tmp/judge_test_mark").exists()
     assert run(sandbox, CHECK).passed
 

@@ -30,11 +30,11 @@ def sandbox() -> Iterator[Sandbox]:
     sandbox.close()
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_another_value_is_of_the_same_type(value: Any) -> None:
-    changed = other(value, 0)
-    assert type(changed) is type(value)
-    assert changed != value
+def test_another_value_is_of_the_same_type() -> None:
+    for value in VALUES:
+        changed = other(value, 0)
+        assert type(changed) is type(value), value
+        assert changed != value
 
 
 @pytest.mark.parametrize("value", [None, True, False], ids=repr)

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.served import DUO, SOLO, Server, error, recipe
 
@@ -234,7 +234,6 @@ KEYS = [
 ]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     path=st.sampled_from(["chat/completions", "responses"]),
     body=JSON | st.dictionaries(st.sampled_from(KEYS), JSON),

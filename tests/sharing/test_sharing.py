@@ -38,19 +38,27 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
 
 
-@pytest.fixture
-def run(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a team of two, each with an adapter that changes its answers."""
+@pytest.fixture(scope="module")
+def adapters(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two, each of which changes the answers of the base."""
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "run"
+    folder = tmp_path_factory.mktemp("adapters")
     for seed, agent in enumerate("ab"):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
         config = LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False)
-        get_peft_model(model, config).save_pretrained(folder / "adapters" / agent)
+        get_peft_model(model, config).save_pretrained(folder / agent)
+    return folder
+
+
+@pytest.fixture
+def run(base: Path, adapters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a team of two, each with an adapter of its own."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "run"
+    shutil.copytree(adapters, folder / "adapters")
     recipe = make_game(base, tmp_path)
     recipe = recipe.with_agents({a: {"adapter": f"adapters/{a}"} for a in "ab"})
     write_recipe(folder / "recipe.yaml", recipe, Packing(folder))

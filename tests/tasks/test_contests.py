@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.scoring import joined_score
+from support.shares import one_in
 
 from collab.errors import TaskError
 from collab.recipe import load_recipe, load_task
@@ -245,7 +246,7 @@ CHEATS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("cheat", CHEATS)
+@pytest.mark.parametrize("cheat", one_in(4, CHEATS))
 def test_cheats_earn_nothing(sandbox: Sandbox, cheat: str) -> None:
     verdict = tried(sandbox, apps(SUMS), cheat)
     assert (verdict.passed, verdict.tests.passed) == (False, 0), verdict

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from support.rule_runs import run
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
@@ -37,12 +37,6 @@ def starting(recipe: Recipe, adapters: dict[str, Path]) -> Recipe:
     return Recipe.model_validate(data)
 
 
-def steps_of(recipe: Recipe, run: Path) -> list[dict[str, Any]]:
-    asyncio.run(TrainingRun(recipe, run).run())
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [row for row in rows if row["type"] == "step.finished"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("policies", "kl_coef"),
@@ -53,7 +47,7 @@ def test_the_divergence_is_from_what_training_began_from(
 ) -> None:
     game = make_game(tiny_words, tmp_path, policies=policies, kl_coef=kl_coef, steps=2)
     recipe = starting(game, {"a": trained / "a", "b": trained / "a"})
-    first, second = steps_of(recipe, tmp_path / "run")
+    first, second = run(recipe, tmp_path / "run")
     told = [key for key in first if key.endswith("/kl")]  # without kl_coef, of a few responses
     assert bool(told) == (kl_coef > 0 or policies != "full")
     for key in told:
@@ -112,7 +106,7 @@ def test_a_whole_model_that_took_an_adapter_in_trains_and_runs(
     trained: Path, tiny_words: Path, tmp_path: Path
 ) -> None:
     game = make_game(tiny_words, tmp_path, policies="full", steps=1)
-    steps_of(starting(game, {"a": trained / "a"}), tmp_path / "run")
+    run(starting(game, {"a": trained / "a"}), tmp_path / "run")
     agents = load_recipe(str(tmp_path / "run")).team.agents
     assert [agent.adapter for agent in agents.values()] == [None, None]
     training = TrainingRun(

@@ -77,9 +77,6 @@ def test_a_dry_run_ends_with_the_plan_and_leaves_out_what_is_nothing(folder: Pat
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "specify a recipe to train"),
-        (["r.yaml", "--resume", "run"], "specify a recipe to train"),
-        (["--resume", "nowhere"], "nowhere does not exist"),
         (["r.yaml", "--set", "trainer.group_sise=3"], "did you mean 'group_size'?"),
         (["r.yaml", "--set", "trainer.group_size=1"], "nothing to compare"),
         (["--resume", "run", "--seed", "3"], "change them with --set"),

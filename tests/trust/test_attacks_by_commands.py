@@ -5,10 +5,12 @@ import hashlib
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 from support.rooms.trust import Attacker, recipe_with
+from support.shares import one_row_in
 
 from collab.errors import CollabError, RecipeError, ToolUnavailable, Untrusted
 from collab.recipe import load_recipe
@@ -86,6 +88,7 @@ STARTS = [
     ["env", "-i", "python3", "F/server.py"],
 ]
 """Starts of one server; Python drops PYTHON* variables in all but the first."""
+PLANTED = ("bytecode", "sibling", "kit/deep.abi3.so", "kit.pyc")
 
 
 @pytest.fixture
@@ -103,8 +106,7 @@ def refuses(server: MCPServer) -> None:
 
 
 @pytest.mark.usefixtures("this_python")
-@pytest.mark.parametrize("planted", ["bytecode", "sibling", "kit/deep.abi3.so", "kit.pyc"])
-@pytest.mark.parametrize("command", STARTS, ids=" ".join)
+@pytest.mark.parametrize(("command", "planted"), one_row_in(5, product(STARTS, PLANTED)))
 def test_nothing_new_in_a_servers_folder_runs(
     attacker: Attacker, command: list[str], planted: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ def _keys(schema: Any) -> Iterator[str]:
             yield from _keys(below)
 
 
-WORDS = sorted({word for word in _keys(json_schema()) if not keyword.iskeyword(word)})
+@cache
+def words() -> list[str]:
+    return sorted({word for word in _keys(json_schema()) if not keyword.iskeyword(word)})
 
 
 @pytest.fixture
@@ -47,13 +50,13 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_words_are_those_of_a_recipe() -> None:
-    assert {"options", "prompt", "model", "agents", "parts", "templates", "tools"} <= set(WORDS)
+    assert {"options", "prompt", "model", "agents", "parts", "templates", "tools"} <= set(words())
 
 
 def test_an_agents_name_hides_nothing(theirs: Path) -> None:
     path = theirs / "recipe.yaml"
     hidden = {}
-    for word in WORDS:
+    for word in words():
         agent = {"prompt": "p", "model": MODEL, "parser": "evil.py:f", "tools": [SERVER]}
         scripted = {"prompt": "p", "model": "scripted:../scripted.yaml"}
         team = {"turns": 2, "feedback": [EXPERT], "agents": {word: agent, f"{word}_2": scripted}}
@@ -70,7 +73,7 @@ def test_a_parts_name_hides_nothing(theirs: Path) -> None:
     path = theirs / "suite.yaml"
     task = {"name": "x", "kind": "text", "source": {"path": "words.jsonl"}}
     hidden = []
-    for word in WORDS:
+    for word in words():
         parts = {word: {"use": "evil.py:f"}}
         path.write_text(yaml.safe_dump({**task, "reward": {"parts": parts}}))
         spec, question = read_task(str(path))

@@ -20,7 +20,7 @@ from collab.recipe.model import TransformersModel, VLLMModel
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if "/with_vllm/" in item.nodeid:
             item.add_marker("vllm")
 
 

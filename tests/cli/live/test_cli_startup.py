@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.shares import one_row_in
 
 from collab.models import store
 from collab.recipe.model import TransformersModel
@@ -30,16 +31,19 @@ except SystemExit:
 
 @pytest.mark.parametrize(
     ("words", "heavy"),
-    [
-        (["--help"], {*LIBRARIES, *MODELS, "rich", "yaml"}),
-        (["run", "--help"], {*MODELS, "rich.console", "yaml", "collab.recipe.load"}),
-        (["tasks"], {*MODELS, "rich", "jinja2", "asyncio", "collab.recipe.load"}),
-        (["teams"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
-        (
-            ["run", "coding", "--task", "humaneval/12", "--dry-run"],
-            {*MODELS, "rich", "ctypes", "filelock", "tomllib"},
-        ),
-    ],
+    one_row_in(
+        4,
+        [
+            (["--help"], {*LIBRARIES, *MODELS, "rich", "yaml"}),
+            (["run", "--help"], {*MODELS, "rich.console", "yaml", "collab.recipe.load"}),
+            (["tasks"], {*MODELS, "rich", "jinja2", "asyncio", "collab.recipe.load"}),
+            (["teams"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
+            (
+                ["run", "coding", "--task", "humaneval/12", "--dry-run"],
+                {*MODELS, "rich", "ctypes", "filelock", "tomllib"},
+            ),
+        ],
+    ),
 )
 def test_what_is_not_needed_is_not_imported(words: list[str], heavy: set[str]) -> None:
     script = LOOK.format(words=words, heavy=heavy)

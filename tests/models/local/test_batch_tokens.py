@@ -76,13 +76,13 @@ def held_bytes(cache: KVCache) -> int:
 
 @pytest.mark.parametrize("kind", [SharedPrefixCache, RoomyCache])
 @pytest.mark.parametrize("heads", [1, 2, 4], ids=["one", "grouped", "each"])
-@pytest.mark.parametrize(("prompt", "new"), [(40, 70), (200, 20), (100, 129), (10, 66)])
+@pytest.mark.parametrize(("prompt", "new"), [(200, 20), (100, 129)])
 @torch.no_grad()
 def test_a_cache_takes_as_much_as_is_counted(
     kind: type[KVCache], heads: int, prompt: int, new: int
 ) -> None:
     """Prompts differ, so nothing is shared."""
-    model = tiny("qwen2", num_hidden_layers=16, num_key_value_heads=heads, use_sliding_window=False)
+    model = tiny("qwen2", num_hidden_layers=2, num_key_value_heads=heads, use_sliding_window=False)
     rows, most = 3, 0
     cache = kind(model, [BASE] * rows)
     cache.read(torch.arange(3 * prompt).view(rows, prompt) % 47, torch.ones(rows, prompt))
@@ -94,5 +94,5 @@ def test_a_cache_takes_as_much_as_is_counted(
         batch_bytes(dimensions, rows, prompt + new) - rows * dimensions.vocabulary * DRAW_BYTES
     )
     assert dimensions.key_values == 2 * heads * 8
-    one_layer, room = 16 / 17, (prompt + new) / (prompt + new + 64)
+    one_layer, room = 2 / 3, (prompt + new) / (prompt + new + 64)
     assert room * one_layer <= most / counted <= one_layer

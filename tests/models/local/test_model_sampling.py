@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collab.models.local.batching import pack
@@ -99,7 +99,6 @@ def test_rows_keep_their_random_numbers_when_others_leave() -> None:
 SIZES = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), max_size=40)
 
 
-@settings(deadline=None)
 @given(sizes=SIZES, budget=st.integers(256, 4000))
 def test_batches_hold_everything_once_and_keep_to_the_budget(
     sizes: list[tuple[int, int]], budget: int

@@ -97,23 +97,27 @@ def test_others_are_unbiased_for_three_agents(name: str) -> None:
     check_exact(random_game(2, 2, 2), rule(name), 3)
 
 
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize(
-    "sees", [{"b": ("a",)}, {"b": ("a",), "c": ("a", "b")}, {"b": ("a",), "c": ()}]
-)
+SEES: list[dict[str, tuple[str, ...]]] = [
+    {"b": ("a",)},
+    {"b": ("a",), "c": ("a", "b")},
+    {"b": ("a",), "c": ()},
+]
+
+
+@pytest.mark.parametrize(("name", "sees"), one_row_in(2, product(RULES, SEES)))
 def test_unbiased_where_agents_see_each_other(
-    sees: Mapping[str, tuple[str, ...]], name: str
+    name: str, sees: Mapping[str, tuple[str, ...]]
 ) -> None:
     shape = (2,) * (3 if "c" in sees else 2)
     check_exact(seen_game(sees, *shape), rule(name), 2 if len(shape) == 3 else 3)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", one_in(2, RULES))
 def test_unbiased_over_two_turns(name: str) -> None:
     check_exact(turns_game(), rule(name), 2)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", one_in(2, RULES))
 def test_unbiased_among_the_siblings_of_a_tree(name: str) -> None:
     game = turns_game()
     one = {("a", 0, 0): np.zeros(1), ("b", 0, 0): np.zeros(1)}  # a first turn without a choice

@@ -49,7 +49,7 @@ def test_the_gradient_of_the_one_that_is_trained_is_exact(rule: str) -> None:
 
 
 def frozen_b(model: Path, folder: Path, adapter: Path, rule: str) -> Recipe:
-    options: dict[str, Any] = {"algorithm": rule, "steps": 3, "checkpoint_every": 1}
+    options: dict[str, Any] = {"algorithm": rule, "steps": 2, "checkpoint_every": 1}
     data = make_game(model, folder, group_size=4, tasks_per_step=1, **options).model_dump()
     data["team"]["agents"]["b"] |= {"trainable": False, "adapter": str(adapter)}
     return Recipe.model_validate(data)
@@ -95,5 +95,5 @@ def test_base_and_teammate_stay_bit_by_bit(
     assert moved <= own
     assert any("lora" in name for name in set(first) - own), "b acts by its adapter"
     assert (adapter / "adapter_model.safetensors").read_bytes() == written
-    saved = tmp_path / "run" / "checkpoints" / "step-000003" / "policies"
+    saved = tmp_path / "run" / "checkpoints" / "step-000002" / "policies"
     assert [path.name for path in saved.iterdir()] == ["a"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from support.games import make_match
+from support.rule_runs import check_resume, run, saved_in
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError, TrainingError
@@ -98,18 +96,7 @@ def own(tmp_path: Path) -> str:
 
 
 def recipe_of(model: Path, folder: Path, algorithm: Any, **trainer: Any) -> Recipe:
-    return make_game(model, folder, algorithm=algorithm, steps=3, **trainer)
-
-
-def run(recipe: Recipe, out: Path, **options: Any) -> list[dict[str, Any]]:
-    """The metrics of each step."""
-    asyncio.run(TrainingRun(recipe, out, **options).run())
-    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return [row for row in rows if row["type"] == "step.finished"]
-
-
-def adapters(out: Path) -> dict[str, bytes]:
-    return {p.parent.name: p.read_bytes() for p in out.glob("adapters/*/*.safetensors")}
+    return make_game(model, folder, algorithm=algorithm, steps=2, **trainer)
 
 
 def norms(rows: list[dict[str, Any]]) -> list[float]:
@@ -132,30 +119,13 @@ def test_options_reach_the_function_and_equal_numbers_for_all_tokens_are_one(
 
 
 def test_state_survives_a_resume_bit_by_bit(tiny_words: Path, tmp_path: Path, own: str) -> None:
-    recipe = recipe_of(tiny_words, tmp_path, f"{own}:RoleAverage", checkpoint_every=1)
-    whole = run(recipe, tmp_path / "whole")
-    training = TrainingRun(recipe, tmp_path / "part", emit=stop_after(2))
-    with pytest.raises(KeyboardInterrupt):
-        asyncio.run(training.run())
-    resumed = run(recipe, tmp_path / "part", resume=True)
-    assert norms(resumed) == norms(whole)
-    assert adapters(tmp_path / "part") == adapters(tmp_path / "whole")
-    newest = sorted((tmp_path / "part/checkpoints").glob("step-*"))[-1]
-    saved = torch.load(newest / "state.pt", weights_only=True)
-    assert set(saved["algorithm"]["averages"]) == {"a", "b"}
-
-
-def stop_after(step: int) -> Any:
-    def emit(event: Any) -> None:
-        if event.type == "checkpoint.saved" and event.step == step:
-            raise KeyboardInterrupt
-
-    return emit
+    check_resume(f"{own}:RoleAverage", tiny_words, tmp_path)
+    assert set(saved_in(tmp_path / "part")["algorithm"]["averages"]) == {"a", "b"}
 
 
 def test_further_joint_actions_can_be_scored(tiny_words: Path, tmp_path: Path, own: str) -> None:
     rows = run(recipe_of(tiny_words, tmp_path, f"{own}:Teammates"), tmp_path / "run")
-    assert len(rows) == 3
+    assert len(rows) == 2
     assert any(norm > 0 for norm in norms(rows))
 
 

@@ -72,7 +72,7 @@ def test_games_have_averages_of_their_own() -> None:
 )
 def test_the_gradient_has_no_bias(game: Game, shape: Shape | None) -> None:
     found = asyncio.run(
-        estimate(game, Rae(), groups=2000, group_size=2, shape=shape, groups_per_step=4)
+        estimate(game, Rae(), groups=1000, group_size=2, shape=shape, groups_per_step=4)
     )
     for agent in game.agents:
         assert found.errors(agent) < 3

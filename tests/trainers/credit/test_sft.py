@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.rule_runs import check_resume
 from support.trainer_recipes import make_game, make_solvable
 
 from collab.errors import RecipeError, TrainingError
@@ -83,20 +82,6 @@ def test_likelihood_may_take_several_steps_on_the_same_episodes() -> None:
     assert TrainerSpec.model_validate({"algorithm": "sft", "inner_epochs": 3}).inner_epochs == 3
     with pytest.raises(ValueError, match="set clip_ratio"):
         TrainerSpec(inner_epochs=3)
-
-
-def test_it_resumes_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
-    recipe = make_solvable(
-        tiny_words,
-        tmp_path,
-        algorithm="sft",
-        group_size=8,
-        inner_epochs=2,
-        steps=3,
-        checkpoint_every=1,
-    )
-    rows = check_resume("sft", tiny_words, tmp_path, recipe=recipe)
-    assert any(row["sft/kept"] > 0 for row in rows)
 
 
 @pytest.mark.slow

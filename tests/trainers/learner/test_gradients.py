@@ -98,7 +98,7 @@ def test_every_response_of_a_discussion_gets_its_turns_weight(
 def test_tokens_that_a_tool_wrote_carry_no_gradient(
     policies: Policies, request: pytest.FixtureRequest
 ) -> None:
-    check(policies, request, rounds=1, steps=3)
+    check(policies, request, rounds=1, steps=2)
 
 
 CALL = '<tool_call>{"name":"say"}</tool_call>'

@@ -80,7 +80,7 @@ def shape_of(base: Any) -> Dimensions:
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize(("prompt", "response"), [(0, 64), (64, 32), (128, 16)])
+@pytest.mark.parametrize(("prompt", "response"), [(0, 64), (128, 16)])
 def test_the_plan_counts_what_layers_keep(prompt: int, response: int, checkpointing: bool) -> None:
     base = adapted_model(512, checkpointing=checkpointing)
     with one_adapter(base, "own"), tree_attention(base), Held(base.parameters()) as held:
@@ -93,8 +93,9 @@ def test_the_plan_counts_what_layers_keep(prompt: int, response: int, checkpoint
     assert kept == pytest.approx(planned, rel=0.05)
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("vocabulary", [512, 16_384])
+@pytest.mark.parametrize(
+    ("vocabulary", "checkpointing"), [(512, False), (512, True), (16_384, False)]
+)
 def test_the_plan_holds_a_micro_batch(vocabulary: int, checkpointing: bool) -> None:
     """With many tokens to choose from at the logits, and else in the backward pass of a layer,
     where a GPU holds gathered keys too."""

@@ -66,7 +66,9 @@ def test_gradient_checkpointing_warns_of_nothing(
     tiny_words: Path, tmp_path: Path, policies: str
 ) -> None:
     """Warnings are errors here; the first sampling asks how the model attends."""
-    recipe = make_game(tiny_words, tmp_path, policies=policies, gradient_checkpointing=True)
+    recipe = make_game(
+        tiny_words, tmp_path, policies=policies, gradient_checkpointing=True, steps=1
+    )
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
 
 

@@ -187,6 +187,7 @@ def test_the_probe_sees_one_layer_that_attends_otherwise() -> None:
     assert not supports_prefix_tree(model, CPU)
 
 
+@pytest.mark.slow
 def test_rows_of_the_default_model_are_shared_in_its_own_type() -> None:
     folder = store.resolve("smollm2-135m")
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.naive.held import Held
 from support.naive.varlen import varlen_by_hand, varlen_of_torch_2_11
@@ -53,7 +53,6 @@ def trees_of(layout: list[list[list[int]]]) -> list[PrefixTree]:
 
 
 @given(rows, st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
 def test_the_plan_asks_every_token_once_and_ends_with_it(
     layout: list[list[list[int]]], padding: int
 ) -> None:
@@ -71,7 +70,6 @@ def test_the_plan_asks_every_token_once_and_ends_with_it(
 
 
 @given(rows, st.sampled_from([(4, 2), (2, 2), (3, 1)]))
-@settings(max_examples=30, deadline=None)
 def test_it_reads_what_masks_read_with_the_same_gradients(
     layout: list[list[list[int]]], heads: tuple[int, int]
 ) -> None:

@@ -141,7 +141,7 @@ def test_nothing_is_played_and_what_was_solved_becomes_likelier(
 
 
 def test_it_resumes_bit_by_bit(before: Path, tiny_words: Path, tmp_path: Path) -> None:
-    recipe = taught(tiny_words, tmp_path, before, inner_epochs=2, group_size=1)
+    recipe = taught(tiny_words, tmp_path, before, steps=2, inner_epochs=2, group_size=1)
     check_resume("sft", tiny_words, tmp_path, recipe=recipe)
 
 
