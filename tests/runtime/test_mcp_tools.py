@@ -126,8 +126,9 @@ def test_a_server_may_say_anything(
     monkeypatch.setattr("collab.tools.mcp_client.STDERR", 60)
     with pytest.raises(ToolUnavailable, match="it said") as told:
         play(folder, [], mcp=["bash", "-c", f"printf 'first {said} last' >&2"])
-    assert str(told.value).endswith("\ufffd last")
-    assert ("first" in str(told.value)) is (len(said) < 60)
+    shown = str(told.value).partition("it said:\n")[2]
+    assert shown.endswith("\ufffd last")
+    assert shown.startswith("first") is (len(said) < 60)
 
 
 def test_a_tool_that_the_server_lacks_is_refused(folder: Path) -> None:
