@@ -30,7 +30,10 @@ def visible(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """Return the pieces of a text between whitespace that have a letter or a digit."""
+    """Split a text at whitespace, and return the pieces that contain a letter or a digit.
+
+    Invisible characters are removed first.
+    """
     return [piece for piece in visible(text).split() if any(map(str.isalnum, piece))]
 
 

@@ -110,7 +110,7 @@ class Learner(Protocol):
         """Send the current parameters to samplers. Return False if no sampler needed them."""
 
     async def sleep(self) -> None:
-        """Let separate samplers release their memory until `publish`."""
+        """Let samplers with their own copy of the weights free memory until the next `publish`."""
 
     def about(self) -> Mapping[str, Any]:
         """Return entries of `run.json` about the learner."""

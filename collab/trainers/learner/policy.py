@@ -349,13 +349,13 @@ async def publish(policies: Policies) -> bool:
 
 
 async def sleep(policies: Policies) -> None:
-    """Let separate samplers release memory until `publish`."""
+    """Let samplers with their own copy of the weights free memory until the next `publish`."""
     for sampler in samplers_of(policies):
         await sampler.sleep()
 
 
 async def report(policies: Policies) -> SamplerReport:
-    """Return the load of separate samplers since the last report."""
+    """Return the load, since the last report, of samplers with their own copy of the weights."""
     metrics: dict[str, float] = {}
     warnings: list[str] = []
     for number, sampler in enumerate(samplers_of(policies)):

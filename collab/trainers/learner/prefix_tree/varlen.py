@@ -178,8 +178,10 @@ def torch_kernel() -> Kernel:
 
 @cache
 def takes_groups(kernel: Kernel) -> bool:
-    """Return True if several query heads may share one key head, which torch's kernel supports from
-    2.12 on."""
+    """Return True if the kernel allows several query heads per key head.
+
+    torch's kernel allows them from version 2.12 on.
+    """
     return "enable_gqa" in signature(kernel).parameters
 
 
