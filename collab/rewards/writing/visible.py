@@ -38,8 +38,10 @@ def tokens(text: str) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """Return the runs of letters and digits, in lower case, without accents, each in one
-    alphabet."""
+    """Split a text into runs of letters and digits of one alphabet.
+
+    Return the runs in lower case and without accents.
+    """
     seen = map(_as_seen, _WORD.findall(visible(text, "NFKD")))
     return [word.lower() for word in seen if word]
 

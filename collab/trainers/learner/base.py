@@ -20,7 +20,7 @@ class OutOfMemory(TrainingError):
 
 
 class StepCancelled(Exception):
-    """The step was canceled. Parameters may have moved by a part of it."""
+    """The step was canceled. The parameters may have moved by a part of the step."""
 
 
 class NotFinite(Exception):
@@ -116,8 +116,9 @@ class Learner(Protocol):
         """Return entries of `run.json` about the learner."""
 
     def state(self) -> Mapping[str, Any]:
-        """Return the state, except parameters, that the next step needs: numbers, mappings and
-        tensors.
+        """Return all state that the next step needs, except the parameters.
+
+        The state consists of numbers, mappings and tensors.
         """
 
     def restore(self, state: Mapping[str, Any]) -> None:
