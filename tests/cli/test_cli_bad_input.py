@@ -72,6 +72,20 @@ CASES = {
         ("train", "pair"),
         "the recipe has no task, so there is no reward; add one with --task SUITE\n",
     ),
+    "no arguments": (("models", "gpt"), "collab models takes no arguments, got 'gpt'\nsee "),
+    "missing option": (
+        ("push", "x"),
+        "--to is missing: the repository on the hub; e.g. collab push",
+    ),
+    "second folder": (
+        ("diff", "x"),
+        "B is missing: the folder to compare with A; e.g. collab diff runs/first runs/second\nsee ",
+    ),
+    "team to export": (
+        ("export", "pair", "--adapters", "x"),
+        "there is no folder pair; specify the folder of a training run: `collab show` lists",
+    ),
+    "study": (("study", "no.yaml"), "no.yaml does not exist; specify a study's YAML file, e.g. "),
     "missing argument": (("watch",), "error: RUN is missing: "),
     "nothing to train": (("train",), "specify a recipe to train, or --resume RUN to continue"),
     "backward range": (("run", "pair", "--task", "words/3-1"), "write the smaller row first: 1-3"),
@@ -87,6 +101,13 @@ def test_names_the_value_and_the_remedy(case: str, collab: Collab) -> None:
     assert "Traceback" not in result.err
     assert "in Python" not in result.err
     assert (result.status, result.out) == (2, "")
+
+
+def test_each_fault_of_a_file_is_an_error(collab: Collab, project: Path) -> None:
+    (project / "bad.yaml").write_text("trainer: {group_size: 0}\n")
+    lines = collab("train", "bad.yaml").err.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("error: bad.yaml: ") for line in lines)
 
 
 def test_malformed_yaml_is_located(collab: Collab, project: Path) -> None:
