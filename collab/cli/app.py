@@ -204,7 +204,7 @@ _EXTRA = "Got unexpected extra argument(s) ("
 
 
 def _plain_usage(error: Any) -> str:
-    """Return click's message, with one suggestion for an option and the extra arguments by name."""
+    """Return click's message with a remedy: a similar option, the arguments, or an example."""
     message = str(error.message)
     if hasattr(error, "possibilities"):
         by_name = {name.lstrip("-"): name for name in error.possibilities or ()}
