@@ -71,7 +71,7 @@ class UnknownName(RecipeError):
         if close:
             message += f"; did you mean {close!r}?"
         elif len(self.known) > MOST_NAMES and kind in LISTS:
-            message += f"; `collab {LISTS[kind]}` lists the {len(self.known)} known ones"
+            message += f"; `collab {LISTS[kind]}` lists all {len(self.known)} {kind}s"
         elif self.known:
             message += f"; known: {', '.join(self.known)}"
         super().__init__(f"{message} {remedy}".rstrip())

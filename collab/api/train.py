@@ -48,7 +48,7 @@ def train(
         rewards: functions `f(context) -> float` from 0 to 1, e.g. `[right, (short, 0.5)]`; they
             replace the task's reward.
         trainer: a name, e.g. `"cross"`, or a mapping; `"magrpo"` if the recipe names none.
-        hidden: names of hidden fields, instead of the task's own.
+        hidden: names of hidden fields; they replace the task's list.
         on_step: called after each step; an exception from it ends the training.
         on_event: called with every event, as it happens.
         out: the run's folder, by default one in `runs/`.
@@ -62,7 +62,8 @@ def train(
         The run: its folder, metrics, evaluations, and the trained team.
 
     Raises:
-        RecipeError, TaskError, ModelUnavailable, RecordError: before any work is done.
+        RecipeError, TaskError, ModelUnavailable, RecordError: an argument is wrong or a resource is
+            missing. The error is raised before any work.
         TrainingError: training cannot continue. The folder has everything up to the last
             checkpoint.
     """

@@ -159,7 +159,10 @@ def report(error: Exception) -> int:
         if trace := getattr(error, "trace", None):
             print(f"caused by:\n{trace}", file=sys.stderr)
     if isinstance(error, CollabError):
-        print(f"error: {for_command_line(str(error))}", file=sys.stderr)
+        message = for_command_line(str(error))
+        place = message.partition(": ")[0]
+        message = message.replace(f"\n{place}: ", f"\nerror: {place}: ")
+        print(f"error: {message}", file=sys.stderr)
         return error.exit_status
     if isinstance(error, _ClickError):
         return _report_usage(error)
@@ -201,7 +204,7 @@ _EXTRA = "Got unexpected extra argument(s) ("
 
 
 def _plain_usage(error: Any) -> str:
-    """Return click's message, with one suggestion for an option and the extra arguments by name."""
+    """Return click's message with a remedy: a similar option, the arguments, or an example."""
     message = str(error.message)
     if hasattr(error, "possibilities"):
         by_name = {name.lstrip("-"): name for name in error.possibilities or ()}
@@ -211,8 +214,16 @@ def _plain_usage(error: Any) -> str:
     if message.startswith(_EXTRA):
         parameters = error.ctx.command.params
         names = [p.metavar for p in parameters if p.param_type_name == "argument"]
-        takes = f"{error.ctx.info_name} takes {' '.join(names) or 'no arguments'}"
-        return f"too many arguments: {message[len(_EXTRA) : -1]}; {takes}"
+        extra, command = message[len(_EXTRA) : -1], error.ctx.command_path
+        if not names:
+            return f"{command} takes no arguments, got {extra!r}"
+        return f"too many arguments: {extra}; {command} takes {' '.join(names)}"
+    if type(error).__name__ == "MissingParameter" and error.ctx and error.param:
+        name = error.param.opts[0] if error.param.opts[0].startswith("-") else error.param.metavar
+        meaning = error.param.help.partition(", e.g.")[0].partition(".")[0]
+        examples = (error.ctx.command.help or "").partition("Examples:")[2].split("\n")[1:]
+        example = f"; e.g. {examples[0].strip().partition('  ')[0]}" if examples else ""
+        return f"{name} is missing: {meaning[:1].lower()}{meaning[1:]}{example}"
     message = str(error.format_message())
     return message[:1].lower() + message[1:].rstrip(".")
 

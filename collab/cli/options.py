@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from collab.errors import UnknownName
+from collab.errors import RecipeError, UnknownName
 from collab.wording import for_command_line
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ def option(flags: str, value: str, help: str, default: Any = None, **more: Any) 
     return typer.Option(default, *flags.split(", "), metavar=value, help=help, **more)
 
 
-def flag(flags: str, help: str) -> Any:
+def flag(flags: str, help: str, *, hidden: bool = False) -> Any:
     """Return a typer option without a value. `flags` are separated by commas."""
-    return typer.Option(False, *flags.split(", "), help=help)
+    return typer.Option(False, *flags.split(", "), help=help, hidden=hidden)
 
 
 def argument(value: str, help: str, default: Any = ..., **more: Any) -> Any:
@@ -161,7 +161,8 @@ def with_sandbox(
     """Return the settings, extended by those of --sandbox and --workers."""
     changes = list(settings or ())
     if isolation is not None:
-        one_of("sandbox", isolation, ("sealed", "unsafe"))
+        if isolation not in ("sealed", "unsafe"):
+            raise RecipeError(f"--sandbox must be sealed or unsafe, got {isolation!r}")
         changes.append(f"sandbox.isolation={isolation}")
     if workers is not None:
         changes.append(f"sandbox.workers={workers}")

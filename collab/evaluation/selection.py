@@ -318,7 +318,7 @@ MOST_INPUTS = 12
 
 
 def shown_asserts(public: Mapping[str, Any]) -> list[str]:
-    """Return the tests that the prompt shows: its asserts, and its examples as asserts."""
+    """Return the asserts that the prompt shows, and its docstring's examples written as asserts."""
     prompt, entry_point = str(public.get("prompt", "")), str(public.get("entry_point", ""))
     lines = [line.strip() for line in docstring(prompt).splitlines()]
     asserts = [line for line in lines if line.startswith("assert ") and parses(line)]

@@ -85,9 +85,13 @@ def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[floa
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Return the chance that one of `k` tries passes, when `c` of `n` did: 1 - C(n-c, k) / C(n, k).
+    """Return the probability that at least one of `k` tries passes, given that `c` of `n` passed.
 
-    Counts are whole numbers of any size, so nothing is rounded before the division.
+    The probability is 1 - C(n-c, k) / C(n, k). Counts are whole numbers of any size, so nothing is
+    rounded before the division.
+
+    Raises:
+        ValueError: `k` is not from 1 to `n`.
     """
     _check(n, k)
     return (comb(n, k) - comb(n - c, k)) / comb(n, k)

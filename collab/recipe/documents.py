@@ -109,7 +109,6 @@ MOST_ODD_KEYS = 1_000
 
 _OPEN_QUOTE = "found unexpected end of stream"
 _WORDS = {
-    "but got '<stream end>'": "but the text ends",
     "but found '<stream end>'": "but the text ends",
     "found character '\\t' that cannot start any token": "a tab; indent with spaces",
     "mapping values are not allowed here": "a colon is not allowed here; quote text that has one",
@@ -127,6 +126,7 @@ _WORDS = {
     "'<block mapping start>'": "a mapping",
 }
 """Plain words for the tokens in PyYAML's messages."""
+_OPEN_BRACKET = re.compile(r"^expected ',' or '[\]}]', but got '<stream end>'$")
 _TOKEN = re.compile("|".join(map(re.escape, _WORDS)))
 _HALF = re.compile("[\ud800-\udfff]")
 ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -174,10 +174,11 @@ def parse_yaml(text: str, place: str) -> Any:
         value = _load(text)
         stands_for = _size(value, {})
     except yaml.MarkedYAMLError as error:
-        is_open = error.problem == _OPEN_QUOTE
+        is_open = error.problem == _OPEN_QUOTE or bool(_OPEN_BRACKET.search(str(error.problem)))
         mark = error.context_mark if is_open else error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = error.problem or error.context or ""
+        problem = _OPEN_BRACKET.sub("the bracket that opens here is never closed", problem)
         problem = _TOKEN.sub(lambda token: _WORDS[token[0]], problem)
         raise RecipeError(f"{place}{where}: {problem}") from error
     except yaml.YAMLError as error:

@@ -210,6 +210,8 @@ def _explain(place: str, error: ValidationError) -> list[str]:
         message = plain_reason(problem["msg"])
         if problem["type"] == "model_type" and path.rpartition(".")[2] in _NAMED:
             message = "must be a name or a mapping"
+        if problem["type"] == "missing" and path == "team":
+            message = "missing; name a team, e.g. team: coding (`collab teams` lists them)"
         if problem["type"] not in ("unknown_key", "missing", "value_error"):
             message += f", got {problem['input']!r:.80}"
         messages = message.split("\n") if problem["type"] == "unknown_key" else [message]

@@ -270,14 +270,14 @@ def parse_model(text: str) -> dict[str, Any]:
     if separator and engine not in ENGINES and not text.startswith(("/", "./", "../", "~")):
         registered = _registered()
         if engine not in registered:
-            raise _unknown_engine(engine, registered, f"; for a function, {{engine: '{text}'}}")
+            raise _unknown_engine(engine, registered, f"; your own function: {{engine: '{text}'}}")
     elif engine not in ENGINES:
         return {"engine": "transformers", "name": text}
     return {"engine": engine, "name": name} if name else {"engine": engine}
 
 
 def _unknown_engine(engine: str, registered: list[str], function: str = "") -> UnknownName:
-    remedy = f"(for a server, write openai:URL#MODEL{function})"
+    remedy = f"(a server: openai:URL#MODEL{function})"
     return UnknownName("model engine", engine, [*ENGINES, *registered], remedy=remedy)
 
 

@@ -193,8 +193,10 @@ class Decision(Record):
 
 
 class FormerArtifacts:
-    """Keeps the former name of the field `artifacts`, because functions in folders of old runs use
-    it."""
+    """Adds the property `artefacts`, the former name of `artifacts`.
+
+    Functions in folders of old runs use the former name.
+    """
 
     artefacts = property(attrgetter("artifacts"))
 

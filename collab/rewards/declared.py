@@ -74,7 +74,7 @@ def shown(reward: RewardSpec | None) -> list[ScoreColumn]:
 
 
 def measures_of(score: Score) -> list[str]:
-    """Return a score's measures in words, e.g. `3 of 5 tests`, without its reward."""
+    """Return a score's measures in words, e.g. `3 of 5 tests`. The reward is left out."""
     return [text for measure in MEASURES if (text := measure.describe(score))]
 
 
@@ -87,7 +87,7 @@ def language_of(score: Score) -> str | None:
 
 
 def title_of(public: Mapping[str, Any]) -> str | None:
-    """Return a line of a problem's public fields that identifies it, if a family knows one."""
+    """Return a line of a problem's public fields that identifies the problem, or None."""
     titles = (family.title_of(public) for family in FAMILIES)
     return next((title for title in titles if title), None)
 
@@ -122,8 +122,8 @@ def from_trl(
     """Return a reward function of TRL, `f(completions, prompts, **columns) -> list[float]`, as a
     part.
 
-    The function is called with the keywords that it accepts, out of `prompts`, `completions` and
-    the problem's fields, including hidden ones, each as a list of one. If it returns `None` for a
+    The function gets the keywords that it accepts: `prompts`, `completions` and the problem's
+    fields, including hidden ones. Each value is a list with one item. If it returns `None` for a
     completion, the part does not apply.
 
     Args:

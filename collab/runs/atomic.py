@@ -118,8 +118,10 @@ def _check_links(folder: Path) -> None:
 
 
 class Lock:
-    """The exclusive right to write a folder, released on exit, or at the latest when the process
-    ends."""
+    """Holds the exclusive right to write to a folder.
+
+    The lock is released on exit, or when the process ends.
+    """
 
     def __init__(self, folder: Path, *, seconds: float = 0.0) -> None:
         """Make the folder and lock it, or wait up to `seconds` for another writer to end.

@@ -52,8 +52,10 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop.result())
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in this event loop and return its result. An interrupt cancels it and waits
-        for its end.
+        """Run `work` in this event loop and return its result.
+
+        If the caller is interrupted, cancel `work`, wait until it has ended, and raise the
+        interrupt again.
         """
         over: Future[None] = Future()
         begun = self.submit(_begun(work, over))

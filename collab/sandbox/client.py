@@ -31,10 +31,10 @@ def interpreter(main: str, *arguments: str) -> list[str]:
 
 
 def bare_environment() -> dict[str, str]:
-    """Return an environment with only the path of shared libraries and a fixed hash seed.
+    """Return an environment that contains only a fixed hash seed and, if set, LD_LIBRARY_PATH.
 
-    The order of a set of strings depends on that seed, and so does a program's answer. All
-    supervisors use the same seed, so each gives the same program the same verdict.
+    The seed determines the order of a set of strings, so a program's answer may depend on it. All
+    supervisors use the same seed and therefore reach the same verdict.
     """
     libraries = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     return {"PYTHONHASHSEED": "0", **libraries}

@@ -10,7 +10,7 @@ def parse_program(text: str) -> None:
     """Parse a program, or each of its files.
 
     Raises:
-        SyntaxError: with the line of the whole text.
+        SyntaxError: a program or file does not parse. The error gives the line in the whole text.
     """
     if not is_files(text):
         parse(text)

@@ -27,7 +27,7 @@ class Executor:
     """Runs at most `workers` jobs at the same time, each in its own process. Default: one per
     processor.
 
-    It may serve several event loops in turn, and restarts after `close`.
+    An executor may serve several event loops in turn, and restarts after `close`.
     """
 
     def __init__(self, isolation: str, workers: int = 0) -> None:
@@ -172,8 +172,8 @@ _OF_THE_EXECUTOR = {"isolation", "workers"}
 class Sandbox:
     """Runs untrusted programs against trusted tests, as `spec` says.
 
-    Cheap to construct: processes start with the first trial, and again after `close`. It may serve
-    several event loops in turn.
+    Construction is cheap, because processes start with the first trial. They start again after a
+    `close`. A sandbox may serve several event loops in turn.
 
         async with Sandbox(SandboxSpec()) as sandbox:
             verdict = await sandbox.check(trial)
@@ -188,7 +188,7 @@ class Sandbox:
     async def check(self, trial: Trial) -> Verdict:
         """Run one trial, and return its verdict.
 
-        A program's own behavior is never an error but a verdict.
+        A program's own behavior leads to a verdict, never to an error.
 
         Raises:
             SandboxUnavailable: the program cannot be isolated.

@@ -27,7 +27,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class TeamQuestion:
-    """One request to a team, as a problem and settings."""
+    """Holds one request to a team, as a problem and settings."""
 
     model: str
     text: str
@@ -134,7 +134,7 @@ class Common(Body):
         )
 
     def impossible(self) -> list[tuple[str, Any, str]]:
-        """Return, for each field that teams might not support: its path, whether its value is
+        """Return the path of each field that teams might not support, whether the field's value is
         refused, and the remedy.
         """
         calls = self.tools and self.tool_choice not in (None, "none", "auto")
@@ -244,7 +244,7 @@ _INSTRUCTIONS = ("system", "developer")
 
 
 def conversation(messages: Sequence[Spoken], param: str) -> tuple[str, tuple[Spoken, ...]]:
-    """Return the text for the team, instructions first, and the earlier messages.
+    """Return the text for the team, which begins with the instructions, and the earlier messages.
 
     Raises:
         Refused: the last message is not the user's, or is empty.

@@ -54,12 +54,15 @@ class Refused(Exception):
 
 
 def invalid(message: str, param: str | None = None, reason: str | None = None) -> Refused:
-    """Return a refusal, status 400, of a request that cannot be answered."""
+    """Return a refusal with status 400 for a request that cannot be answered."""
     return Refused(400, reason, message, param=param)
 
 
 def unavailable(message: str) -> Refused:
-    """Return a refusal, status 503, because no request can be answered at present."""
+    """Return a refusal with status 503.
+
+    It tells the client that no request can be answered at present.
+    """
     return Refused(503, "engine_unavailable", message, kind=SERVER, retry_after=5)
 
 

@@ -49,7 +49,7 @@ def bind(host: str, port: int) -> socket.socket:
 async def serve(app: ASGIApp, service: Service, listener: socket.socket, drain: float) -> None:
     """Answer until SIGTERM, SIGINT or SIGHUP, then up to `drain` seconds for requests in progress.
 
-    A second signal ends it at once.
+    A second signal ends the server at once.
     """
     config = uvicorn.Config(
         app,

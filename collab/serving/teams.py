@@ -124,9 +124,9 @@ def read_teams(
     model: str | None = None,
     trust: Consent = False,
 ) -> dict[str, Recipe]:
-    """Return the recipe of each team by its served name, without its task.
+    """Read each team's recipe, and drop its task. Return the recipes by served name.
 
-    Parts that only the task needs, such as reward functions, are neither loaded nor asked about.
+    Functions that only the task needs, such as rewards, are not loaded and need no approval.
 
     Raises:
         RecipeError: a team is unknown.

@@ -31,7 +31,10 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
             without adapters, or is third-party and uses an adapter outside of it.
     """
     if not run.exists():
-        raise RecordError(f"{run} does not exist; `collab show` lists your runs")
+        raise RecordError(
+            f"there is no folder {run}; specify the folder of a training run: `collab show` lists"
+            " your runs, and `collab train RECIPE` starts one"
+        )
     if not run.is_dir():
         raise RecordError(f"{run} is a file; specify the folder of a trained team")
     if not (run / RECIPE).is_file():

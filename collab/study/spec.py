@@ -121,7 +121,9 @@ def read_study(path: Path) -> StudySpec:
         RecipeError: the file cannot be read, is not a study, or selects tasks from a suite.
     """
     if not path.is_file():
-        raise RecipeError(f"{path} does not exist; a study is a YAML file, see docs/study.md")
+        raise RecipeError(
+            f"{path} does not exist; specify a study's YAML file, e.g. examples/studies/game.yaml"
+        )
     spec = validate(StudySpec, Files().read(path), str(path))
     _check_suites(spec, path)
     beside = path.parent / spec.recipe

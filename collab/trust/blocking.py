@@ -77,8 +77,11 @@ def is_blocked(name: str) -> bool:
 
 
 def of_function(reference: str) -> str:
-    """Return the name to approve for a function: the path of its file, without links, or its
-    module. Loading runs the whole file."""
+    """Return the key for approval of a function: its file's path with links resolved, or its
+    module's name.
+
+    Approval covers the whole file, because loading a function runs all of it.
+    """
     origin = reference.rpartition(":")[0]
     return str(Path(origin).resolve()) if origin.endswith(".py") else origin
 

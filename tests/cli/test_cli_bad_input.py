@@ -38,18 +38,21 @@ CASES = {
     "engine like no other": (
         (*RUN, "--model", "ollama:llama"),
         "unknown model engine 'ollama'; known: anthropic, echo, openai, replay, scripted,"
-        " transformers, vllm (for a server, write openai:URL#MODEL; ",
+        " transformers, vllm (a server: openai:URL#MODEL; your own function: ",
     ),
     "plugin": ((*RUN, "--model", "models.py:patent"), "did you mean"),
     "isolation": (
         (*RUN, "--sandbox", "saeled"),
-        "unknown sandbox 'saeled'; did you mean 'sealed'?",
+        "--sandbox must be sealed or unsafe, got 'saeled'",
     ),
     "samples": ((*RUN, "--samples", "0"), "--samples must be at least 1, got 0\nsee "),
     "option": ((*RUN, "--smaples", "2"), "unknown option '--smaples'; did you mean '--samples'?"),
     "option like no other": ((*RUN, "--foo"), "unknown option '--foo'\nsee "),
     "option with dashes alone": (("eval", "pair", "--baseline", "x"), "'--baseline'\nsee "),
-    "extra argument": (("replay", "x", "words/7"), "too many arguments: words/7; replay takes RUN"),
+    "extra argument": (
+        ("replay", "x", "words/7"),
+        "too many arguments: words/7; collab replay takes RUN",
+    ),
     "kind": (("init", "x", "--kind", "game"), "unknown --kind 'game'; known: code, environment,"),
     "project in a file": (("init", "tasks/words.yaml"), "words.yaml is a file; choose a folder"),
     "problems of a suite": (("tasks", "words/7"), "collab tasks takes a suite: words\n"),
@@ -69,7 +72,21 @@ CASES = {
         ("train", "pair"),
         "the recipe has no task, so there is no reward; add one with --task SUITE\n",
     ),
-    "missing argument": (("watch",), "error: missing argument 'RUN'\nsee "),
+    "no arguments": (("models", "gpt"), "collab models takes no arguments, got 'gpt'\nsee "),
+    "missing option": (
+        ("push", "x"),
+        "--to is missing: the repository on the hub; e.g. collab push",
+    ),
+    "second folder": (
+        ("diff", "x"),
+        "B is missing: the folder to compare with A; e.g. collab diff runs/first runs/second\nsee ",
+    ),
+    "team to export": (
+        ("export", "pair", "--adapters", "x"),
+        "there is no folder pair; specify the folder of a training run: `collab show` lists",
+    ),
+    "study": (("study", "no.yaml"), "no.yaml does not exist; specify a study's YAML file, e.g. "),
+    "missing argument": (("watch",), "error: RUN is missing: "),
     "nothing to train": (("train",), "specify a recipe to train, or --resume RUN to continue"),
     "backward range": (("run", "pair", "--task", "words/3-1"), "write the smaller row first: 1-3"),
 }
@@ -86,11 +103,20 @@ def test_names_the_value_and_the_remedy(case: str, collab: Collab) -> None:
     assert (result.status, result.out) == (2, "")
 
 
+def test_each_fault_of_a_file_is_an_error(collab: Collab, project: Path) -> None:
+    (project / "bad.yaml").write_text("trainer: {group_size: 0}\n")
+    lines = collab("train", "bad.yaml").err.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("error: bad.yaml: ") for line in lines)
+
+
 def test_malformed_yaml_is_located(collab: Collab, project: Path) -> None:
     (project / "agents" / "broken.yaml").write_text("agents:\n  a: {prompt: [unclosed\n")
     result = collab("run", "broken", "--task", "words/0")
     assert result.status == 2
-    assert "broken.yaml, line 3, column 1: " in result.err
+    assert (
+        "broken.yaml, line 2, column 15: the bracket that opens here is never closed" in result.err
+    )
 
 
 @pytest.mark.parametrize("prompt", ["{{ task.wrod }}", "{{ others.b }}"])

@@ -164,7 +164,7 @@ def test_unknown_team_names_the_nearest() -> None:
     ("text", "said"),
     [
         ("team: [coding\ntask: x", "line 2, column 5"),
-        ("team: [coding\n", "expected ',' or ']', but the text ends"),
+        ("team: [coding\n", "line 1, column 7: the bracket that opens here is never closed"),
         ('team: "coding\n', "line 1, column 7: the quote that opens here is never closed"),
         ("team: coding\n- a\n", "expected the end of this block, but found '-'"),
         ("- a\nteam: b\n", "expected the end of this block, but found a key"),
@@ -184,7 +184,7 @@ def test_unknown_team_names_the_nearest() -> None:
         ("- a\n", "expected a mapping, got list"),
         ("team: nothere\n", "unknown team 'nothere'"),
         ("team: {extends: coding}\ntsak: humaneval\n", "did you mean 'task'?"),
-        ("task: humaneval\n", "team: required key is missing"),
+        ("task: humaneval\n", "team: missing; name a team, e.g. team: coding"),
         ("team: {extends: a.yaml}\n", "'a.yaml' does not exist"),
     ],
 )

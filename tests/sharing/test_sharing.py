@@ -129,7 +129,7 @@ def test_what_has_no_adapter_is_not_exported(run: Path) -> None:
     (run / "recipe.yaml").write_text(text.replace("adapter:", "# adapter:"))
     with pytest.raises(RecordError, match=r"no agent of .* has an adapter"):
         export_adapters(run, Path("out"))
-    with pytest.raises(RecordError, match="nowhere does not exist; `collab show` lists your runs"):
+    with pytest.raises(RecordError, match="there is no folder nowhere; specify"):
         export_merged(Path("nowhere"), Path("out"))
     Path("empty").mkdir()
     with pytest.raises(RecordError, match=r"contains no recipe\.yaml"):

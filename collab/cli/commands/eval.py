@@ -111,9 +111,11 @@ def command(
       collab eval pro pro-single -n 8 --k 1,4,8 --select examples --recombine
       collab eval coding-single coding --task humaneval --samples 10 --dry-run
 
-    Exit status: 0 success; 2 bad usage, or something is missing (a key, a server,
-    a package); 1 failed for another reason: the evaluation, or every episode of
-    a team; 130 interrupted.
+    Exit status:
+      0    success
+      1    the evaluation failed, or every episode of a team did
+      2    bad usage, or a key, server or package is missing
+      130  interrupted
     """
     from collab.evaluation.teams import choose_k, find_teams
 

@@ -18,15 +18,15 @@ def command(
     adapters: Path | None = option(
         "--adapters", "DIR", "Write one adapter per agent, in PEFT's format."
     ),
-    half: bool = flag("--half", "With --adapters: round to bfloat16, which halves the size."),
+    half: bool = flag("--half", "Write --adapters in bfloat16, at half the size."),
     merged: Path | None = option(
         "--merged", "DIR", "Write one model per agent, with its adapter merged."
     ),
 ) -> None:
     """Write a trained team's weights for other programs.
 
-    PEFT and vLLM load the adapters as they are. Merged models need no PEFT:
-    transformers loads one folder per agent.
+    Give --adapters, --merged or both. PEFT and vLLM load the adapters as they
+    are. Merged models need no PEFT: transformers loads one folder per agent.
 
     Examples:
       collab export runs/first --adapters adapters

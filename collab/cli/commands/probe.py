@@ -55,11 +55,13 @@ def command(
 ) -> None:
     """Check, before training, whether a team has anything to learn from.
 
-    The command runs some tasks, G samples each, and scores all combinations
-    of the agents' independent answers. It prints returns, groups whose returns
-    are all equal, each agent's share of the reward, truncated and empty
-    answers, and the best of the samples and of the combinations. Then it
-    suggests changes.
+    The command runs some tasks with G samples each, and scores all combinations
+    of the agents' independent answers. Then it prints:
+      the returns, and the share of groups whose returns are all equal
+      the share of the reward's variance that each agent explains
+      the shares of truncated and of empty answers
+      the best sample and the best combination
+      changes that may help
 
     Examples:
       collab probe coding --task humaneval
@@ -69,9 +71,11 @@ def command(
 
     The result is an ordinary run folder with an extra file, probe.json.
 
-    Exit status: 0 success; 2 bad usage, or something is missing (a key, a server,
-    a package); 1 failed for another reason: the run, or every episode; 130
-    interrupted.
+    Exit status:
+      0    success
+      1    the run failed, or every episode did
+      2    bad usage, or a key, server or package is missing
+      130  interrupted
     """
     from collab.cli.plan import check
     from collab.probe.probe import draw, training_addresses

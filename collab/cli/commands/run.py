@@ -59,10 +59,8 @@ def command(
     trust: bool = TRUST,
     json: bool = JSON,
     out: Path | None = RUN_OUT,
-    require_solved: bool = flag(
-        "--require-solved, --require-pass",
-        "Exit 1 unless every episode is solved. --require-pass is an older name.",
-    ),
+    require_solved: bool = flag("--require-solved", "Exit 1 unless every episode is solved."),
+    require_pass: bool = flag("--require-pass", "Older name of --require-solved.", hidden=True),
     dry_run: bool = DRY_RUN,
     show_recipe: bool = SHOW_RECIPE,
 ) -> None:
@@ -77,9 +75,12 @@ def command(
       collab run coding -t humaneval/12 --best-of 4
       collab run recipe.yaml --model echo --dry-run
 
-    Exit status: 0 success; 2 bad usage, or something is missing (a key, a server,
-    a package); 1 failed for another reason: the run, or every episode; 130
-    interrupted. With --require-solved, 1 also means that an episode is not solved.
+    Exit status:
+      0    success
+      1    the run failed, or every episode did; with --require-solved, also:
+           an episode is not solved
+      2    bad usage, or a key, server or package is missing
+      130  interrupted
     """
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
@@ -102,8 +103,9 @@ def command(
         _plan(recipe, task or [], json=json, whole=show_recipe)
         return
     combine = best_of is not None
+    required = require_solved or require_pass
     raise typer.Exit(
-        _run(recipe, task or [], out, json=json, require_solved=require_solved, combine=combine)
+        _run(recipe, task or [], out, json=json, require_solved=required, combine=combine)
     )
 
 

@@ -126,8 +126,9 @@ def command(
       collab serve runs/first runs/second --name old --name new
       COLLAB_API_KEYS=... collab serve runs/first --host 0.0.0.0
 
-    Exit status: 0 stopped by a signal, 2 bad usage or something is missing (a
-    key, a package, a free port).
+    Exit status:
+      0  stopped by a signal
+      2  bad usage, or a key, a package or a free port is missing
     """
     from collab.serving import check_installed, check_mcp
     from collab.serving.settings import Settings as Serving

@@ -96,9 +96,13 @@ def command(
       collab train recipe.yaml --dry-run --card h100
       collab run runs/first --task humaneval/140   # the trained team
 
-    Exit status: 0 success; 2 bad usage, or something is missing (a key, a server,
-    a package); 1 training failed for another reason; 130 interrupted. The last
-    checkpoint is always kept. Continue from it with --resume.
+    Exit status:
+      0    success
+      1    training failed
+      2    bad usage, or a key, server or package is missing
+      130  interrupted
+
+    The last checkpoint is always kept. Continue from it with --resume.
     """
     from json import dumps
 

@@ -59,7 +59,10 @@ def explain(error: SyntaxError) -> str:
 
 
 def methods(context: RewardContext) -> tuple[float, str]:
-    """The share of the class's methods that some agent wrote, or 0 if the class does not parse."""
+    """Return the share of the class's methods that at least one agent wrote, and an explanation.
+
+    The share is 0 if the class does not parse.
+    """
     wanted = _wanted(context)
     try:
         parse_program(context.joint.text)
@@ -72,7 +75,7 @@ def methods(context: RewardContext) -> tuple[float, str]:
 
 
 def overlap(context: RewardContext) -> tuple[float, str]:
-    """The share of the class's methods that more than one agent wrote."""
+    """Return the share of the class's methods that several agents wrote, and an explanation."""
     wanted = _wanted(context)
     twice = sorted(name for name, writers in _written(context, wanted).items() if writers > 1)
     names = f": {', '.join(twice)}" if twice else ""

@@ -30,13 +30,18 @@ def visible(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """Return the pieces of a text between whitespace that have a letter or a digit."""
+    """Split a text at whitespace, and return the pieces that contain a letter or a digit.
+
+    Invisible characters are removed first.
+    """
     return [piece for piece in visible(text).split() if any(map(str.isalnum, piece))]
 
 
 def words(text: str) -> list[str]:
-    """Return the runs of letters and digits, in lower case, without accents, each in one
-    alphabet."""
+    """Split a text into runs of letters and digits of one alphabet.
+
+    Return the runs in lower case and without accents.
+    """
     seen = map(_as_seen, _WORD.findall(visible(text, "NFKD")))
     return [word.lower() for word in seen if word]
 

@@ -33,7 +33,10 @@ _Node = TypeVar("_Node", bound=ast.AST)
 
 
 class BadTest(Exception):
-    """A text that cannot be run as a test. This is the sandbox's failure, never the program's."""
+    """Raised for a text that cannot be run as a test.
+
+    The sandbox is at fault, never the program.
+    """
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,12 @@ class Assertion:
 
     @property
     def required(self) -> bool:
-        """True if every test run that finishes must have reached it."""
+        """True if every test run that finishes must have reached the assert."""
         return not (self.elsewhere or self.branched)
 
     @property
     def repeats(self) -> bool:
-        """True if the syntax tree leaves the number of evaluations open."""
+        """True if the syntax tree does not determine how often the assert is evaluated."""
         return self.elsewhere or self.looped
 
 
@@ -75,7 +78,7 @@ class CountedTest:
 
 
 def instrument(test: str, entry_point: str, prelude: str = "") -> CountedTest:
-    """Return `test` with a counter in each assert, and the asserts.
+    """Add a counter to each assert of `test`. Return the new test and its asserts.
 
     Raises:
         BadTest: `test` cannot be run as a test.

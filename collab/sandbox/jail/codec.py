@@ -41,19 +41,19 @@ DICTS: tuple[type, ...] = (dict, Counter, OrderedDict, defaultdict)
 
 
 class Foreign(Exception):
-    """A value of a type that is not transferred. Its argument is the type's name."""
+    """Raised for a value whose type cannot be transferred. The argument is the name of the type."""
 
 
 class TooDeep(Exception):
-    """A value that is nested deeper than the limit, or within itself."""
+    """Raised for a value that contains itself or is nested deeper than the limit."""
 
 
 class Undecodable(Exception):
-    """A tree that the encoder cannot have written."""
+    """Raised for a tree that the encoder cannot have written."""
 
 
 class OverLimit(Undecodable):
-    """A value with which a test could not finish in bounded time."""
+    """Raised for a value with which a test could not finish in bounded time."""
 
 
 def encode(value: object, depth: int) -> Any:

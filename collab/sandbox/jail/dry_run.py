@@ -29,7 +29,7 @@ class Counting:
 
 
 class StandIn:
-    """A stand-in for the candidate and for its answers, as nothing or as something."""
+    """Stands for the candidate and for its answers, either as an empty or as a non-empty value."""
 
     def __init__(self, something: bool) -> None:
         self._size = 2 if something else 0
@@ -80,8 +80,9 @@ for _name in _OPERATORS.split():
 
 
 def count_asserts(run: Runs, asserts: int) -> list[int | None]:
-    """Return the number of evaluations of each assert, or None for an assert whose number depends
-    on the candidate."""
+    """Return how often each assert is evaluated, or None for an assert where this depends on the
+    candidate.
+    """
     counts = []
     for something in (False, True):
         counting = Counting()

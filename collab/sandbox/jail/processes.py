@@ -24,7 +24,7 @@ LINUX = sys.platform == "linux"
 
 
 class Jail:
-    """Processes behind the layers of `names`. Without any layer, the jail is unsafe.
+    """Starts processes behind the layers of `names`. Without any layer, the jail is unsafe.
 
     `enter` applies the layers in `shared`, for all processes at once.
     """
@@ -64,10 +64,9 @@ class Jail:
             linux.die_with_parent()
 
     def spawn(self, limits: Limits, body: Callable[[Callable[[], None]], None]) -> int:
-        """Fork a process that runs `body`, and return the process id. `body` gets a function that
-        seals the process.
+        """Fork a process that runs `body`, and return the process id.
 
-        The result is the process id.
+        `body` gets a function that seals the process.
 
         Raises:
             LayerUnavailable: the system refuses a layer.

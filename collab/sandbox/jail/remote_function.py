@@ -15,8 +15,9 @@ ENVELOPE_BYTES = 4096
 
 
 class CandidateError(Exception):
-    """An exception of the program that cannot be raised as itself, or the reason for a missing
-    answer."""
+    """Replaces an exception of the program that cannot be raised as itself, or gives the reason for
+    a missing answer.
+    """
 
 
 class NoAnswer(CandidateError):
@@ -24,7 +25,7 @@ class NoAnswer(CandidateError):
 
 
 class Trouble(BaseException):
-    """A failure of the sandbox itself. `except Exception` in a test does not catch it."""
+    """Raised when the sandbox itself fails. `except Exception` in a test does not catch it."""
 
 
 class Line:

@@ -79,7 +79,7 @@ def _take_streams() -> tuple[int, int]:
 
 
 class Supervisor:
-    """Two zygotes, and one trial at a time."""
+    """Owns two zygotes, and runs one trial at a time."""
 
     def __init__(self, caller: Caller, isolation: str) -> None:
         self.caller = caller

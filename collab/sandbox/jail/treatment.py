@@ -63,10 +63,10 @@ def treated(
     lines: Sequence[int] | None = None,
     moved: bool = False,
 ) -> tuple[CodeType, Treated]:
-    """Return the code of `program` with the values of `function` changed, and its treatment.
+    """Change the values of `function` in `program`. Return the code and the treatment in progress.
 
-    `lines` are the first and the last, from 1, of the function's definition, if it is limited.
-    `moved` gives the program's objects other addresses than in another run.
+    With `lines`, the first and the last line counted from 1, only definitions that begin there are
+    changed. With `moved`, the program's objects have other addresses than in another run.
 
     Raises:
         NoHelper: `program` does not define the function.

@@ -48,8 +48,10 @@ def other(value: Any, seed: int, *, longer: bool = False) -> Any:
 
 
 def shorter(value: Any, seed: int) -> Any:
-    """Return a list, tuple, text or range without its last items (one for seed 0). Other values
-    stay."""
+    """Return a list, tuple, text or range without its last items (one for seed 0).
+
+    Other values are returned unchanged.
+    """
     if _among(type(value), (list, tuple, str, bytes, range)):
         return value[: max(0, len(value) - 1 - seed)]
     return value
@@ -71,7 +73,10 @@ def filled(value: Any, digit: int, depth: int = DEEPEST) -> Any:
 
 
 def emptied(value: Any, depth: int = DEEPEST) -> Any:
-    """Return `value` without items in its lists, strings and tables. Other values stay."""
+    """Return `value` without items in its lists, strings and tables.
+
+    Other values are returned unchanged.
+    """
     kind = type(value)
     if _among(kind, (list, tuple, str, bytes, bytearray, set, frozenset, collections.deque)):
         return kind()
@@ -119,8 +124,10 @@ def _function_again(function: types.FunctionType) -> types.FunctionType:
 
 
 def shape(value: Any) -> bytes | None:
-    """Return bytes that are the same for equal values, also of a program's classes. The result is
-    None if a value cannot be converted."""
+    """Return bytes that are the same for equal values, including those of a program's classes.
+
+    Return None if a value cannot be converted.
+    """
     try:
         return marshal.dumps(_shape(value, DEEPEST), 0)
     except (ValueError, MemoryError):

@@ -22,8 +22,8 @@ def as_function(
     """Return a function that runs `code` on an input text and returns its output.
 
     `prepare` is called before each run, e.g. to reload the program's modules. As with a separate
-    process, a run ends when its threads and its `atexit` handlers have ended. `SystemExit` ends it
-    too. Other exceptions of the program are raised.
+    process, a run ends when its threads and its `atexit` handlers have ended. `SystemExit` also
+    ends a run. Other exceptions of the program are raised.
     """
     atexit._clear()
     vars(builtins).update(exit=sys.exit, quit=sys.exit)

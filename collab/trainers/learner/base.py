@@ -20,7 +20,7 @@ class OutOfMemory(TrainingError):
 
 
 class StepCancelled(Exception):
-    """The step was canceled. Parameters may have moved by a part of it."""
+    """The step was canceled. The parameters may have moved by a part of the step."""
 
 
 class NotFinite(Exception):
@@ -110,14 +110,15 @@ class Learner(Protocol):
         """Send the current parameters to samplers. Return False if no sampler needed them."""
 
     async def sleep(self) -> None:
-        """Let separate samplers release their memory until `publish`."""
+        """Let samplers with their own copy of the weights free memory until the next `publish`."""
 
     def about(self) -> Mapping[str, Any]:
         """Return entries of `run.json` about the learner."""
 
     def state(self) -> Mapping[str, Any]:
-        """Return the state, except parameters, that the next step needs: numbers, mappings and
-        tensors.
+        """Return all state that the next step needs, except the parameters.
+
+        The state consists of numbers, mappings and tensors.
         """
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from collab.trainers.learner.samples import Sample
 
 
 class ChosenSizes:
-    """The sizes for each base model: policies with the same base use the same sizes."""
+    """Holds the sizes for each base model. Policies with the same base use the same sizes."""
 
     def __init__(self, spec: TrainerSpec, unallocated: Callable[[], int], ranks: Ranks) -> None:
         """Start without sizes. `unallocated` returns the bytes that the optimizers will still
@@ -34,8 +34,8 @@ class ChosenSizes:
         self._shares: dict[str, bool] = {}
 
     def of(self, policy: Policy) -> DeviceSizes:
-        """Return the sizes for a policy's base model. Gradient checkpointing is enabled if they
-        require it.
+        """Return the sizes for a policy's base model. Gradient checkpointing is enabled if the
+        sizes require it.
 
         A GPU's free memory is measured once, before the first step, because a run must not change
         its micro-batches from step to step.

@@ -100,8 +100,10 @@ class DeviceSizes:
 def device_sizes(
     spec: TrainerSpec, device: Device, dimensions: Dimensions, free: int
 ) -> DeviceSizes:
-    """Return the recipe's sizes, with open ones chosen for the device. `free` is the free memory of
-    a GPU in bytes."""
+    """Return the sizes that the recipe sets. Sizes that it leaves open are chosen for the device.
+
+    `free` is a GPU's free memory in bytes. CPUs ignore it.
+    """
     chunk = chunk_tokens(device)
     if device.type == "cpu":
         twice = spec.gradient_checkpointing is True

@@ -51,10 +51,10 @@ def response_logprobs(
 ) -> Scored:
     """Return the log-probabilities of the response tokens of the rows' samples, in order.
 
-    Each is taken under the temperature, top_k and top_p with which the sample was drawn. `model` is
-    a causal language model of transformers. `chunk` is the number of tokens whose logits are held
-    at once, and `attention` the recipe's `tree_attention`. On a GPU, the call does not wait for the
-    results.
+    Each log-probability is computed with the temperature, top_k and top_p with which the sample was
+    drawn. `model` is a causal language model of transformers. `chunk` is the number of tokens whose
+    logits are held at once, and `attention` the recipe's `tree_attention`. On a GPU, the call does
+    not wait for the results.
     """
     samples = [sample for row in rows for sample in row]
     targets = [token for sample in samples for token in sample.token_ids]

@@ -32,8 +32,8 @@ def add_adapter(
     """Add a new adapter to the engine's module, and return its parameters by their names in a file.
 
     A new adapter leaves the model's outputs unchanged, because its matrix B is 0; its matrix A is
-    drawn with `seed`. With `start`, a folder in PEFT's format, the new adapter has the shape and
-    the values of that one.
+    drawn with `seed`. With `start`, a folder in PEFT's format, the new adapter takes its shape and
+    values from the adapter in this folder.
 
     Raises:
         RecipeError: no layer has a name in `spec.targets`, or `start` is not an adapter.

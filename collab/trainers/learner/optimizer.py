@@ -117,8 +117,8 @@ def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
 def rate_at(step: int, total: int, spec: TrainerSpec) -> float:
     """Return the learning rate of `step`, counted from 0, of `total`.
 
-    It rises linearly over `warmup_steps`. Then it is constant, or falls linearly or by a cosine. A
-    falling rate would reach 0 one step after the last.
+    The rate rises linearly over `warmup_steps`. Then it is constant, or falls linearly or by a
+    cosine. A falling rate would reach 0 one step after the last.
     """
     if step < spec.warmup_steps:
         return spec.rate * (step + 1) / (spec.warmup_steps + 1)

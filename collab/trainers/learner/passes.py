@@ -88,7 +88,8 @@ class PassResult:
 
 
 class Tally:
-    """Sums over each response's tokens in one tensor on the device. `read` waits for the device.
+    """Holds sums over each response's tokens in one tensor on the device. `read` waits for the
+    device.
 
     One transfer moves all sums to the host, because reading each number would wait for the device.
     """

@@ -132,7 +132,8 @@ class Policy:
     def reference(self) -> Iterator[Any]:
         """Yield the causal language model as it was before training.
 
-        For an adapter, this is its initial adapter, or the base model if it had none.
+        For an adapter, this is the model with the initial adapter, or the base model if there was
+        none.
         """
         with torch.no_grad():
             if self.frozen is not None:
@@ -336,8 +337,9 @@ def _whole_model(
 
 
 async def publish(policies: Policies) -> bool:
-    """Send the current parameters to separate samplers that do not have them yet. Return True if
-    any got them."""
+    """Send the current parameters to samplers that have their own copy of the weights and lack
+    these. Return True if any got them.
+    """
     samplers = samplers_of(policies) if policies.moved else {}
     if samplers and torch.cuda.is_available():
         torch.cuda.empty_cache()  # samplers may need memory that learning left unused
@@ -349,13 +351,13 @@ async def publish(policies: Policies) -> bool:
 
 
 async def sleep(policies: Policies) -> None:
-    """Let separate samplers release memory until `publish`."""
+    """Let samplers with their own copy of the weights free memory until the next `publish`."""
     for sampler in samplers_of(policies):
         await sampler.sleep()
 
 
 async def report(policies: Policies) -> SamplerReport:
-    """Return the load of separate samplers since the last report."""
+    """Return the load, since the last report, of samplers with their own copy of the weights."""
     metrics: dict[str, float] = {}
     warnings: list[str] = []
     for number, sampler in enumerate(samplers_of(policies)):
@@ -368,7 +370,9 @@ async def report(policies: Policies) -> SamplerReport:
 
 
 def samplers_of(policies: Policies) -> dict[RolloutEngine, tuple[Policy, ...]]:
-    """Return the separate samplers, and the policies that they sample from."""
+    """Return the samplers with their own copy of the weights, and the policies that they sample
+    from.
+    """
     models = policies.models
     engines = {m for a in policies.agents if isinstance(m := models[a], RolloutEngine)}
     return {

@@ -14,7 +14,10 @@ def nothing() -> None:
 
 
 class GradientSum:
-    """Sum of the gradients of parameters over micro-batches, here in place on one process."""
+    """Sums the gradients of parameters over micro-batches.
+
+    This class sums in place, on one process.
+    """
 
     def add(self) -> None:
         """Add the gradients that a micro-batch has left in the parameters."""
@@ -24,7 +27,8 @@ class GradientSum:
 
 
 class Ranks:
-    """The processes that take a step together, seen from one of them. Here it is the only one.
+    """The processes that take a step together, seen from one of them. This class stands for a
+    single process.
 
     `collab.trainers.ranks.group.TorchRanks` is the class for several.
     """
@@ -35,7 +39,10 @@ class Ranks:
     """Number of processes."""
 
     def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
-        """Return, for each rank, the positions in `costs` of its pieces of work, in order."""
+        """Distribute pieces of work over the ranks.
+
+        Return, for each rank, the positions of its pieces in `costs`, in order.
+        """
         return [range(len(costs))]
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:

@@ -58,7 +58,7 @@ class TaskResult(Record):
 
 
 def largest_return(results: Mapping[str, TaskResult]) -> float | None:
-    """Return the largest possible return on any of the tasks, if known."""
+    """Return the largest possible return over all tasks, or None if no task has one."""
     return max((r.maximum for r in results.values() if r.maximum is not None), default=None)
 
 

@@ -14,9 +14,10 @@ References = Mapping[Any, int]
 
 
 class Objects:
-    """Makes objects of a class, and performs operations on each, by its number.
+    """Holds the objects that a test made of the program's class, and performs operations on them.
 
-    The caller assigns the numbers, and None stands for the class itself.
+    The caller gives each object a number when it creates the object. The number None means the
+    class itself.
     """
 
     def __init__(self, kind: Callable[..., object]) -> None:

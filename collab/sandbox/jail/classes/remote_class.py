@@ -62,8 +62,10 @@ class _Asking:
         return self._with_arguments("call", number, name, given, named)
 
     def get(self, number: int | None, name: str) -> Any:
-        """Get a value by name. The test's changes to it are sent to the worker ahead of the next
-        operation."""
+        """Get a value by name.
+
+        If the test changes the value, the change is sent to the worker before the next operation.
+        """
         value = self._ask("get", number, name, {})
         if isinstance(value, list | dict | set):
             self._got = (number, name, value, _tree(value))

@@ -30,7 +30,10 @@ def abi() -> int:
 
 
 def restrict(folder: str | None) -> None:
-    """Deny this process every file outside `folder`, TCP, and signals and sockets beyond it."""
+    """Deny this process TCP and all files outside `folder`.
+
+    Signals and abstract sockets can only reach processes with the same restrictions.
+    """
     version = abi()
     rights = (1 << _FILE_RIGHTS.get(version, 16)) - 1
     words = [rights]

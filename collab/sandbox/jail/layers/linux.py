@@ -102,7 +102,10 @@ def die_with_parent() -> None:
 
 
 def own_user_namespace(flags: int, inside: int) -> None:
-    """Enter a new user namespace, and those in `flags`. Its only user is `inside`."""
+    """Enter a new user namespace, and the other namespaces in `flags`.
+
+    The only user of the new namespace is `inside`.
+    """
     uid, gid = os.getuid(), os.getgid()
     unshare(NEWUSER | flags)
     maps = {"setgroups": "deny", "uid_map": f"{inside} {uid} 1", "gid_map": f"{inside} {gid} 1"}

@@ -82,7 +82,10 @@ def _nothing(_: Setting) -> None:
 
 
 def drop_uid() -> None:
-    """Become an unprivileged user permanently if root. An ordinary user already is unprivileged."""
+    """If this process runs as root, become an unprivileged user permanently.
+
+    An ordinary user is unprivileged already.
+    """
     if os.getuid() != 0 or _root_in_name_only():
         return
     os.setgroups([])

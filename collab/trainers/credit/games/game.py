@@ -179,7 +179,7 @@ Joint = tuple[int, ...]
 
 
 def actions_of(turn: Turn) -> Joint:
-    """Return the agents' actions in a turn, in the order in which they act."""
+    """Return the agents' actions in a turn as integers, in the order in which the agents act."""
     return tuple(decision.action.token_ids[0] for decision in turn.decisions)
 
 

@@ -178,8 +178,10 @@ def torch_kernel() -> Kernel:
 
 @cache
 def takes_groups(kernel: Kernel) -> bool:
-    """Return True if several query heads may share one key head, which torch's kernel supports from
-    2.12 on."""
+    """Return True if the kernel allows several query heads per key head.
+
+    torch's kernel allows them from version 2.12 on.
+    """
     return "enable_gqa" in signature(kernel).parameters
 
 
@@ -187,7 +189,7 @@ def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
     """Return the attention kernel for `model` on `device`, or None for attention under masks.
 
     `how` is the recipe's `tree_attention`. With `auto`, the kernel is used if its outputs and
-    gradients match those of masks on a small tree, which is tested once.
+    gradients on a small tree match those of masks. This is tested once.
 
     Raises:
         TrainingError: `how` asks for the kernel, and it is not available.
@@ -255,7 +257,7 @@ def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | No
 def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: Heads) -> float:
     """Return the relative difference between the kernel's attention and masked attention.
 
-    It is the norm over outputs and gradients together, on a small tree.
+    The difference is the norm over outputs and gradients together, on a small tree.
     """
     from collab.trainers.learner.prefix_tree.attention import TreeAttention
 
