@@ -26,7 +26,7 @@ Line = list[tuple[float, ...]]
 
 
 def lines(text: str) -> dict[str, Line]:
-    """Return the rows of the table by their first cell, without the rows marked *."""
+    """Return the rows of the table by their first cell, without those of `pro-parallel`."""
     table = text[text.index("| | 1 sample") :].split("\n\n", maxsplit=1)[0]
     rows = [line.strip("|").split(" | ") for line in table.splitlines()[2:]]
     return {
@@ -36,7 +36,7 @@ def lines(text: str) -> dict[str, Line]:
             if POINT.search(cell)
         ]
         for name, *cells in rows
-        if "*" not in name
+        if "pro-parallel" not in name
     }
 
 
