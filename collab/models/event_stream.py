@@ -19,7 +19,7 @@ async def whole_answer(response: Response) -> bytes:
     """Return the body of an answer.
 
     Raises:
-        ModelError: it is too long.
+        ModelError: the answer is larger than `MOST_BYTES`.
     """
     return b"".join([chunk async for chunk in _chunks(response)])
 
@@ -30,7 +30,7 @@ async def event_data(response: Response) -> AsyncIterator[bytes]:
     Lines end at line feeds only, because JSON may contain other separators.
 
     Raises:
-        ModelError: the stream is too long.
+        ModelError: the stream is larger than `MOST_BYTES`.
     """
     begun: list[bytes] = []
     async for chunk in _chunks(response):

@@ -13,7 +13,7 @@ def open_file(path: Path) -> BinaryIO:
     """Open a file for reading. Devices and pipes are refused, because they may have no end.
 
     Raises:
-        OSError: it cannot be opened, or is no file.
+        OSError: the file cannot be opened, or `path` is not a regular file.
     """
     try:
         return open(path, "rb", opener=files_only)
@@ -35,7 +35,7 @@ def files_only(name: str, flags: int) -> int:
     """Open a file for `open`, as its `opener`. Devices and pipes are refused.
 
     Raises:
-        OSError: it cannot be opened, or is no file.
+        OSError: the file cannot be opened, or `path` is not a regular file.
     """
     handle = os.open(name, flags | os.O_NONBLOCK, 0o666)  # a pipe has nobody at its other end
     if S_ISREG(os.fstat(handle).st_mode):

@@ -49,7 +49,7 @@ def is_file_of_a_run(text: str) -> bool:
 
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.AST]:
-    """By file."""
+    """The syntax tree of each file of the package, by its path."""
     return {
         path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
         for path in sorted(PACKAGE.rglob("*.py"))

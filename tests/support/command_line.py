@@ -11,7 +11,7 @@ from collab.cli.app import app
 
 
 class Result:
-    """How a command line ended."""
+    """The outcome of a command: its exit status and its output."""
 
     def __init__(self, *arguments: str) -> None:
         result = CliRunner().invoke(app, list(arguments))

@@ -122,7 +122,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 UNCHANGED: dict[str, dict[str, Any]] = {}
-"""What is left behind without an option, by the others that are set."""
+"""Metrics of training without an option, by the other options that are set."""
 
 
 @pytest.mark.parametrize("option", one_in(8, CHANGES))

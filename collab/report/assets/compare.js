@@ -17,8 +17,8 @@ function comparisons(data, place) {
   return options;
 }
 
-// The last step's episode for one of the first step, otherwise the first step's, if it can be of the
-// same sample; null without training.
+// For an episode of the first step, the last step's. For any other, the first step's. Of the same
+// sample, if there is one; null without training.
 function otherEnd(data, places, place) {
   const { run, mode, sample } = data.episodes[place];
   const step = (n) => data.episodes[n].step;

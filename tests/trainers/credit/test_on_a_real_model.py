@@ -51,7 +51,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "magrpo-tree": {"group_size": 2},
     "rae": {"group_size": 1, "tasks_per_step": 2, "policies": "shared_adapter"},
 }
-"""What would take longer than two steps otherwise, or more episodes than the rule needs."""
+"""Settings that keep a rule's training to two steps and few episodes."""
 
 
 def number_of(context: RewardContext) -> int:
