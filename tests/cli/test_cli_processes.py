@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 from support.command_line import Collab
@@ -173,6 +174,19 @@ COMMANDS = [
 ]
 
 
+def printed_to(output: IO[str], line: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that prints to `output`."""
+    return subprocess.run(
+        [*COLLAB, *line.split()],
+        stdout=output,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=60,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_reader_that_leaves_ends_a_command_quietly(collab: Collab, line: str) -> None:
     if "done" in line:
@@ -182,15 +196,7 @@ def test_a_reader_that_leaves_ends_a_command_quietly(collab: Collab, line: str) 
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as output:
-        done = subprocess.run(
-            [*COLLAB, *line.split()],
-            stdout=output,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=ENVIRONMENT,
-            timeout=60,
-            check=False,
-        )
+        done = printed_to(output, line)
     assert (done.returncode, done.stderr) in ((141, ""), (0, ""))
     if "--out out" in line:
         assert json.loads(Path("out/run.json").read_text())["status"] in ("interrupted", "done")
@@ -223,14 +229,6 @@ def test_a_record_from_elsewhere_steers_no_terminal(collab: Collab) -> None:
 @pytest.mark.parametrize("line", [COMMANDS[1], "schema", "--help"])
 def test_a_full_disk_behind_stdout_is_one_line(project: Path, line: str) -> None:
     with Path("/dev/full").open("w") as output:
-        done = subprocess.run(
-            [*COLLAB, *line.split()],
-            stdout=output,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=ENVIRONMENT,
-            timeout=60,
-            check=False,
-        )
+        done = printed_to(output, line)
     assert done.stderr == "error: stdout cannot be written: No space left on device\n"
     assert done.returncode == 1
