@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelUnavailable
-from collab.loopback import leads_to_loopback
 from collab.models.base import Capabilities, Progress, Request
-from collab.models.event_stream import event_data, whole_answer
+from collab.models.event_stream import event_data
 from collab.models.hosted.engine import (
     HostedEngine,
     Reply,
@@ -159,7 +158,7 @@ async def read_answer(
     """
     async with client.stream("POST", "chat/completions", json=body) as response:
         if not response.is_success:
-            text = (await whole_answer(response)).decode(errors="replace")
+            text = (await response.aread()).decode(errors="replace")
             raise _rejection(response, response.status_code, text, key)
         await take_all(_events(response, key), _take, reply, request, progress)
     if reply.stop_reason == "content_filter":
@@ -172,8 +171,7 @@ async def read_answer(
 
 async def list_models(client: AsyncClient) -> list[str]:
     """Return the names of the server's models, without handling any error."""
-    async with client.stream("GET", "models") as response:
-        listed = parse_json(await whole_answer(response.raise_for_status()))
+    listed = parse_json((await client.get("models")).raise_for_status().content)
     return [str(model["id"]) for model in listed["data"]]
 
 
@@ -198,7 +196,7 @@ def _without_events(response: Response) -> str:
 
 async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]:
     if "json" in response.headers.get("content-type", ""):
-        answer = _parsed(response, await whole_answer(response), key)
+        answer = _parsed(response, await response.aread(), key)
         if "choices" not in answer:
             raise ValueError(f"an answer without choices: {answer}")
         yield answer
@@ -309,17 +307,9 @@ class OpenAIEngine(HostedEngine):
         self._dialect = Dialect(spec)
 
     def _connect(self) -> Any:
-        from httpx import AsyncClient, Limits
+        from collab.models.http_client import ModelClient
 
-        # collab limits time and connections itself. A proxy from the environment cannot reach this
-        # machine's own addresses.
-        return AsyncClient(
-            base_url=self._url,
-            headers={"authorization": f"Bearer {self._key}"} if self._key else {},
-            limits=Limits(max_connections=None),
-            timeout=None,
-            trust_env=not leads_to_loopback(self._url),
-        )
+        return ModelClient(self._url, self._key, base_url=self._url)
 
     async def _disconnect(self) -> None:
         await self._client.aclose()

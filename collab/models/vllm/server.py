@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelTimeout, ModelUnavailable
-from collab.models.event_stream import event_data, whole_answer
+from collab.models.event_stream import event_data
 from collab.models.hosted.errors import is_page, page_at
 from collab.models.keys import redact, redact_line
 from collab.models.vllm.adapter_store import Version
@@ -74,7 +74,7 @@ class ServerConnection:
     async def answers(self, response: Response) -> AsyncIterator[dict[str, Any]]:
         """Yield the JSON of a response: one object, or one per event of a stream."""
         if "json" in response.headers.get("content-type", ""):
-            yield self._parsed((await whole_answer(response)).decode(errors="replace"))
+            yield self._parsed((await response.aread()).decode(errors="replace"))
             return
         async for data in event_data(response):
             yield self._parsed(data.decode(errors="replace"))
@@ -93,7 +93,7 @@ class ServerConnection:
         """
         if response.is_success:
             return
-        reason = self._reason((await whole_answer(response)).decode(errors="replace"))
+        reason = self._reason((await response.aread()).decode(errors="replace"))
         status = response.status_code
         if status in (401, 403):
             raise ModelUnavailable(f"{self.url} needs a key: set VLLM_API_KEY to its --api-key")

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from collab.errors import CollabError, ModelTimeout, ModelUnavailable
-from collab.loopback import leads_to_loopback
 from collab.models.base import SamplerReport
 from collab.models.keys import read_key
 from collab.models.vllm.adapter_store import Version
@@ -245,20 +244,14 @@ class Servers:
     def _connect(self) -> Iterator[Any]:
         """Make one client per server, because a client scans all of its connections for each
         request."""
-        from httpx import AsyncClient, Limits, create_ssl_context
+        from httpx import create_ssl_context
+
+        from collab.models.http_client import ModelClient
 
         trusted = create_ssl_context()
         for url in self._spec.servers:
-            # collab limits the time, and the runtime the number of requests. Only a few idle
-            # connections are kept, because each is checked again and again. A proxy from the
-            # environment cannot reach this machine's own addresses.
-            yield AsyncClient(
-                headers={"authorization": f"Bearer {self._key}"} if self._key else {},
-                limits=Limits(max_connections=None, max_keepalive_connections=KEPT_IDLE),
-                timeout=None,
-                verify=trusted,
-                trust_env=not leads_to_loopback(url),
-            )
+            # Few idle connections are kept, because each is checked again and again.
+            yield ModelClient(url, self._key, most_idle=KEPT_IDLE, verify=trusted)
 
     async def _meet_all(self, servers: list[Server]) -> None:
         """Meet servers that may still be starting."""

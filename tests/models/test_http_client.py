@@ -1,0 +1,70 @@
+"""The HTTP client of model servers."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import httpx
+import pytest
+
+from collab.errors import ModelError
+from collab.models.event_stream import event_data
+from collab.models.hosted.openai_engine import list_models
+from collab.models.http_client import ModelClient
+from collab.models.vllm.server import ServerConnection
+
+URL = "http://here/v1/"
+
+
+def answering(sent: bytes, status: int = 200, encoding: str = "identity") -> ModelClient:
+    def answer(_: httpx.Request) -> httpx.Response:
+        headers = {"content-encoding": encoding, "location": "http://there"}
+        # A stream, because a whole body would be decoded before the client sees it.
+        return httpx.Response(status, stream=httpx.ByteStream(sent), headers=headers)
+
+    return ModelClient(URL, base_url=URL, transport=httpx.MockTransport(answer))
+
+
+async def read_events(client: httpx.AsyncClient) -> None:
+    async with client.stream("GET", URL) as response:
+        async for _ in event_data(response):
+            pass
+
+
+async def ask_vllm(client: httpx.AsyncClient) -> None:
+    await ServerConnection("http://here", client, key="").ask("/v1/models")
+
+
+@pytest.mark.parametrize("ask", [read_events, list_models, ask_vllm])
+@pytest.mark.parametrize("sent", [b"x" * 40, b"data: x\n" * 5, b": ping\n" * 6])
+@pytest.mark.parametrize("status", [200, 307, 500])
+def test_an_answer_has_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+    ask: Callable[[httpx.AsyncClient], Coroutine[Any, Any, object]],
+    sent: bytes,
+    status: int,
+) -> None:
+    monkeypatch.setattr("collab.models.http_client.MOST_BYTES", 39)
+
+    async def run() -> None:
+        async with answering(sent, status) as client:
+            await ask(client)
+
+    with pytest.raises(ModelError, match="here sent more than 39 bytes in one answer"):
+        asyncio.run(run())
+
+
+def test_the_limit_counts_decompressed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collab.models.http_client.MOST_BYTES", 1000)
+
+    async def run(size: int) -> bytes:
+        packed = gzip.compress(b"x" * size)
+        async with answering(packed, encoding="gzip") as client:
+            return (await client.get(URL)).content
+
+    assert asyncio.run(run(1000)) == b"x" * 1000
+    with pytest.raises(ModelError, match="more than 1,000 bytes"):
+        asyncio.run(run(1001))
