@@ -15,7 +15,7 @@ import yaml
 
 from collab.errors import CollabError, RecipeError
 from collab.recipe.base import Spec
-from collab.recipe.documents import parse_yaml
+from collab.recipe.documents import MOST_CHARACTERS, parse_yaml
 from collab.recipe.load import read_recipe
 from collab.recipe.packing import Packing, of_python_in
 from collab.recipe.question import about_adapters
@@ -113,9 +113,16 @@ def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
     """Write a trusted recipe with all the files it names, so that its folder can be moved.
 
     Raises:
+        RecipeError: the recipe is too long to be read again.
         OSError: a file cannot be written or copied.
     """
-    write_atomically(path, _preface(recipe) + _as_yaml(packing.pack(recipe)))
+    text = _preface(recipe) + _as_yaml(packing.pack(recipe))
+    if len(text) > MOST_CHARACTERS:
+        raise RecipeError(
+            f"with all settings, the recipe has {len(text):,} characters of YAML, more than"
+            f" {MOST_CHARACTERS:,}; shorten its texts"
+        )
+    write_atomically(path, text)
     with suppress(CollabError):
         written, question = read_recipe(str(path), is_run=True)
         remember(question)

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from collab.recipe import library
+from collab.errors import RecipeError
+from collab.recipe import library, load_recipe
 from collab.recipe.base import Spec
-from collab.recipe.schema import PARTS, Part, json_schema
+from collab.recipe.packing import Packing
+from collab.recipe.schema import PARTS, Part, json_schema, write_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,3 +61,12 @@ def test_shipped_components_name_their_schema(kind: library.Kind) -> None:
         schema = (path.parent / first.partition("$schema=")[2]).resolve()
         assert schema.is_file(), f"{path} names {schema}"
         assert yaml.safe_load(path.read_text())
+
+
+def test_a_recipe_too_long_to_be_read_again_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collab.recipe.schema.MOST_CHARACTERS", 100)
+    with pytest.raises(RecipeError, match=r"has [\d,]+ characters of YAML, more than 100; shorten"):
+        write_recipe(tmp_path / "recipe.yaml", load_recipe("coding"), Packing(tmp_path))
+    assert not (tmp_path / "recipe.yaml").exists()
