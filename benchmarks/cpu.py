@@ -164,7 +164,7 @@ def run_alone(*arguments: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", nargs="+", default=MODELS)
+    parser.add_argument("--models", nargs="*", default=MODELS)
     parser.add_argument("--rows", nargs="+", type=int, default=ROWS)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=3)
