@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.shares import one_in, one_row_in
 
 import collab
 from collab.errors import RecipeError
@@ -71,7 +72,9 @@ def test_agreement_chooses_among_those_that_pass(tmp_path: Path, rows: str) -> N
 TESTS = "assert area(4, 5) == 20\nassert area(1, 7) == 7"
 
 
-@pytest.mark.parametrize(("tester", "value"), [("tester", 1.0), ("", 0.0), ("nobody", 0.0)])
+@pytest.mark.parametrize(
+    ("tester", "value"), one_row_in(3, [("tester", 1.0), ("", 0.0), ("nobody", 0.0)])
+)
 def test_a_testers_tests_choose_too(tmp_path: Path, rows: str, tester: str, value: float) -> None:
     script = tmp_path / "answers.yaml"
     script.write_text(yaml.safe_dump({"coder": [SIX, SIX, RIGHT], "tester": [TESTS, "", ""]}))
@@ -90,7 +93,7 @@ def test_hidden_tests_choose_nothing(tmp_path: Path, rows: str) -> None:
     assert metrics["selected@3"] == 0.0
 
 
-@pytest.mark.parametrize("protocol", ["parallel", "sequential"])
+@pytest.mark.parametrize("protocol", one_in(2, ["parallel", "sequential"]))
 def test_parts_of_different_samples_are_combined(tmp_path: Path, rows: str, protocol: str) -> None:
     answers = {
         "aux": ["def aux(a, b):\n    return a + b", "def aux(a, b):\n    return a * b"],

@@ -24,7 +24,7 @@ OVER_A_LIMIT = (
     "way/huge_integer",
     "way/many_ranges",
 )
-SOME = [name for number, name in enumerate(EVERY) if number % 4 == 0 or name in OVER_A_LIMIT]
+SOME = [name for number, name in enumerate(EVERY) if number % 8 == 0 or name in OVER_A_LIMIT]
 """The programs that are run by default; the slow tests run the others."""
 
 

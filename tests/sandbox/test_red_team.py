@@ -38,7 +38,7 @@ def honest() -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcomes]:
-    return outcomes_of(8)
+    return outcomes_of(16)
 
 
 def outcomes_of(step: int) -> dict[str, Outcomes]:
@@ -73,7 +73,7 @@ def paid(outcomes: Outcomes, honest: float) -> Outcomes:
 
 
 def test_nothing_is_left_behind(outcomes: dict[str, Outcomes]) -> None:
-    check_nothing_left(outcomes, at_least=(len(WAYS) + len(MARKS)) // 8)
+    check_nothing_left(outcomes, at_least=(len(WAYS) + len(MARKS)) // 16)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from support.studies import STUDY, collab
 
 CHANGES = {
@@ -13,6 +14,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 def test_a_study_whose_recipe_was_changed_is_not_gone_on_with(project: Path) -> None:
     one = STUDY.replace("seeds: 2", "seeds: 1").replace("[magrpo, {", "[magrpo] #")
     (project / "s.yaml").write_text(one + "  trainer.algorithm: mine.py:mine\n")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.shares import one_in
 
 from collab.errors import ModelError, ModelUnavailable, UnknownName
 from collab.models import Call, Request
@@ -307,7 +308,7 @@ class Scarce:
         self.ran.append(len(inputs[0]))
 
 
-@pytest.mark.parametrize("after", [0, 3])
+@pytest.mark.parametrize("after", one_in(2, [3, 0]))
 def test_answers_are_the_same_in_the_smaller_batches_that_fit(
     tiny_engine: TransformersEngine, after: int, caplog: pytest.LogCaptureFixture
 ) -> None:
