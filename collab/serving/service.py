@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -18,6 +19,7 @@ from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.records import Episode, Problem, failure_of
 from collab.runs.about import new_run_id
+from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished, Event
 from collab.runtime.folder import RunFolder
 from collab.serving.reading import TeamQuestion
@@ -335,7 +337,13 @@ async def play(
 
 async def _watch(team: ServedTeam, question: TeamQuestion, problem: Problem, hear: Hear) -> Episode:
     episode = None
-    async with aclosing(team.play(question, problem, question.drawn_seed())) as events:
+    playing = team.session.play(
+        [Start(problem)],
+        seed=secrets.randbelow(2**31) if question.seed is None else question.seed,
+        progress=question.stream,
+        adjust=question.sampling,
+    )
+    async with aclosing(playing) as events:
         async for event in events:
             await hear(event)
             if isinstance(event, EpisodeFinished):
