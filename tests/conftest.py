@@ -1,14 +1,17 @@
-"""What every test has: a configuration folder of its own."""
+"""What every test has: a configuration folder of its own, and a sandbox if it asks for one."""
 
 import gc
 import os
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collab.sandbox import Sandbox
 
 NUMBERS = count()
 gc.disable()  # what is imported and collected stays
@@ -59,6 +62,15 @@ def configuration(new_folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     monkeypatch.setenv("COLLAB_APPROVED", "")
     return folder
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator["Sandbox"]:
+    from collab.sandbox import Sandbox
+
+    sandbox = Sandbox()
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.fixture

@@ -50,10 +50,12 @@ def environment_for(component: Component) -> Make:
         RecipeError: there is no such environment, or it is not an environment class. The returned
             function raises it for options that the environment does not accept.
     """
-    environment_class, what = class_of(component), f"environment '{component.use}'"
+    environment_class: Any = class_of(component)
+    what = f"environment '{component.use}'"
 
     def make(fields: Mapping[str, Any]) -> Environment:
-        options = check_options(what, _init(environment_class), {**component.options, **fields})
+        given = {**component.options, **fields}
+        options = check_options(what, environment_class.__init__, given)
         environment: Environment = call(
             what, EnvironmentFailed, lambda: environment_class(**options)
         )
@@ -61,11 +63,6 @@ def environment_for(component: Component) -> Make:
         return environment
 
     return make
-
-
-def _init(environment_class: type[Any]) -> Callable[..., Any]:
-    constructor: Callable[..., Any] = environment_class.__init__
-    return constructor
 
 
 def _check(what: str, environment: Environment) -> None:

@@ -1,6 +1,6 @@
 """Feedback: remarks to each agent between turns."""
 
-from collab.feedback.plain import Outcome
-from collab.feedback.sources import Source, check_sources, gather, open_sources
+from collab.feedback.plain import Outcome, Source
+from collab.feedback.sources import check_sources, gather, open_sources
 
 __all__ = ["Outcome", "Source", "check_sources", "gather", "open_sources"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from collab.agents.examples import Example, as_test, examples_of
 from collab.agents.joins import preamble
-from collab.feedback.plain import Outcome
+from collab.feedback.plain import Outcome, Source
 from collab.recipe.feedback import ExecutionFeedback
 from collab.records import Feedback, Finding
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MAX_TEXT = 200
 
 
-class Execution:
+class Execution(Source):
     """Reports how many of the prompt's examples pass, and the actual values of the others.
 
     The test comes from the prompt alone, because an `Outcome` has no hidden tests.
@@ -52,9 +52,6 @@ class Execution:
         findings = _failing(examples, verdict)
         text = self._text(len(examples), findings, verdict)
         return self._everybody(outcome, text, findings[: self._spec.limit])
-
-    async def aclose(self) -> None:
-        """Do nothing: the sandbox belongs to the caller."""
 
     def _everybody(
         self, outcome: Outcome, text: str, findings: list[Finding] | None = None

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from collab import errors
 from collab.errors import CollabError, FeedbackError
-from collab.feedback.plain import Outcome
+from collab.feedback.plain import Outcome, Source
 from collab.recipe.feedback import ExpertFeedback
 from collab.records import Action, Failure, Feedback, Finding, Message, Sampling, Usage
 from collab.syntax import parse
@@ -92,7 +92,7 @@ _FENCE = re.compile(r"\A```(?:json)?[ \t]*\n(.*)\n```\Z", re.DOTALL)
 Advice = dict[str, list[str]]
 
 
-class Expert:
+class Expert(Source):
     """Asks a model for edits, and asks again if the answer is malformed."""
 
     name = "expert"
@@ -111,9 +111,6 @@ class Expert:
         feedback = {agent: self._feedback(advice.get(agent, [])) for agent in outcome.agents}
         first = outcome.agents[0]
         return {**feedback, first: feedback[first].model_copy(update={"usage": usage})}
-
-    async def aclose(self) -> None:
-        """Do nothing: the model belongs to the caller."""
 
     async def _advice(self, outcome: Outcome) -> tuple[Advice, Usage]:
         messages = expert_prompt(outcome)

@@ -1,4 +1,4 @@
-"""Simple sources: no feedback beyond the agent's history, one bit, or a user's function."""
+"""Sources of feedback, and the simple ones: no feedback, one bit, or a user's function."""
 
 from __future__ import annotations
 
@@ -70,7 +70,20 @@ def entry_point(problem: Problem, source: str) -> str:
     return name
 
 
-class OwnHistory:
+class Source:
+    """A source of feedback on a turn, for the agents' next turn."""
+
+    name: str
+
+    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
+        """Return the feedback by agent. Agents without feedback are omitted."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Release the source's own resources. Most sources have none."""
+
+
+class OwnHistory(Source):
     """Gives no feedback: the agent only has its own history and the request to revise."""
 
     name = "self"
@@ -79,11 +92,8 @@ class OwnHistory:
         """Return no feedback."""
         return {agent: Feedback(source=self.name, text="") for agent in outcome.agents}
 
-    async def aclose(self) -> None:
-        """Do nothing: there are no resources."""
 
-
-class Solved:
+class Solved(Source):
     """Reports one bit: whether the task is solved."""
 
     name = "solved"
@@ -102,11 +112,8 @@ class Solved:
         text = "Result: solved." if outcome.solved else "Result: not solved yet."
         return {agent: Feedback(source=self.name, text=text) for agent in outcome.agents}
 
-    async def aclose(self) -> None:
-        """Do nothing: there are no resources."""
 
-
-class Plugin:
+class Plugin(Source):
     """A user's function that maps an `Outcome` and options to feedback.
 
     The function returns a string or a `Feedback` for all agents, or a mapping from agent to either.
@@ -137,9 +144,6 @@ class Plugin:
                 " returns text for all agents, or a dict from agent to text or Feedback"
             )
         return {agent: self._item(outcome, agent, item) for agent, item in returned.items()}
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no resources."""
 
     def _item(self, outcome: Outcome, agent: Any, item: Any) -> Feedback:
         if agent not in outcome.agents:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from collab.errors import CollabError, FeedbackError, RecipeError, attribute
-from collab.feedback.plain import Outcome, entry_point
+from collab.feedback.plain import Outcome, Source, entry_point
 from collab.recipe.feedback import (
     ExecutionFeedback,
     ExpertFeedback,
@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from collab.sandbox import Sandbox
 
 OpenModel = Callable[[ModelSpec], "Model"]
-
-
-class Source(Protocol):
-    """A source of feedback on a turn, for the agents' next turn."""
-
-    name: str
-
-    async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        """Return the feedback by agent. Agents without feedback are omitted."""
-        ...
-
-    async def aclose(self) -> None: ...
 
 
 def open_sources(

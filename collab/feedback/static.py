@@ -6,10 +6,11 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from collab.analysis import helper_use, returns_value
-from collab.feedback.plain import Outcome
-from collab.feedback.tools import NOISE, Batcher, files_of, find_tool
+from collab.feedback.plain import Outcome, Source
+from collab.feedback.tools import NOISE, Batcher, Severity, files_of, find_tool
 from collab.recipe.feedback import StaticFeedback
 from collab.records import Feedback, Finding
 from collab.sandbox.jail.files import BadFiles, File, entry_file, is_files, split_files
@@ -42,7 +43,7 @@ def line_findings(
         except SyntaxError as error:
             message = f"{whose} code does not parse: {error.msg}"
             line = (error.lineno or 1) + blank_lines(outcome.artifacts.get(agent, ""))
-            yield _remark("syntax-error", "error", message, line, error.offset)
+            yield _remark("syntax-error", "error", message, line, column=error.offset)
             return
         yield from _joined(outcome, agent)
     name = functions.get(agent, "")
@@ -119,22 +120,10 @@ def blank_lines(artifact: str) -> int:
 
 
 def _remark(
-    code: str,
-    severity: str,
-    message: str,
-    line: int | None = None,
-    column: int | None = None,
+    code: str, severity: Severity, message: str, line: int | None = None, **place: Any
 ) -> Finding:
-    return Finding.model_validate(
-        {
-            "source": "ast",
-            "code": code,
-            "severity": severity,
-            "message": message,
-            "line": line,
-            "column": column,
-        }
-    )
+    """Return a remark. `place` is its column or its file, if known."""
+    return Finding(source="ast", code=code, severity=severity, message=message, line=line, **place)
 
 
 Remark = tuple[str | None, Finding]
@@ -145,7 +134,7 @@ _LINE = re.compile(r"\bline (\d+)\b")
 _RANK = {"error": 0, "warning": 1, "info": 2}
 
 
-class Static:
+class Static(Source):
     """Reports syntax errors, the program's structure and linter findings.
 
     Raises:
@@ -314,7 +303,7 @@ def file_findings(
         message = (
             f"no named file was found in {whose} answer; begin each with a line # file: NAME.py"
         )
-        yield _error("no-code", message)
+        yield _remark("no-code", "error", message)
         return
     try:
         files = split_files(outcome.joint.text)
@@ -329,7 +318,7 @@ def file_findings(
     others = [file.name for file in files if file not in written and any(_faults(file))]
     if others:
         message = f"the joint program does not parse, because of {', '.join(others)}"
-        yield _error(JOINT, message).model_copy(update={"severity": "warning"})
+        yield _remark(JOINT, "warning", message)
     entry = entry_file(files)
     if entry in written and outcome.function:
         yield from _defined_in([entry], outcome.function)
@@ -342,7 +331,7 @@ def all_file_findings(outcome: Outcome) -> Iterator[Finding]:
     try:
         files = split_files(outcome.joint.text)
     except BadFiles as error:
-        yield _error(JOINT, f"the files make no program: {error.msg}")
+        yield _remark(JOINT, "error", f"the files make no program: {error.msg}")
         return
     for file in files:
         yield from _faults(file)
@@ -351,9 +340,9 @@ def all_file_findings(outcome: Outcome) -> Iterator[Finding]:
 def _no_program(outcome: Outcome, agent: str, error: BadFiles) -> Finding:
     place = outcome.joint.locate(error.lineno or 1)
     if place is None or place[0] == agent:
-        return _error("files", f"the files make no program: {error.msg}")
+        return _remark("files", "error", f"the files make no program: {error.msg}")
     message = f"the files make no program, because of {place[0]}: {error.msg}"
-    return _error(JOINT, message).model_copy(update={"severity": "warning"})
+    return _remark(JOINT, "warning", message)
 
 
 def _writer(outcome: Outcome, file: File) -> str:
@@ -366,7 +355,7 @@ def _faults(file: File) -> Iterator[Finding]:
         parse(file.source)
     except SyntaxError as error:
         message = f"the file does not parse: {error.msg}"
-        yield _error("syntax-error", message, file.name, error.lineno or 1)
+        yield _remark("syntax-error", "error", message, error.lineno or 1, file=file.name)
 
 
 def _defined_in(files: list[File], name: str) -> Iterator[Finding]:
@@ -376,13 +365,8 @@ def _defined_in(files: list[File], name: str) -> Iterator[Finding]:
     where = f"`{files[-1].name}`" if len(files) == 1 else "no file of yours"
     if not returns:
         message = f"{where} does not define" if len(files) == 1 else f"{where} defines"
-        yield _error("missing", f"{message} `{name}`")
+        yield _remark("missing", "error", f"{message} `{name}`")
     elif not any(returns):
-        yield _error("returns-nothing", f"`{name}` returns no value")
+        yield _remark("returns-nothing", "error", f"`{name}` returns no value")
     else:
-        message = f"`{name}` is defined"
-        yield _error("defined", message).model_copy(update={"severity": "info"})
-
-
-def _error(code: str, message: str, file: str | None = None, line: int | None = None) -> Finding:
-    return Finding(source="ast", code=code, severity="error", message=message, file=file, line=line)
+        yield _remark("defined", "info", f"`{name}` is defined")

@@ -7,7 +7,7 @@ import shlex
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from collab.recipe.base import Spec
 from collab.trust.blocking import of_server
@@ -42,6 +42,10 @@ def _variable(key: str) -> str:
             " address"
         )
     return key
+
+
+KeyVariable = Annotated[str, AfterValidator(_variable)]
+"""The name of an environment variable that holds a key."""
 
 
 class HostedModel(Spec):
@@ -85,7 +89,7 @@ class OpenAIModel(HostedModel):
     """The model's name on the server. `URL#NAME` sets `base_url` too."""
     base_url: str | None = None
     """The server's address, e.g. http://localhost:8000/v1. Default: OPENAI_BASE_URL or OpenAI's."""
-    key: str = "OPENAI_API_KEY"
+    key: KeyVariable = "OPENAI_API_KEY"
     """The environment variable that holds the key, `..._API_KEY`. Local servers need none."""
     tokens: bool = False
     """Record token ids and log-probabilities. vLLM and llama.cpp return both, but other servers
@@ -108,11 +112,6 @@ class OpenAIModel(HostedModel):
             raise ValueError("base_url is given twice: as a key, and in the name")
         return {**data, "name": model, "base_url": url}
 
-    @field_validator("key")
-    @classmethod
-    def _key_is_a_variable(cls, key: str) -> str:
-        return _variable(key)
-
     @model_validator(mode="after")
     def _limit_needs_prices(self) -> Self:
         if self.cost_limit is not None and None in (self.input_price, self.output_price):
@@ -131,7 +130,7 @@ class MCPServer(Spec):
     environment: tuple[str, ...] = ()
     """Names of environment variables that the command gets, in addition to PATH, HOME and similar
     ones."""
-    key: str | None = None
+    key: KeyVariable | None = None
     """The environment variable, `..._API_KEY`, that holds the key for an address."""
     seconds: float = Field(default=30.0, gt=0)
     """Seconds that the server may take to start and list its tools."""
@@ -161,11 +160,6 @@ class MCPServer(Spec):
                 f"mcp is not an address; write a command word by word: [{', '.join(mcp.split())}]"
             )
         return address(mcp, "mcp", "http://HOST:PORT/mcp", "its key")
-
-    @field_validator("key")
-    @classmethod
-    def _key_is_a_variable(cls, key: str | None) -> str | None:
-        return None if key is None else _variable(key)
 
     @model_validator(mode="after")
     def _each_has_its_own(self) -> MCPServer:

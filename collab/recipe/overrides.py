@@ -33,20 +33,14 @@ def apply(data: dict[str, Any], setting: str) -> None:
     if keys[0] == "agents":
         keys.insert(0, "team")
     _assign(data, keys, parse_yaml(text, f"--set {path}"), setting)
-    if origin := _origin_in(setting):
-        data["task"] = drop_former_source(data["task"], origin)
+    if keys[:-1] == ["task", "source"] and keys[-1] in ORIGINS:
+        data["task"] = drop_former_source(data["task"], keys[-1])
 
 
 def ordered(settings: Sequence[str]) -> list[str]:
     """Return the settings with splits last, because a setting of the row source drops the existing
     splits."""
     return sorted(settings, key=lambda setting: setting.strip().startswith("task.splits"))
-
-
-def _origin_in(setting: str) -> str:
-    """Return the key of a setting that changes a suite's row source, otherwise ""."""
-    above, _, last = setting.partition("=")[0].strip().rpartition(".")
-    return last if above == "task.source" and last in ORIGINS else ""
 
 
 def flatten(data: Any, above: str = "") -> dict[str, Any]:

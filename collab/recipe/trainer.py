@@ -10,48 +10,6 @@ from collab.recipe.base import Component, Named, Spec
 from collab.recipe.feedback import FeedbackSpec
 from collab.recipe.team import MOST_TURNS
 
-
-def check_clip(objective: str, low: float | None, high: float | None) -> None:
-    """Check the clip ratios of an `objective`.
-
-    Raises:
-        ValueError: a ratio is missing, or the objective does not use it.
-    """
-    if objective == "reinforce" and (low or high):
-        raise ValueError(
-            "objective 'reinforce' has no ratio to clip; set objective to ppo, gspo or cispo,"
-            " or leave out clip_ratio and clip_ratio_high"
-        )
-    if objective in ("ppo", "gspo") and low is None:
-        usual = "0.2" if objective == "ppo" else "0.0003"
-        raise ValueError(f"objective '{objective}' needs clip_ratio, e.g. {usual}")
-    if objective == "cispo" and (low is not None or high is None):
-        raise ValueError(
-            "objective 'cispo' bounds ratios from above only; set clip_ratio_high, e.g. 4.0,"
-            " and leave out clip_ratio"
-        )
-
-
-def check_band(band: tuple[float, float] | None, cap: float | None) -> None:
-    """Check `importance_band`.
-
-    Raises:
-        ValueError: the band is invalid, or `importance_cap` is set too.
-    """
-    if band is None:
-        return
-    low, high = band
-    if not 0 <= low < 1 < high:
-        raise ValueError(
-            f"importance_band [{low:g}, {high:g}] must contain 1, the ratio of a sampler that"
-            " agrees with the trainer; e.g. [0.5, 5]"
-        )
-    if cap is not None:
-        raise ValueError(
-            "importance_cap and importance_band both multiply a token by its ratio; set one"
-        )
-
-
 MOST_RANK = 1024
 """Limit on an adapter's rank, read or trained. Larger ranks could take any amount of memory."""
 
@@ -360,7 +318,35 @@ class TrainerSpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _clips_and_corrections_fit(self) -> TrainerSpec:
-        check_clip(self.objective_used, self.clip_ratio, self.clip_ratio_high)
-        check_band(self.importance_band, self.importance_cap)
+    def _clips_fit(self) -> TrainerSpec:
+        objective, low, high = self.objective_used, self.clip_ratio, self.clip_ratio_high
+        if objective == "reinforce" and (low or high):
+            raise ValueError(
+                "objective 'reinforce' has no ratio to clip; set objective to ppo, gspo or cispo,"
+                " or leave out clip_ratio and clip_ratio_high"
+            )
+        if objective in ("ppo", "gspo") and low is None:
+            usual = "0.2" if objective == "ppo" else "0.0003"
+            raise ValueError(f"objective '{objective}' needs clip_ratio, e.g. {usual}")
+        if objective == "cispo" and (low is not None or high is None):
+            raise ValueError(
+                "objective 'cispo' bounds ratios from above only; set clip_ratio_high, e.g. 4.0,"
+                " and leave out clip_ratio"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _corrections_fit(self) -> TrainerSpec:
+        if self.importance_band is None:
+            return self
+        low, high = self.importance_band
+        if not 0 <= low < 1 < high:
+            raise ValueError(
+                f"importance_band [{low:g}, {high:g}] must contain 1, the ratio of a sampler that"
+                " agrees with the trainer; e.g. [0.5, 5]"
+            )
+        if self.importance_cap is not None:
+            raise ValueError(
+                "importance_cap and importance_band both multiply a token by its ratio; set one"
+            )
         return self

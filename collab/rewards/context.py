@@ -30,7 +30,7 @@ class Verdicts:
         self._sandbox = sandbox
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[Hashable, asyncio.Task[Verdict]] = {}
-        self._waiting = _Stopwatch()
+        self._waiting = Stopwatch()
 
     async def request(self, key: Hashable, trial: MakeTrial) -> Verdict:
         """Return the verdict of a trial, which runs once per `key`. Call this from any event
@@ -70,7 +70,7 @@ class Verdicts:
             return await self._sandbox.check(made)
 
 
-class _Stopwatch:
+class Stopwatch:
     """Measures the wall time during which at least one task is in progress."""
 
     def __init__(self) -> None:

@@ -144,7 +144,11 @@ def bind_part(
         RecipeError: the function does not take an option, or is a function of TRL.
     """
     what = f"reward part '{name}' ({use})"
-    _check_is_not_trl(what, function)
+    if "completions" in signature_of(what, function).parameters:
+        raise RecipeError(
+            f"{what} takes completions, like a reward function of TRL, but a part takes a context;"
+            " wrap it with collab.rewards.from_trl"
+        )
     options = check_options(what, function, options)
     check_call(what, function, ("context",), options)
     parameters = inspect.signature(function).parameters
@@ -155,14 +159,6 @@ def bind_part(
     }
     agents = {option: agent for option, agent in named.items() if isinstance(agent, str) and agent}
     return PartFunction(name, function, options, built_in, agents)
-
-
-def _check_is_not_trl(what: str, function: Callable[..., Any]) -> None:
-    if "completions" in signature_of(what, function).parameters:
-        raise RecipeError(
-            f"{what} takes completions, like a reward function of TRL, but a part takes a context;"
-            " wrap it with collab.rewards.from_trl"
-        )
 
 
 def _placed(name: str, roles: Roles, helper: str) -> str:

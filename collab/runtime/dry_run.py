@@ -20,7 +20,7 @@ from collab.errors import (
     ModelError,
     RecipeError,
 )
-from collab.feedback import Outcome, check_sources
+from collab.feedback import Outcome, Source, check_sources
 from collab.models import Progress, Request
 from collab.models.fakes import EchoModel
 from collab.models.lengths import check_adapter, check_fits
@@ -88,7 +88,7 @@ def _lengthened(text: str, request: Request) -> str:
     return (text * (wanted // len(text) + 1))[:wanted]
 
 
-class FeedbackStandIn:
+class FeedbackStandIn(Source):
     """Returns placeholder feedback in place of a source."""
 
     def __init__(self, spec: FeedbackSpec) -> None:
@@ -101,9 +101,6 @@ class FeedbackStandIn:
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
         feedback = REPORTS_ERROR.model_copy(update={"source": self.name, "text": self._text})
         return dict.fromkeys(outcome.agents, feedback)
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no resources."""
 
 
 MOST_PROBLEMS = 64

@@ -85,21 +85,28 @@ class Guard:
         if not _ID.fullmatch(request):  # the log only gets plain ids
             request = uuid.uuid4().hex
         scope.setdefault("state", {})["request"] = request
-        sending = _Sending(send, request)
-        began = time.monotonic()
+        status, began = 0, time.monotonic()
+
+        async def forward(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["x-request-id"] = request
+            await send(message)
+
         try:
             self._check(scope, headers)
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, forward)
         except Refused as refused:
-            await refused.response()(scope, receive, sending)
+            await refused.response()(scope, receive, forward)
         except Exception as error:
             LOG.error("defect %s at %s, request %s", type(error).__name__, _place(error), request)
-            if sending.status is None:
+            if not status:
                 defect = Refused(500, "internal_error", "internal error of the server", kind=SERVER)
-                await defect.response()(scope, receive, sending)
+                await defect.response()(scope, receive, forward)
         finally:
             seconds = time.monotonic() - began
-            line = (_plain(scope["method"]), _plain(_path(scope)), sending.status or 0, seconds)
+            line = (_plain(scope["method"]), _plain(_path(scope)), status, seconds)
             LOG.info("%s %s %d %.3f s %s", *line, request)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
@@ -116,20 +123,6 @@ class Guard:
             raise Refused(
                 401, "invalid_api_key", "missing or wrong key; send 'authorization: Bearer KEY'"
             )
-
-
-class _Sending:
-    """Forwards an answer, with the request's id, and remembers its status."""
-
-    def __init__(self, send: Send, request: str) -> None:
-        self._send, self._request = send, request
-        self.status: int | None = None
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            MutableHeaders(scope=message)["x-request-id"] = self._request
-        await self._send(message)
 
 
 def _opens(headers: Headers, keys: Sequence[str]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -56,10 +55,6 @@ class TeamQuestion:
         if self.top_p is not None:
             changes["top_p"] = self.top_p
         return settings.model_copy(update=changes)
-
-    def drawn_seed(self) -> int:
-        """Return the requested seed, or a random one."""
-        return secrets.randbelow(2**31) if self.seed is None else self.seed
 
 
 def transcript(before: Sequence[Spoken], text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,26 +115,6 @@ def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
     return f"{name}data: {json.dumps(data, separators=(',', ':'))}\n\n"
 
 
-def details(
-    team: ServedTeam, question: TeamQuestion, episode: Episode, warnings: Sequence[str]
-) -> dict[str, Any]:
-    """Return the data of an episode except its answer, for clients that ask for it.
-
-    `warnings` are those that occurred during the episode, in addition to those of the request.
-    """
-    agents = [
-        _agent_details(turn, decision) for turn in episode.turns for decision in turn.decisions
-    ]
-    return {
-        "team": team.recipe.team.name,
-        "episode": question.id,
-        "seed": episode.seed,
-        "seconds": round(episode.seconds, 3),
-        "agents": agents,
-        "warnings": [*question.warnings, *warnings],
-    }
-
-
 def _agent_details(turn: Turn, decision: Decision) -> dict[str, Any]:
     last = [d for d in turn.decisions if d.agent == decision.agent][-1]
     action = decision.action
@@ -205,9 +185,17 @@ class TeamReply:
         return self._answer.rest(joint)
 
     def _details(self, episode: Episode) -> dict[str, Any] | None:
+        """Return the data of an episode except its answer, for clients that ask for it."""
         if not self._all_of_it:
             return None
-        return details(self._team, self._question, episode, self._warnings)
+        return {
+            "team": self._team.recipe.team.name,
+            "episode": self._question.id,
+            "seed": episode.seed,
+            "seconds": round(episode.seconds, 3),
+            "agents": [_agent_details(turn, d) for turn in episode.turns for d in turn.decisions],
+            "warnings": [*self._question.warnings, *self._warnings],
+        }
 
 
 def _warned(whose: str) -> str:

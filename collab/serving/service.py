@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -18,8 +20,10 @@ from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.records import Episode, Problem, failure_of
 from collab.runs.about import new_run_id
+from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished, Event
 from collab.runtime.folder import RunFolder
+from collab.runtime.session import lanes_of
 from collab.serving.reading import TeamQuestion
 from collab.serving.refusal import (
     LIMITED,
@@ -31,7 +35,7 @@ from collab.serving.refusal import (
 from collab.serving.reply import is_cut
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
-from collab.serving.teams import Teams
+from collab.serving.teams import open_teams, served_recipe
 from collab.telemetry import client_of
 
 
@@ -171,8 +175,18 @@ class Service:
         models: Mapping[str, Mapping[str, Model]] | None = None,
         loading: StoreProgress | None = None,
     ) -> None:
+        """Make the service. `models` replace the recipes' models, by the names of team and agent.
+
+        Raises:
+            RecipeError: strangers' programs would run without a sandbox.
+        """
         self.settings = settings
-        self.teams = Teams(recipes, settings, models=models, loading=loading)
+        self._recipes = {name: served_recipe(recipe, settings) for name, recipe in recipes.items()}
+        self._open_teams = partial(
+            open_teams, self._recipes, settings, models=models, loading=loading
+        )
+        self.teams: dict[str, ServedTeam] = {}
+        """The teams by name, while they are open."""
         self.lanes = Lanes(1, settings.queue)
         self.metrics = Metrics(self.lanes)
         self.shut = asyncio.Event()
@@ -188,8 +202,10 @@ class Service:
         Raises:
             CollabError: something is missing, or the record cannot be written.
         """
-        async with self.teams:
-            self.lanes.widen(self.settings.concurrency or self.teams.lanes())
+        async with self._open_teams() as teams:
+            self.teams = teams
+            usual = min(map(lanes_of, self._recipes.values()), default=1)
+            self.lanes.widen(self.settings.concurrency or usual)
             try:
                 self._open_records()
                 self.shut = asyncio.Event()  # belongs to the running event loop
@@ -200,6 +216,7 @@ class Service:
                 self.shut.set()
                 for folder in self._folders.values():
                     folder.close()
+                self.teams = {}
 
     @property
     def is_ready(self) -> bool:
@@ -335,7 +352,13 @@ async def play(
 
 async def _watch(team: ServedTeam, question: TeamQuestion, problem: Problem, hear: Hear) -> Episode:
     episode = None
-    async with aclosing(team.play(question, problem, question.drawn_seed())) as events:
+    playing = team.session.play(
+        [Start(problem)],
+        seed=secrets.randbelow(2**31) if question.seed is None else question.seed,
+        progress=question.stream,
+        adjust=question.sampling,
+    )
+    async with aclosing(playing) as events:
         async for event in events:
             await hear(event)
             if isinstance(event, EpisodeFinished):

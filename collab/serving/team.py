@@ -1,10 +1,8 @@
-"""One served team: the fields of its problem, and the episode of a request."""
+"""One served team: the fields of its problem, and the problem of a request."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +15,6 @@ from collab.recipe import Recipe
 from collab.recipe.team import PROMPT, AgentSpec
 from collab.records import Problem
 from collab.runtime import Session
-from collab.runtime.episode import Start
-from collab.runtime.events import Event
 from collab.runtime.rehearsal import gives_feedback
 from collab.serving.reading import TeamQuestion, transcript
 from collab.serving.refusal import invalid
@@ -48,15 +44,18 @@ def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
         RecipeError: no template reads the `chosen` field.
     """
     known: dict[str, bool] = {}
+    reads_all = False
     revised = recipe.team.turns > 1 or gives_feedback(recipe)
     agents = recipe.team.agents.values()
     sources = [source for agent in agents for source in _sources(agent, revised=revised)]
     for source in sources:
-        for name, is_needed in _fields_read(source):
+        needs, is_whole = _fields_read(source)
+        reads_all |= is_whole
+        for name, is_needed in needs.items():
             known[name] = known.get(name, False) or is_needed
     needed = tuple(name for name, is_needed in known.items() if is_needed)
     fields = [name for name in known if name != CONVERSATION]
-    if chosen and fields and chosen not in fields and not any(map(_reads_all, sources)):
+    if chosen and fields and chosen not in fields and not reads_all:
         raise RecipeError(
             f"no template of the team '{recipe.team.name}' reads the field '{chosen}'; choose one"
             f" with {option('field')}: {', '.join(fields)}"
@@ -72,32 +71,21 @@ def _sources(agent: AgentSpec, *, revised: bool) -> list[str]:
     return [agent.role, agent.prefix, *observed, *revise]
 
 
-def _fields_read(source: str) -> Iterator[tuple[str, bool]]:
-    """Yield each field of `task` in a template, and whether the template fails without it."""
+def _fields_read(source: str) -> tuple[dict[str, bool], bool]:
+    """Return each field of `task` in a template, with whether the template fails without it, and
+    whether the template uses `task` in another way than by the name of a field."""
     try:
         tree = Environment().parse(source)
     except TemplateSyntaxError:
-        return  # opening the team raises it, with its position
-    guarded = {name for test in tree.find_all(nodes.Test) for name in _guarded(test, "defined")}
-    guarded |= {name for use in tree.find_all(nodes.Filter) for name in _guarded(use, "default")}
-    for node in tree.find_all((nodes.Getattr, nodes.Getitem)):
-        if name := _field(node):
-            yield name, name not in guarded
-
-
-def _reads_all(source: str) -> bool:
-    """Return True if a template uses `task` other than by the name of a field."""
-    try:
-        tree = Environment().parse(source)
-    except TemplateSyntaxError:
-        return False
+        return {}, False  # opening the team raises it, with its position
+    optional = {
+        _field(node.node)
+        for node in tree.find_all((nodes.Test, nodes.Filter))
+        if node.name in ("defined", "default") and node.node is not None
+    }
+    named = list(filter(None, map(_field, tree.find_all((nodes.Getattr, nodes.Getitem)))))
     uses = sum(node.name == "task" for node in tree.find_all(nodes.Name))
-    return uses > sum(bool(_field(node)) for node in tree.find_all((nodes.Getattr, nodes.Getitem)))
-
-
-def _guarded(node: nodes.Test | nodes.Filter, name: str) -> list[str]:
-    guarded = _field(node.node) if node.name == name and node.node is not None else ""
-    return [guarded] if guarded else []
+    return {name: name not in optional for name in named}, uses > len(named)
 
 
 def _field(node: nodes.Node) -> str:
@@ -183,14 +171,3 @@ class ServedTeam:
                         "a model of this team cannot follow temperature or top_p; leave them out",
                         "temperature",
                     ) from None
-
-    async def play(
-        self, question: TeamQuestion, problem: Problem, seed: int
-    ) -> AsyncGenerator[Event]:
-        """Yield the events of one episode. Leaving the generator early cancels the episode."""
-        events = self.session.play(
-            [Start(problem)], seed=seed, progress=question.stream, adjust=question.sampling
-        )
-        async with aclosing(events):
-            async for event in events:
-                yield event

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from collab.errors import RecipeError
@@ -18,7 +18,6 @@ from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
 from collab.records import Action, Sampling
 from collab.runtime import Session
 from collab.runtime.scheduler import Scheduler
-from collab.runtime.session import lanes_of
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam, fields_of
 from collab.trust import Consent
@@ -187,77 +186,48 @@ def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
     return recipe.model_copy(update={"task": None, "team": team})
 
 
-class Teams(Mapping[str, ServedTeam]):
-    """The served teams by name. Teams with equal models share one copy in memory."""
+@asynccontextmanager
+async def open_teams(
+    recipes: Mapping[str, Recipe],
+    settings: Settings,
+    *,
+    models: Mapping[str, Mapping[str, Model]] | None = None,
+    loading: StoreProgress | None = None,
+) -> AsyncIterator[dict[str, ServedTeam]]:
+    """Context manager that opens the teams by name, with all models, so that no request waits for
+    their weights or their servers. Teams with equal models share one copy in memory.
 
-    def __init__(
-        self,
-        recipes: Mapping[str, Recipe],
-        settings: Settings,
-        *,
-        models: Mapping[str, Mapping[str, Model]] | None = None,
-        loading: StoreProgress | None = None,
-    ) -> None:
-        """Set up the teams. `models` replace the recipes' models, by the names of team and
-        agent."""
-        self._recipes = {name: served_recipe(recipe, settings) for name, recipe in recipes.items()}
-        self._settings, self._loading = settings, loading
-        self._given = models or {}
-        self._batched: dict[int, Batched] = {}
-        self._open: dict[str, ServedTeam] = {}
-        self._stack = AsyncExitStack()
+    `models` replace the recipes' models, by the names of team and agent.
 
-    def __getitem__(self, name: str) -> ServedTeam:
-        return self._open[name]
+    Raises:
+        CollabError: something is missing, or does not fit.
+    """
+    async with AsyncExitStack() as stack:
+        pool = ModelPool(progress=loading)
+        stack.push_async_callback(pool.aclose)
+        batched: dict[int, Batched] = {}
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._open)
+        def shared(model: Model) -> Model:
+            """Return the model. A static model is wrapped so that all episodes share its
+            batches."""
+            if model.batching == "continuous":
+                return model
+            if id(model) not in batched:
+                batched[id(model)] = Batched(model)
+                stack.push_async_callback(batched[id(model)].aclose)
+            return batched[id(model)]
 
-    def __len__(self) -> int:
-        return len(self._open)
-
-    async def __aenter__(self) -> Teams:
-        """Open all models, so that no request waits for their weights or their servers.
-
-        Raises:
-            CollabError: something is missing, or does not fit.
-        """
-        try:
-            pool = ModelPool(progress=self._loading)
-            self._stack.push_async_callback(pool.aclose)
-            opened = {n: await self._opened(n, r, pool) for n, r in self._recipes.items()}
-            for team in opened.values():  # after all adapters are known
-                await team.session.load()
-        except BaseException:
-            await self._stack.aclose()
-            raise
-        self._open = opened
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._open = {}
-        await self._stack.aclose()
-
-    async def _opened(self, name: str, recipe: Recipe, pool: ModelPool) -> ServedTeam:
-        given = self._given.get(name, {})
-        models = {
-            agent: self._shared(given.get(agent) or pool.open(recipe.model_of(agent)))
-            for agent in recipe.team.agents
-        }
-        session = await Session(recipe, models=models, pool=pool).open()
-        self._stack.push_async_callback(session.aclose)
-        fields = fields_of(recipe, self._settings.field)
-        return ServedTeam(name, recipe, fields, session, self._settings.history)
-
-    def _shared(self, model: Model) -> Model:
-        """Return the model. A static model is wrapped so that all episodes share its batches."""
-        if model.batching == "continuous":
-            return model
-        if id(model) not in self._batched:
-            self._batched[id(model)] = Batched(model)
-            self._stack.push_async_callback(self._batched[id(model)].aclose)
-        return self._batched[id(model)]
-
-    def lanes(self) -> int:
-        """Return the default number of concurrent episodes, the same as for `collab run`."""
-        return min((lanes_of(team.recipe) for team in self.values()), default=1)
+        teams = {}
+        for name, recipe in recipes.items():
+            given = (models or {}).get(name, {})
+            opened = {
+                agent: shared(given.get(agent) or pool.open(recipe.model_of(agent)))
+                for agent in recipe.team.agents
+            }
+            session = await Session(recipe, models=opened, pool=pool).open()
+            stack.push_async_callback(session.aclose)
+            fields = fields_of(recipe, settings.field)
+            teams[name] = ServedTeam(name, recipe, fields, session, settings.history)
+        for team in teams.values():  # after all adapters are known
+            await team.session.load()
+        yield teams

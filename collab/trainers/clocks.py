@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from collab.rewards.context import Stopwatch
 from collab.runs import metric_names
 from collab.runtime import Event
 from collab.runtime.events import (
@@ -71,40 +72,26 @@ class JudgeClock:
     """Measures the wall time of scoring joint actions that were not played."""
 
     def __init__(self) -> None:
-        self.calls = 0
-        self.seconds = 0.0
-        self._running = 0
-        self._since = 0.0
-        self._hidden: float | None = None
+        self._calls = 0
+        self._scoring = Stopwatch()
+        self._hidden = 0.0
 
     @contextmanager
     def judging(self) -> Iterator[None]:
         """Context manager that counts one joint action as being scored."""
-        self._settle()
-        self._running += 1
-        self.calls += 1
-        try:
+        self._calls += 1
+        with self._scoring:
             yield
-        finally:
-            self._settle()
-            self._running -= 1
 
     def sampled(self) -> None:
         """Mark the end of sampling. From now on, the step waits for the scoring."""
-        self._settle()
-        self._hidden = self.seconds
+        self._hidden = self._scoring.seconds
 
     def measures(self) -> Iterator[tuple[str, float]]:
         """Yield each metric's name and value, or nothing if no additional joint action was
         scored."""
-        if self.calls:
-            self._settle()
-            yield metric_names.FURTHER_SCORED, self.calls
-            yield metric_names.FURTHER_SECONDS, self.seconds
-            yield metric_names.FURTHER_WAITED, self.seconds - (self._hidden or 0.0)
-
-    def _settle(self) -> None:
-        now = time.perf_counter()
-        if self._running:
-            self.seconds += now - self._since
-        self._since = now
+        if self._calls:
+            seconds = self._scoring.seconds
+            yield metric_names.FURTHER_SCORED, self._calls
+            yield metric_names.FURTHER_SECONDS, seconds
+            yield metric_names.FURTHER_WAITED, seconds - self._hidden

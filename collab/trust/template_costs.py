@@ -16,6 +16,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -179,7 +180,7 @@ def _by_square(*values: Any) -> int:
     return sum(map(weight_of, values)) ** 2 // 400
 
 
-def _by_words(text: Any, options: Sequence[Any], share: int) -> int:
+def _by_words(share: int, text: Any, *options: Any) -> int:
     """Return the cost of handling each word in Python, where an option may follow each. A word also
     costs a `share` of the square of its length."""
     weight = weight_of(text)
@@ -188,14 +189,6 @@ def _by_words(text: Any, options: Sequence[Any], share: int) -> int:
         return cost
     longest = max((run.end() - run.start() for run in _RUN.finditer(text)), default=0)
     return cost + weight * longest // share
-
-
-def _of_urlize(text: Any, *options: Any) -> int:
-    return _by_words(text, options, 5)
-
-
-def _of_wordwrap(text: Any, *options: Any) -> int:
-    return _by_words(text, options, 500)
 
 
 _RUN = re.compile(r"\s+|\S+")
@@ -248,8 +241,8 @@ _COSTS: dict[str, Callable[..., int]] = {
     **dict.fromkeys(("strip", "lstrip", "rstrip", "trim"), _by_product),
     **dict.fromkeys(("rfind", "rindex", "rsplit", "rpartition"), _by_product),
     **dict.fromkeys(("striptags", "pprint"), _by_square),
-    "urlize": _of_urlize,
-    "wordwrap": _of_wordwrap,
+    "urlize": partial(_by_words, 5),
+    "wordwrap": partial(_by_words, 500),
     **dict.fromkeys(("encode", "decode"), _of_codec),
     "divisibleby": _of_division,
     "tojson": _by_indent,

@@ -1,8 +1,8 @@
-"""A real sandbox, and outcomes of a coding team."""
+"""Outcomes of a coding team."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +10,6 @@ import pytest
 from collab.agents import join_for
 from collab.feedback import Outcome
 from collab.records import Problem
-from collab.sandbox import Sandbox
 
 SECRET = "the_hidden_marker_77"
 PROMPT = '''\
@@ -35,13 +34,6 @@ PROBLEM = Problem(
     },
 )
 OutcomeOf = Callable[..., Outcome]
-
-
-@pytest.fixture(scope="session")
-def sandbox() -> Iterator[Sandbox]:
-    sandbox = Sandbox()
-    yield sandbox
-    sandbox.close()
 
 
 @pytest.fixture

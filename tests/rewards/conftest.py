@@ -1,9 +1,9 @@
-"""A real sandbox, and a problem with a helper worth having."""
+"""A problem with a helper worth having, and scores in a real sandbox."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +35,6 @@ PROBLEM = Problem(
         "    assert candidate([-2, 2]) == 8\n"
     },
 )
-
-
-@pytest.fixture(scope="session")
-def sandbox() -> Iterator[Sandbox]:
-    sandbox = Sandbox()
-    yield sandbox
-    sandbox.close()
 
 
 @pytest.fixture

@@ -161,11 +161,13 @@ def test_a_record_that_cannot_be_written_says_why_and_names_no_file(
 def test_equal_models_of_two_teams_are_one() -> None:
     import asyncio
 
-    from collab.serving.teams import Teams
+    from collab.serving.service import Service
 
     async def opened() -> int:
-        async with Teams({"duo": recipe(DUO), "solo": recipe(SOLO)}, Settings()) as teams:
-            assert teams.lanes() == 32
-            return len({id(m) for team in teams.values() for m in team.session.models.values()})
+        service = Service({"duo": recipe(DUO), "solo": recipe(SOLO)}, Settings(queue=1))
+        async with service.open():
+            assert service.lanes.places == 32 + 1
+            teams = service.teams.values()
+            return len({id(m) for team in teams for m in team.session.models.values()})
 
     assert asyncio.run(opened()) == 1

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support.trainer_recipes import make_game
+from support.trainer_recipes import make_game, steps_of
 from support.worlds.run_states import flat
 
 from collab.recipe import Recipe
@@ -40,8 +39,7 @@ def check_resume(
 def run(recipe: Recipe, out: Path, **options: Any) -> list[dict[str, Any]]:
     """Train; returns the metrics of each step."""
     asyncio.run(TrainingRun(recipe, out, **options).run())
-    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return [row for row in rows if row["type"] == "step.finished"]
+    return steps_of(out)
 
 
 def _kept(row: dict[str, Any]) -> dict[str, Any]:

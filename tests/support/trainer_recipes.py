@@ -1,4 +1,4 @@
-"""Small teams that can be trained on a tiny model."""
+"""Small teams that can be trained on a tiny model, and the metrics of their training."""
 
 from __future__ import annotations
 
@@ -66,6 +66,12 @@ def one_step(recipe: Recipe) -> Recipe:
     assert recipe.trainer is not None
     trainer = recipe.trainer.model_copy(update={"steps": 1, "evaluation": None})
     return recipe.model_copy(update={"trainer": trainer})
+
+
+def steps_of(run: Path, kind: str = "step.finished") -> list[dict[str, Any]]:
+    """The metrics of each step of a run, or of each evaluation."""
+    rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [row for row in rows if row["type"] == kind]
 
 
 def changed(recipe: Recipe, path: str, value: Any) -> Recipe:

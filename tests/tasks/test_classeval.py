@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,7 @@ def suite(tmp_path: Path, rows: list[dict[str, Any]], *settings: str) -> Suite:
 
 
 @pytest.fixture(scope="module")
-def score() -> Iterator[Callable[..., Score]]:
-    sandbox = Sandbox()
+def score(sandbox: Sandbox) -> Callable[..., Score]:
     reward = load_task("classeval").reward
     assert reward is not None
     scorer = Scorer(reward, sandbox, roles_of(("first", "second")))
@@ -45,8 +44,7 @@ def score() -> Iterator[Callable[..., Score]]:
         wrote = {"first": first, "second": second}
         return asyncio.run(joined_score(scorer, problem, wrote, ["first", "second"], "class"))
 
-    yield scored
-    sandbox.close()
+    return scored
 
 
 def test_a_row_is_a_skeleton_with_methods_to_write(tmp_path: Path) -> None:

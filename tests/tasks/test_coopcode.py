@@ -3,7 +3,7 @@
 import ast
 import asyncio
 import doctest
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from support.scoring import joined_score, reward_of
@@ -31,13 +31,6 @@ def suite() -> Suite:
 @pytest.fixture(scope="module")
 def problems(suite: Suite) -> list[Problem]:
     return suite.select("")
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    sandbox = Sandbox()
-    yield sandbox
-    sandbox.close()
 
 
 def pair(problem: Problem) -> Artifacts:

@@ -18,21 +18,7 @@ from collab.tasks import Suite, open_suite
 pytestmark = pytest.mark.slow
 
 
-def suite(rows: int = 50, seed: int = 0, **generate: object) -> Suite:
-    source = {"generate": {"use": "pocket_code", **generate}, "rows": rows, "seed": seed}
-    return open_suite(TaskSpec.model_validate({"name": "mine", "source": source, "reward": CODE}))
-
-
 CODE = {"parts": {"tests": {"use": "tests", "weight": 1.0}}}
-
-
-@pytest.mark.parametrize("level", [1, 2, 3])
-def test_the_seed_says_which_problems_there_are_and_no_two_are_alike(level: int) -> None:
-    rows = suite(options={"level": level}).rows
-    assert rows == suite(options={"level": level}).rows
-    assert suite(20, options={"level": level}).rows == rows[:20]
-    assert suite(seed=1, options={"level": level}).rows != rows
-    assert len({(row["helper"], row["rest"]) for row in rows}) == len(rows)
 
 
 def of_levels(use: str, rows: int, *levels: int) -> Suite:
@@ -49,7 +35,7 @@ def test_several_levels_in_one_suite_stand_in_their_order() -> None:
     assert all("candidate(0)" in test for test in tried[:41])
     assert all("candidate([" in test for test in tried[41:83])
     assert all("candidate('" in test for test in tried[83:])
-    alone = suite(41, options={"level": 1}).rows
+    alone = of_levels("pocket_code", 41, 1).rows
     assert [row["prompt"] for row in rows[:41]] == [row["prompt"] for row in alone]
 
 

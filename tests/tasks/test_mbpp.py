@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +55,14 @@ Solve = Callable[[Problem, dict[str, str]], bool]
 
 
 @pytest.fixture(scope="module")
-def solve() -> Iterator[Solve]:
+def solve(sandbox: Sandbox) -> Solve:
     """Return True if artifacts, by agent, solve a problem under the suite's reward."""
-    sandbox = Sandbox()
     scorer = Scorer(reward_of(load_task("mbpp")), sandbox, roles_of(("aux", "main")))
 
     def solve(problem: Problem, artifacts: dict[str, str]) -> bool:
         return bool(asyncio.run(joined_score(scorer, problem, artifacts, [*artifacts])).solved)
 
-    yield solve
-    sandbox.close()
+    return solve
 
 
 def suite(tmp_path: Path, rows: list[dict[str, Any]], *settings: str, name: str = "mbpp") -> Suite:

@@ -21,7 +21,7 @@ from collab.rewards import Scorer
 from collab.tasks import open_suite
 
 SUITES = ("same-name", "signals", "duet", "split-sum")
-LEVELS = [("same_name", 3), ("signals", 3), ("split_sum", 3), ("duet", 0)]
+LEVELS = [("same_name", 3), ("signals", 3), ("split_sum", 3), ("duet", 0), ("pocket_code", 3)]
 BEST_CHEAT = {"same-name": 0.0, "signals": 0.34, "duet": 0.5, "split-sum": 0.15}
 """By suite: on average over its problems, what is earned without doing the task at most: by chance
 in `signals` and `split-sum`, by the form alone in `duet`."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.trainer_recipes import changed, make_game
+from support.trainer_recipes import changed, make_game, steps_of
 from typer.testing import CliRunner
 
 from collab.cli.app import app
@@ -136,8 +136,7 @@ def test_divergence_needs_whole_distributions(
 def test_truncated_sampling_agrees_with_the_trainer(tiny_words: Path, tmp_path: Path) -> None:
     recipe = changed(make_game(tiny_words, tmp_path, steps=2), "sampling.top_p", 0.7)
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
-    rows = [json.loads(r) for r in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
-    for row in rows:
+    for row in steps_of(tmp_path / "run"):
         assert row["mismatch"] < 1e-5
         assert row["agent/a/outside_support"] == row["agent/b/outside_support"] == 0
 

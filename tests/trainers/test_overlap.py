@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.trainer_recipes import make_game
+from support.trainer_recipes import make_game, steps_of
 from support.vllm_servers.twin import VLLMTwin
 
 from collab.errors import RecipeError
@@ -44,11 +44,6 @@ def train(recipe: Recipe, run: Path, *, resume: bool = False) -> list[Any]:
     return events
 
 
-def rows_of(run: Path) -> list[dict[str, Any]]:
-    rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
-    return [row for row in rows if row["type"] == "step.finished"]
-
-
 def versions_of(run: Path, groups: int = 2) -> list[set[int | None]]:
     """By step, the versions of the policies that its responses were drawn from."""
     found: dict[int, set[int | None]] = {}
@@ -60,12 +55,12 @@ def versions_of(run: Path, groups: int = 2) -> list[set[int | None]]:
 
 def check_whole(run: Path, steps: int) -> None:
     """Each step was played, recorded and learned once, by policies at most one step old."""
-    assert [row["step"] for row in rows_of(run)] == list(range(1, steps + 1))
+    assert [row["step"] for row in steps_of(run)] == list(range(1, steps + 1))
     ids = [(episode.group, episode.sample) for episode in read_episodes(run)]
     assert len(ids) == len(set(ids)) == steps * PER_STEP
     for step, versions in enumerate(versions_of(run)):
         assert versions <= {max(0, step - 1), step}
-    assert all(0 <= row["staleness"] <= 1 for row in rows_of(run))
+    assert all(0 <= row["staleness"] <= 1 for row in steps_of(run))
 
 
 def test_the_next_step_is_played_while_one_is_learned(
@@ -78,7 +73,7 @@ def test_the_next_step_is_played_while_one_is_learned(
     for step in (1, 2, 3):
         began = told.index(("training.progress", step + 1, "sampling"))
         assert began < told.index(("step.finished", step, "")), "before this step was learned"
-    rows = rows_of(tmp_path / "run")
+    rows = steps_of(tmp_path / "run")
     assert rows[0]["staleness"] == 0
     assert any(row["staleness"] > 0 for row in rows[1:])
     assert any(row["agent/a/importance"] != pytest.approx(1, abs=1e-4) for row in rows[1:])
@@ -126,7 +121,7 @@ def test_a_new_phase_is_not_played_ahead(
     recipe = recipe.model_copy(update={"team": recipe.team.model_copy(update={"turns": 2})})
     train(recipe, tmp_path / "run")
     assert versions_of(tmp_path / "run")[2] == {2}
-    assert rows_of(tmp_path / "run")[2]["staleness"] == 0
+    assert steps_of(tmp_path / "run")[2]["staleness"] == 0
 
 
 @pytest.mark.slow
@@ -147,7 +142,7 @@ def test_evaluations_are_of_what_was_learned(
 def test_records_without_versions_are_as_they_were(game: Recipe, tmp_path: Path) -> None:
     train(game, tmp_path / "run")
     assert '"version"' not in (tmp_path / "run" / "episodes.jsonl").read_text()
-    assert all("staleness" not in row for row in rows_of(tmp_path / "run"))
+    assert all("staleness" not in row for row in steps_of(tmp_path / "run"))
 
 
 def test_a_model_that_samples_by_what_is_learned_is_refused(

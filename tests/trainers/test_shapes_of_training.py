@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from support.rule_runs import run as train
 from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import WORDS, changed, make_game
 
 from collab.recipe import Recipe, load_recipe
 from collab.records import Episode, read_episodes
 from collab.runtime import Team
-from collab.trainers import TrainingRun
 from collab.trainers.learner.policy import open_policies
 
 pytestmark = pytest.mark.slow
-
-
-def train(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
-    """The metrics of each step."""
-    rows: list[dict[str, Any]] = []
-
-    def watch(event: Any) -> None:
-        if event.type == "step.finished":
-            rows.append(event.metrics)
-
-    asyncio.run(TrainingRun(recipe, out, emit=watch).run())
-    return rows
-
-
-def changed(recipe: Recipe, **changes: Any) -> Recipe:
-    """Keys with `__` lead into the recipe."""
-    data = recipe.model_dump()
-    for path, value in changes.items():
-        *keys, last = path.split("__")
-        place = data
-        for key in keys:
-            place = place[key]
-        place[last] = value
-    return Recipe.model_validate(data)
 
 
 def moved(run: Path, kind: str = "adapters") -> set[str]:
@@ -69,8 +43,8 @@ def test_one_agent_is_grpo(tiny_words: Path, tmp_path: Path) -> None:
 
 def test_frozen_teammates_of_any_engine(tiny_words: Path, tmp_path: Path) -> None:
     game = make_game(tiny_words, tmp_path, **KEEP_ALL)
-    frozen = changed(game, team__agents__b__trainable=False, team__agents__b__model="echo")
-    train(frozen, tmp_path / "run")
+    frozen = changed(game, "team.agents.b.trainable", False)
+    train(changed(frozen, "team.agents.b.model", "echo"), tmp_path / "run")
     assert moved(tmp_path / "run") == {"a"}
     assert load_recipe(str(tmp_path / "run")).team.agents["b"].adapter is None
 
@@ -79,7 +53,7 @@ def test_different_base_models_in_one_team(tiny_words: Path, tmp_path: Path) -> 
     other = save_tiny(tmp_path / "other", WORDS, hidden=64, seed=1)
     game = make_game(tiny_words, tmp_path, **KEEP_ALL)
     spec = {"name": str(other), "dtype": "float32", "device": "cpu"}
-    train(changed(game, team__agents__b__model=spec), tmp_path / "run")
+    train(changed(game, "team.agents.b.model", spec), tmp_path / "run")
     assert moved(tmp_path / "run") == {"a", "b"}
 
 
@@ -100,7 +74,7 @@ def test_whole_models(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     game = make_game(tiny_words, tmp_path, policies="full", kl_coef=kl_coef, **KEEP_ALL)
-    rows = train(changed(game, model__dtype=dtype), tmp_path / "run")
+    rows = train(changed(game, "model.dtype", dtype), tmp_path / "run")
     assert capfd.readouterr().err == ""  # transformers draws bars of its own while it saves
     assert moved(tmp_path / "run") == {"a", "b"}
     assert ("agent/a/kl" in rows[-1]) == bool(kl_coef)
@@ -113,7 +87,7 @@ def test_whole_models(
 
 def test_a_tree_plays_every_branch_once(tiny_words: Path, tmp_path: Path) -> None:
     game = make_game(tiny_words, tmp_path, turn_structure="tree", group_size=2, **KEEP_ALL)
-    rows = train(changed(game, team__turns=3), tmp_path / "run")
+    rows = train(changed(game, "team.turns", 3), tmp_path / "run")
     leaves = [e for e in read_episodes(tmp_path / "run") if e.group == 0]
     assert [e.sample for e in leaves] == list(range(8))
     assert said(leaves[0], 0) == said(leaves[3], 0)
@@ -140,7 +114,7 @@ def test_a_curriculum_begins_with_one_turn(tiny_words: Path, tmp_path: Path) -> 
     game = make_game(
         tiny_words, tmp_path, steps=3, curriculum=[{"steps": 2, "turns": 1, "feedback": ["self"]}]
     )
-    train(changed(game, team__turns=2), tmp_path / "run")
+    train(changed(game, "team.turns", 2), tmp_path / "run")
     turns = {e.group // 2: len(e.turns) for e in read_episodes(tmp_path / "run")}
     assert turns == {0: 1, 1: 1, 2: 2}
 
@@ -158,8 +132,7 @@ def test_a_shared_base_is_in_memory_once(tiny_words: Path, tmp_path: Path) -> No
 
 
 def test_metrics_are_what_the_episodes_say(tiny_words: Path, tmp_path: Path) -> None:
-    train(make_game(tiny_words, tmp_path, steps=1), tmp_path / "run")
-    [row] = [json.loads(r) for r in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    [row] = train(make_game(tiny_words, tmp_path, steps=1), tmp_path / "run")
     episodes = list(read_episodes(tmp_path / "run"))
     returns = torch.tensor([e.joint_return for e in episodes], dtype=torch.float64)
     assert row["return/mean"] == pytest.approx(float(returns.mean()))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.trainer_recipes import make_game
+from support.trainer_recipes import make_game, steps_of
 from torch import Tensor
 
 from collab.errors import TrainingError
@@ -53,11 +53,6 @@ def make_broken(model: Path, folder: Path, **trainer: Any) -> Recipe:
     data = make_game(model, folder, **trainer).model_dump()
     data["task"]["reward"] = {"parts": {"own": {"use": f"{folder / 'own.py'}:own"}}}
     return Recipe.model_validate(data)
-
-
-def steps_of(run: Path) -> list[dict[str, Any]]:
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [row for row in rows if row["type"] == "step.finished"]
 
 
 def train(recipe: Recipe, run: Path, **options: Any) -> list[StepFinished]:

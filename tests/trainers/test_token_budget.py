@@ -9,17 +9,12 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from support.trainer_recipes import make_game
+from support.trainer_recipes import make_game, steps_of
 
 from collab.cli.screen.results import step_text
 from collab.recipe import Recipe, TrainerSpec
 from collab.trainers import TrainingRun, make_plan
 from collab.trainers.training.events import StepFinished
-
-
-def rows(run: Path, kind: str) -> list[dict[str, Any]]:
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    return [row for row in map(json.loads, lines) if row["type"] == kind]
 
 
 def train(recipe: Recipe, run: Path, *, resume: bool = False) -> dict[str, Any]:
@@ -29,7 +24,7 @@ def train(recipe: Recipe, run: Path, *, resume: bool = False) -> dict[str, Any]:
 def test_the_step_that_reaches_the_tokens_is_the_last(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=None, tokens=100)
     summary = train(recipe, tmp_path / "run")
-    spent = [row["tokens"] for row in rows(tmp_path / "run", "step.finished")]
+    spent = [row["tokens"] for row in steps_of(tmp_path / "run")]
     assert sum(spent[:-1]) < 100 <= sum(spent) == summary["tokens"]
     assert summary["of"] is None
     about = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -47,8 +42,8 @@ def test_evaluations_stand_at_marks_of_tokens(tiny_words: Path, tmp_path: Path) 
     evaluation = {"samples": 1, "greedy": False, "every_tokens": 60}
     recipe = make_game(tiny_words, tmp_path, steps=None, tokens=150, evaluation=evaluation)
     train(recipe, tmp_path / "run")
-    found = [row["tokens"] for row in rows(tmp_path / "run", "evaluation.finished")]
-    spent = [row["tokens"] for row in rows(tmp_path / "run", "step.finished")]
+    found = [row["tokens"] for row in steps_of(tmp_path / "run", "evaluation.finished")]
+    spent = [row["tokens"] for row in steps_of(tmp_path / "run")]
     sums = [sum(spent[:n]) for n in range(len(spent) + 1)]
     due = [0, *(next(s for s in sums if s >= mark) for mark in (60, 120)), sums[-1]]
     assert found == list(dict.fromkeys(due))
@@ -62,10 +57,7 @@ def test_what_goes_on_ends_where_the_whole_one_does(tiny_words: Path, tmp_path: 
     train(whole, tmp_path / "whole")
     train(make_game(tiny_words, tmp_path, tokens=70, **options), tmp_path / "parts")
     train(whole, tmp_path / "parts", resume=True)
-    spent = [
-        [row["tokens"] for row in rows(tmp_path / name, "step.finished")]
-        for name in ("whole", "parts")
-    ]
+    spent = [[row["tokens"] for row in steps_of(tmp_path / name)] for name in ("whole", "parts")]
     assert spent[0] == spent[1]
 
 

@@ -62,5 +62,13 @@ def attacker(project: Path, tmp_path: Path, marker: Path) -> Iterator[Attacker]:
     yield Attacker(folder, marker)
     sys.path[:], sys.path_hooks[:] = path, hooks
     for name in {*sys.modules} - modules:
-        if name.partition(".")[0] in ("rules", "helper", "kit", "evil", "space", "HELPER"):
+        if name.partition(".")[0] in (
+            "rules",
+            "helper",
+            "kit",
+            "evil",
+            "space",
+            "HELPER",
+            "pieces",
+        ):
             del sys.modules[name]

@@ -18,16 +18,6 @@ from collab.recipe.hosted import MCPServer
 from collab.tools import ToolServers
 from collab.trust import commands
 
-
-def served(attacker: Attacker, *words: str, trust: bool = True) -> MCPServer:
-    command = [word.replace("F", str(attacker.folder)) for word in words]
-    agents = {"a": {"prompt": "p", "tools": [{"mcp": command}]}}
-    attacker.write("recipe.yaml", recipe_with(use="length", agents=agents))
-    server = load_recipe(str(attacker.folder), trust=trust).team.agents["a"].tools[0]
-    assert isinstance(server, MCPServer)
-    return server
-
-
 COMMANDS = {
     "a script that is new": (["sh", "F/late.sh"], "late.sh", "sh"),
     "in a folder": (["sh", "-c", "cd F && sh inner.sh"], "inner.sh", "sh"),
@@ -68,7 +58,7 @@ def test_a_command_runs_nothing_that_changed(
     attacker.write(
         "server.py", "import kit.deep\ntry:\n    __import__('sibling')\nexcept ImportError: ...\n"
     )
-    server = served(attacker, *command)
+    server = attacker.served(*command)
     python = attacker.mark
     attacker.write(
         changed, python if language == "python" else f"#!/bin/sh\ntouch {attacker.marker}\n"
@@ -117,11 +107,11 @@ def test_nothing_new_in_a_servers_folder_runs(
         "import helper\nfor name in ('sibling', 'kit.deep'):\n"
         "    try:\n        __import__(name)\n    except ImportError: ...\n",
     )
-    server = served(attacker, *command)
+    server = attacker.served(*command)
     with pytest.raises(ToolUnavailable):  # it runs, and is no server
         asyncio.run(ToolServers().tools(server))
     assert not attacker.marker.exists()
-    server = served(attacker, *command)
+    server = attacker.served(*command)
     if planted == "sibling":
         attacker.write("sibling.py", attacker.mark)
     else:
@@ -154,7 +144,7 @@ def test_nothing_new_that_a_command_loads_runs(attacker: Attacker, name: str) ->
     attacker.write("d/x.sh", "true\n")
     (attacker.folder / "../kit").mkdir()
     (attacker.folder / "linked").symlink_to("../kit")
-    server = served(attacker, *command)
+    server = attacker.served(*command)
     is_python = late.endswith(".py")
     attacker.write(late, attacker.mark if is_python else f"touch {attacker.marker}\n")
     refuses(server)
@@ -164,7 +154,7 @@ def test_nothing_new_that_a_command_loads_runs(attacker: Attacker, name: str) ->
 def test_a_server_starts_while_its_folder_stays_as_it_was(attacker: Attacker) -> None:
     attacker.write("helper.py", attacker.mark)
     attacker.write("server.py", "import helper\n")
-    server = served(attacker, "python", "F/server.py")
+    server = attacker.served("python", "F/server.py")
     for _ in range(2):
         with pytest.raises(ToolUnavailable):
             asyncio.run(ToolServers().tools(server))
@@ -179,21 +169,21 @@ def test_a_server_starts_while_its_folder_stays_as_it_was(attacker: Attacker) ->
 def test_a_command_is_asked_about_in_every_process(
     attacker: Attacker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served(attacker, "sh", "F/a.sh")
-    served(attacker, "sh", "F/a.sh", trust=False)
+    attacker.served("sh", "F/a.sh")
+    attacker.served("sh", "F/a.sh", trust=False)
     load = ["-m", "collab", "run", str(attacker.folder), "--dry-run"]
     child = subprocess.run([sys.executable, *load], capture_output=True, text=True, check=False)
     assert child.returncode == 0, child.stderr  # a process of this one has its approval
     monkeypatch.delenv("COLLAB_APPROVED")
     with pytest.raises(Untrusted, match="asked every time, since it may run other files as well"):
-        served(attacker, "sh", "F/a.sh", trust=False)
+        attacker.served("sh", "F/a.sh", trust=False)
 
 
 def test_no_file_of_the_kernel_is_read(attacker: Attacker) -> None:
     attacker.write("a.sh")
     (attacker.folder / "link").symlink_to("/proc/kmsg")
     (attacker.folder / "folder").symlink_to("/proc/self")
-    served(attacker, "sh", "/proc/kmsg", "/proc/self", "/sys", "F/a.sh")
+    attacker.served("sh", "/proc/kmsg", "/proc/self", "/sys", "F/a.sh")
 
 
 def test_folders_of_different_content_have_different_digests(tmp_path: Path) -> None:
@@ -223,12 +213,12 @@ def test_variables_that_are_named_twice_are_checked_once(attacker: Attacker) -> 
 
 def test_words_that_are_no_paths_are_just_words(attacker: Attacker) -> None:
     (attacker.folder / "loop").symlink_to("loop")
-    served(attacker, "sh", "F/loop", "x" * 5000)
+    attacker.served("sh", "F/loop", "x" * 5000)
 
 
 def test_too_many_words_are_refused(attacker: Attacker) -> None:
     with pytest.raises(RecipeError, match="has more than 1,000 words, too many to look"):
-        served(attacker, "sh", *(f"w{n}" for n in range(1001)))
+        attacker.served("sh", *(f"w{n}" for n in range(1001)))
 
 
 def test_too_many_folders_are_refused(attacker: Attacker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,14 +226,14 @@ def test_too_many_folders_are_refused(attacker: Attacker, monkeypatch: pytest.Mo
     for n in range(3):
         attacker.write(f"d{n}/a.sh")
     with pytest.raises(RecipeError, match="has more than 2 folders, too many to check"):
-        served(attacker, "ls", "F/d0", "F/d1", "F/d2")
+        attacker.served("ls", "F/d0", "F/d1", "F/d2")
 
 
 def test_compiled_files_are_named(attacker: Attacker) -> None:
     attacker.write("server.py", "import helper\n")
     attacker.compiled("helper.pyc")
     with pytest.raises(Untrusted, match=r", 1 of them compiled, e\.g\. .*/helper\.pyc \(mcp; "):
-        served(attacker, "python", "F/server.py", trust=False)
+        attacker.served("python", "F/server.py", trust=False)
 
 
 @pytest.mark.parametrize("limit", ["MOST_FILES", "MOST_BYTES"])
@@ -254,14 +244,14 @@ def test_a_folder_above_the_limits_is_refused(
         attacker.write(f"d/{n}.py", "one = 1\n")
     monkeypatch.setattr(commands, limit, 2)
     with pytest.raises(RecipeError, match=r"has more than .*; move the server's files"):
-        served(attacker, "sh", "F/d/0.py")
+        attacker.served("sh", "F/d/0.py")
 
 
 def test_a_folder_of_many_levels_is_refused(attacker: Attacker) -> None:
     attacker.write("server.py")
     attacker.write("d/" * 51 + "deep.py")
     with pytest.raises(RecipeError, match="or 50 levels of folders, too much to check"):
-        served(attacker, "python", "F/server.py")
+        attacker.served("python", "F/server.py")
 
 
 def test_links_are_resolved_once_per_folder(
@@ -325,6 +315,6 @@ def test_a_named_folder_is_foreign_below_the_current_one_too(
     below = Attacker(project / "theirs", attacker.marker)
     below.write("words.jsonl", '{"word": "w0"}\n')
     below.write("server.py")
-    server = served(below, "python", "F/server.py")
+    server = below.served("python", "F/server.py")
     below.write("sibling.py")
     refuses(server)

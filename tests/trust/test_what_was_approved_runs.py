@@ -1,16 +1,13 @@
 """What the user has agreed to is what runs, whatever lies beside it or is put there later."""
 
 import asyncio
-import importlib
-import importlib.util
 import py_compile
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.rooms.trust import recipe_with
+from support.rooms.trust import Attacker, recipe_with
 
 import collab
 from collab import plugins
@@ -24,35 +21,17 @@ RULES = "def right(context):\n    return 1.0\n"
 EVIL = "from pathlib import Path\nPath({!r}).write_text('ran')\n\n" + RULES
 
 
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before, path = {*sys.modules}, [*sys.path]
-    yield
-    sys.path[:] = path
-    for name in {*sys.modules} - before:
-        if name.partition(".")[0] in ("rules", "helper", "pieces"):
-            del sys.modules[name]
-
-
 @pytest.fixture
-def folder(project: Path, tmp_path: Path) -> Path:
+def folder(attacker: Attacker) -> Path:
     """Somebody else's folder with one harmless function, and a project beside it."""
-    folder = tmp_path / "elsewhere"
-    folder.mkdir()
-    (folder / "rules.py").write_text(RULES)
-    (folder / "words.jsonl").write_text('{"word": "w0", "answer": "Say w0."}\n')
-    (folder / "recipe.yaml").write_text(recipe_with(use="rules.py:right"))
-    return folder
+    attacker.write("rules.py", RULES)
+    attacker.write("recipe.yaml", recipe_with(use="rules.py:right"))
+    return attacker.folder
 
 
 def plant(source: Path, marker: Path) -> None:
     """Bytecode that Python takes without a look at the source, for a file of that name."""
-    evil = source.with_name("evil.txt")
-    evil.write_text(EVIL.format(str(marker)))
-    cache = importlib.util.cache_from_source(str(source))
-    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    py_compile.compile(str(evil), cfile=cache, invalidation_mode=mode)
-    evil.unlink()
+    Attacker(source.parent, marker).compiled(source.name, "cache")
 
 
 def load(folder: Path, name: str = "rules.py:right") -> object:
@@ -201,24 +180,13 @@ def test_a_link_made_after_the_yes_is_not_imported(
     assert not marker.exists()
 
 
-def served(folder: Path, *command: str) -> MCPServer:
-    """The server of tools in a recipe of the folder, after a yes."""
-    tools = [{"mcp": [*command]}]
-    text = recipe_with(agents={"a": {"prompt": "p", "tools": tools}})
-    (folder / "recipe.yaml").write_text(text)
-    server = load_recipe(str(folder), trust=True).team.agents["a"].tools[0]
-    assert isinstance(server, MCPServer)
-    return server
-
-
 def start(server: MCPServer) -> None:
     asyncio.run(ToolServers().tools(server))
 
 
-def test_a_script_of_a_command_is_held_to_its_contents(folder: Path, marker: Path) -> None:
-    script = folder / "server.sh"
-    script.write_text("true\n")
-    server = served(folder, "sh", str(script))
+def test_a_script_of_a_command_is_held_to_its_contents(attacker: Attacker, marker: Path) -> None:
+    folder, script = attacker.folder, attacker.write("server.sh", "true\n")
+    server = attacker.served("sh", "F/server.sh")
     load_recipe(str(folder))
     script.write_text(f"touch {marker}\n")
     with pytest.raises(Untrusted, match=r"server\.sh"):
@@ -276,12 +244,12 @@ def test_a_program_of_the_machine_is_not_asked_about(project: Path, program: str
 
 @pytest.mark.parametrize("option", ["-u", "-E"])
 def test_a_server_imports_no_bytecode_from_before_the_yes(
-    folder: Path, marker: Path, option: str
+    attacker: Attacker, marker: Path, option: str
 ) -> None:
-    (folder / "helper.py").write_text("")
-    (folder / "server.py").write_text("import helper\n")
-    plant(folder / "helper.py", marker)
-    server = served(folder, "python", option, str(folder / "server.py"))
+    attacker.write("helper.py")
+    attacker.write("server.py", "import helper\n")
+    attacker.compiled("helper.py", "cache")
+    server = attacker.served("python", option, "F/server.py")
     with pytest.raises(ToolUnavailable):  # it ends at once
         start(server)
     assert not marker.exists()

@@ -75,32 +75,6 @@ def _marked(block: dict[str, Any], *, marked: bool) -> dict[str, Any]:
     return {**block, "cache_control": {"type": "ephemeral"}} if marked else block
 
 
-async def read_answer(
-    client: Any,
-    body: dict[str, Any],
-    reply: Reply,
-    request: Request,
-    progress: Progress | None,
-) -> None:
-    """Send `body` and read the answer to its end.
-
-    Raises:
-        ModelRefused: Claude declines.
-        Transient: the stream ends too early.
-    """
-    stream = await client.messages.create(**body, stream=True)
-    async with stream:
-        await take_all(_events(stream), _take, reply, request, progress)
-    if reply.stop_reason == "refusal":
-        raise ModelRefused(f"{body['model']} declined to answer (stop_reason refusal)")
-    if not reply.begun:
-        page = "html" in stream.response.headers.get("content-type", "")
-        why = f": {page_at(str(client.base_url))}" if page else " of the Messages API"
-        raise ValueError(f"the answer contains no event{why}")
-    if not reply.stop_reason:
-        raise ValueError("the answer broke off")
-
-
 async def _events(stream: Any) -> AsyncIterator[Any]:
     """Raise errors of the SDK's HTTP library within a stream as ConnectionError."""
     import anthropic
@@ -261,7 +235,17 @@ class AnthropicEngine(HostedEngine):
     async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         body = body_of(self.spec.name, request)
         with errors_named(self.peer, self._key):
-            await read_answer(self._client, body, reply, request, progress)
+            stream = await self._client.messages.create(**body, stream=True)
+            async with stream:
+                await take_all(_events(stream), _take, reply, request, progress)
+            if reply.stop_reason == "refusal":
+                raise ModelRefused(f"{self.spec.name} declined to answer (stop_reason refusal)")
+            if not reply.begun:
+                page = "html" in stream.response.headers.get("content-type", "")
+                why = f": {page_at(str(self._client.base_url))}" if page else " of the Messages API"
+                raise ValueError(f"the answer contains no event{why}")
+            if not reply.stop_reason:
+                raise ValueError("the answer broke off")
 
 
 def body_of(model: str, request: Request) -> dict[str, Any]:

@@ -209,9 +209,11 @@ class HostedEngine(ABC):
     def __init__(
         self, engine: str, spec: HostedModel, url: str, spending: Spending, key: str
     ) -> None:
+        parts = urlsplit(url)
+        host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
         self.name = f"{engine}:{spec.name}"
         self._key = key
-        self.peer = f"{self.name} at {_host(url)}"
+        self.peer = f"{self.name} at {host}"
         self._engine = engine
         self._hosted = spec
         self._spending = spending
@@ -418,9 +420,3 @@ def usual_url(variable: str, default: str) -> str:
         return address(os.environ.get(variable) or default, variable, "https://HOST", "a key")
     except ValueError as error:
         raise RecipeError(str(error)) from None
-
-
-def _host(url: str) -> str:
-    """Return host and port of an address, without any other part."""
-    parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)

@@ -10,6 +10,8 @@ from email.utils import parsedate_to_datetime
 from math import isnan
 
 from collab.errors import ContextOverflow, ModelError, ModelRefused, ModelUnavailable
+from collab.models.keys import redact
+from collab.recipe.documents import parse_json
 
 
 class Transient(Exception):
@@ -50,6 +52,23 @@ def is_page(text: str) -> bool:
 def page_at(url: str) -> str:
     """Return an error text for a web page that came from `url` instead of an answer."""
     return f"it answered with HTML; is the URL right ({url})?"
+
+
+def explained(text: str, key: str) -> tuple[str, str]:
+    """Return the kind and the reason of an error in a response's body, in any of the formats of
+    OpenAI's servers, without `key` in the parsed parts."""
+    try:
+        body = redact(parse_json(text), key)
+    except ValueError:
+        return "", text
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(error, dict):
+        return "", str(error)
+    kinds = (error.get("code"), error.get("type"))
+    kind = next((kind for kind in kinds if isinstance(kind, str)), "")
+    reason = str(error.get("message") or error.get("detail") or text)
+    param = error.get("param")
+    return kind, f"{reason} ({param})" if param and str(param) not in reason else reason
 
 
 @dataclass(eq=False)

@@ -19,7 +19,14 @@ from collab.models.hosted.engine import (
     take_all,
     usual_url,
 )
-from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
+from collab.models.hosted.errors import (
+    Rejection,
+    Transient,
+    error_of,
+    explained,
+    is_page,
+    page_at,
+)
 from collab.models.keys import read_key, redact, redact_line
 from collab.models.tool_text import fenced, plain
 from collab.recipe.documents import parse_json
@@ -27,7 +34,7 @@ from collab.recipe.hosted import OpenAIModel
 from collab.records import FinishReason, Message
 
 if TYPE_CHECKING:
-    from httpx import AsyncClient, Response
+    from httpx import Response
 
 LARGEST_SEED = 2**31
 
@@ -141,43 +148,9 @@ def _dispensable(body: dict[str, Any]) -> set[str]:
     return ({"stream_options", "seed"} | plain) & body.keys()
 
 
-async def read_answer(
-    client: AsyncClient,
-    body: dict[str, Any],
-    reply: Reply,
-    request: Request,
-    progress: Progress | None,
-    *,
-    key: str,
-) -> None:
-    """Send `body` and read the answer to its end. `key` is hidden wherever the server echoes it.
-
-    Raises:
-        Rejection: there is an error status or event.
-        ModelRefused: the model declines.
-    """
-    async with client.stream("POST", "chat/completions", json=body) as response:
-        if not response.is_success:
-            text = (await response.aread()).decode(errors="replace")
-            raise _rejection(response, response.status_code, text, key)
-        await take_all(_events(response, key), _take, reply, request, progress)
-    if reply.stop_reason == "content_filter":
-        raise ModelRefused(f"{body['model']} declined to answer (finish_reason content_filter)")
-    if not reply.begun:
-        raise ValueError(_without_events(response))
-    if not reply.stop_reason:
-        raise ConnectionError("the answer broke off")
-
-
-async def list_models(client: AsyncClient) -> list[str]:
-    """Return the names of the server's models, without handling any error."""
-    listed = parse_json((await client.get("models")).raise_for_status().content)
-    return [str(model["id"]) for model in listed["data"]]
-
-
 def _rejection(response: Response, status: int, text: str, key: str) -> Rejection:
     """Describe a refusal, an error status or an error event, without the key."""
-    kind, reason = _explained(text, key)
+    kind, reason = explained(text, key)
     reason = page_at(_address(response)) if is_page(reason) else redact_line(reason, key)
     wait = response.headers.get("retry-after", "")
     return Rejection(status, redact_line(kind, key), reason, wait)
@@ -256,22 +229,6 @@ def _count(reply: Reply, usage: dict[str, Any]) -> None:
     reply.counted = True
 
 
-def _explained(text: str, key: str) -> tuple[str, str]:
-    """Return the kind and the reason of an error, in any of the servers' formats."""
-    try:
-        body = redact(parse_json(text), key)
-    except ValueError:
-        return "", text
-    error = body.get("error", body) if isinstance(body, dict) else body
-    if not isinstance(error, dict):
-        return "", str(error)
-    kinds = (error.get("code"), error.get("type"))
-    kind = next((kind for kind in kinds if isinstance(kind, str)), "")
-    reason = str(error.get("message") or error.get("detail") or text)
-    param = error.get("param")
-    return kind, f"{reason} ({param})" if param and str(param) not in reason else reason
-
-
 URL = "https://api.openai.com/v1"
 URL_VARIABLE = "OPENAI_BASE_URL"
 LISTING_SECONDS = 5.0
@@ -337,7 +294,7 @@ class OpenAIEngine(HostedEngine):
         while True:
             body = self._dialect.body(request)
             try:
-                await read_answer(self._client, body, reply, request, progress, key=self._key)
+                await self._read(body, request, reply, progress)
             except Rejection as rejection:
                 if not reply.begun and self._dialect.learn(rejection, body):
                     continue
@@ -348,6 +305,28 @@ class OpenAIEngine(HostedEngine):
             if self.spec.tokens:
                 self._check_tokens(reply)
             return
+
+    async def _read(
+        self, body: dict[str, Any], request: Request, reply: Reply, progress: Progress | None
+    ) -> None:
+        """Send `body` and read the answer to its end. The key is hidden wherever the server echoes
+        it.
+
+        Raises:
+            Rejection: there is an error status or event.
+            ModelRefused: the model declines.
+        """
+        async with self._client.stream("POST", "chat/completions", json=body) as response:
+            if not response.is_success:
+                text = (await response.aread()).decode(errors="replace")
+                raise _rejection(response, response.status_code, text, self._key)
+            await take_all(_events(response, self._key), _take, reply, request, progress)
+        if reply.stop_reason == "content_filter":
+            raise ModelRefused(f"{body['model']} declined to answer (finish_reason content_filter)")
+        if not reply.begun:
+            raise ValueError(_without_events(response))
+        if not reply.stop_reason:
+            raise ConnectionError("the answer broke off")
 
     def _check_tokens(self, reply: Reply) -> None:
         ids, logprobs = len(reply.token_ids), len(reply.logprobs)
@@ -363,7 +342,9 @@ class OpenAIEngine(HostedEngine):
         """
         try:
             async with asyncio.timeout(LISTING_SECONDS):
-                names = redact(await list_models(self._client), self._key)
+                response = await self._client.get("models")
+            listed = parse_json(response.raise_for_status().content)
+            names = [redact(str(model["id"]), self._key) for model in listed["data"]]
         except Exception:
             return f"is {self._url} right, and the model {self.spec.name!r}?"
         more = ", ..." if len(names) > MOST_LISTED else ""

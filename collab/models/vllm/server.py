@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelTimeout, ModelUnavailable
 from collab.models.event_stream import event_data
-from collab.models.hosted.errors import is_page, page_at
+from collab.models.hosted.errors import explained, is_page, page_at
 from collab.models.keys import redact, redact_line
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import FINISHED, Completion, GenerationRequest
@@ -145,12 +145,7 @@ class ServerConnection:
         """Return the message of an error's body."""
         if is_page(body):
             return page_at(self.url)
-        try:
-            error = parse_json(body)["error"]
-            reason = str(error["message"] if isinstance(error, dict) else error)
-        except (ValueError, LookupError, TypeError):  # a body in another format, shown unchanged
-            reason = body
-        return redact_line(reason, self._key)
+        return redact_line(explained(body, self._key)[1], self._key)
 
 
 PROBE_SECONDS = 30.0

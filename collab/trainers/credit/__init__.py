@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from collab.recipe.base import Component
-from collab.trainers.credit.base import Algorithm, PerGroup, comparing, make_algorithm
+from collab.trainers.credit.base import Algorithm, PerGroup, algorithm_for, comparing
 from collab.trainers.credit.group import Group, Node, Rewards, Weights, compare
 from collab.trainers.credit.rules import BUILT_IN
 
@@ -23,12 +22,3 @@ __all__ = [
     "compare",
     "comparing",
 ]
-
-
-def algorithm_for(component: Component) -> Algorithm:
-    """Return the algorithm that a recipe names.
-
-    Raises:
-        RecipeError: there is no such algorithm, or it does not take its options.
-    """
-    return make_algorithm(component, BUILT_IN)

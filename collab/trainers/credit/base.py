@@ -16,6 +16,7 @@ from collab.plugins import call, check_call, check_options, check_plain, find
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.base import Component
 from collab.trainers.credit.group import Group, Key, Weights
+from collab.trainers.credit.rules import BUILT_IN
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -134,25 +135,24 @@ def comparing(rule: Rule) -> Rule:
     return rule
 
 
-def make_algorithm(component: Component, built_in: Mapping[str, Any]) -> Algorithm:
+def algorithm_for(component: Component) -> Algorithm:
     """Return the algorithm that a recipe names, a function or a class, with its options.
 
     Raises:
         RecipeError: there is no such algorithm, or it does not take these options.
     """
-    named: Callable[..., Any] = find("algorithm", component.use, built_in)
+    named: Callable[..., Any] = find("algorithm", component.use, BUILT_IN)
     what = f"algorithm '{component.use}'"
     if isclass(named):
         options = check_options(what, named.__init__, component.options)
         algorithm: Algorithm = call(what, RecipeError, partial(_complete(what, named), **options))
         return algorithm
-    if component.use not in built_in:
+    rule = named
+    if component.use not in BUILT_IN:
         check_call(what, named, ("group",), component.options)
         check_plain(what, named)
-    options = check_options(what, named, component.options)
-    algorithm = PerGroup(
-        named if component.use in built_in else partial(_checked, what, named), **options
-    )
+        rule = partial(_checked, what, named)
+    algorithm = PerGroup(rule, **check_options(what, named, component.options))
     algorithm.compares = getattr(named, "compares", False)
     return algorithm
 

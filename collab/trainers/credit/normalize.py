@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from collab.errors import TrainingError
@@ -35,7 +35,8 @@ def normalize(
         return list(weights)
     changed = [_numbers(group_weights, how) for group_weights in weights]
     divisors = spreads if how == "group" and spreads else [{}] * len(changed)
-    for keys, divisor in _DIVISIONS[how](groups, changed):
+    divisions = _of_baselines(groups, changed) if how == "group" else _of_agents(changed, how)
+    for keys, divisor in divisions:
         for number, key in keys:
             changed[number][key] /= (
                 _at_least(divisors[number][key]) if key in divisors[number] else divisor
@@ -73,21 +74,14 @@ def _of_baselines(groups: Sequence[Group], weights: Sequence[Numbers]) -> Divisi
             yield keys, _divisor(values)
 
 
-def _of_tasks(groups: Sequence[Group], weights: Sequence[Numbers]) -> Divisions:
-    for number, group in enumerate(groups):
-        for agent in group.agents:
-            keys = [(number, key) for key in weights[number] if key[2] == agent]
-            yield keys, _divisor([weights[n][k] for n, k in keys])
-
-
-def _of_step(groups: Sequence[Group], weights: Sequence[Numbers]) -> Divisions:
-    for agent in {agent: None for group in groups for agent in group.agents}:
-        keys = [
-            (n, key)
-            for n, group_weights in enumerate(weights)
-            for key in group_weights
-            if key[2] == agent
-        ]
+def _of_agents(weights: Sequence[Numbers], how: Normalize) -> Divisions:
+    """Yield the weights of each agent, within each task or over all tasks of the step."""
+    alike: dict[tuple[str, int], list[Member]] = {}
+    for number, of_task in enumerate(weights):
+        for key in of_task:
+            task = number if how == "agent" else 0
+            alike.setdefault((key[2], task), []).append((number, key))
+    for keys in alike.values():
         yield keys, _divisor([weights[n][k] for n, k in keys])
 
 
@@ -97,10 +91,3 @@ def _divisor(values: Sequence[float]) -> float:
 
 def _at_least(spread: float) -> float:
     return spread if spread > NO_SPREAD else 1.0
-
-
-_DIVISIONS: dict[Normalize, Callable[[Sequence[Group], Sequence[Numbers]], Divisions]] = {
-    "group": _of_baselines,
-    "agent": _of_tasks,
-    "step": _of_step,
-}

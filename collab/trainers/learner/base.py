@@ -1,18 +1,14 @@
-"""The learner, which holds the policies' parameters and updates them from samples."""
+"""The statistics of a learning step, and the failures that end it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from threading import Event
-from typing import Any, Protocol
 
 from collab.errors import TrainingError
 from collab.models.out_of_memory import is_out_of_memory
 from collab.trainers.learner.device_sizes import DeviceSizes
-from collab.trainers.learner.samples import Sample
 
 
 class OutOfMemory(TrainingError):
@@ -47,15 +43,6 @@ def explain_memory(sizes_of: Callable[[], DeviceSizes], policy: str) -> Iterator
         ) from error
 
 
-def smaller_batches(policy: str, before: int, now: int) -> str:
-    """Return the warning that micro-batches were halved, with the setting that avoids this."""
-    return (
-        f"out of memory while learning with policy '{policy}' in micro-batches of {before:,}"
-        f" tokens; collab continues with {now:,}. To start with this size, set"
-        f" trainer.micro_batch_tokens={now}"
-    )
-
-
 TokenSums = dict[str, float]
 """Sums over response tokens in the first epoch, by the name of their metric.
 
@@ -88,48 +75,3 @@ class Update:
             total = self.sums.setdefault(agent, {})
             for name, value in sums.items():
                 total[name] = total.get(name, 0.0) + value
-
-
-class Learner(Protocol):
-    """Updates the policies. This is the interface between a training run and its optimizers."""
-
-    total_steps: int
-    """Number of steps of the whole training, for the learning rate schedule."""
-
-    def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
-        """Learn from the responses of one step, counted from 0, and return its statistics. The call
-        blocks until done.
-
-        Raises:
-            TrainingError: learning cannot continue.
-            OutOfMemory: the step does not fit into memory.
-            StepCancelled: `cancelled` was set. Parameters may have moved by a part of the step.
-        """
-
-    async def publish(self) -> bool:
-        """Send the current parameters to samplers. Return False if no sampler needed them."""
-
-    async def sleep(self) -> None:
-        """Let samplers with their own copy of the weights free memory until the next `publish`."""
-
-    def about(self) -> Mapping[str, Any]:
-        """Return entries of `run.json` about the learner."""
-
-    def state(self) -> Mapping[str, Any]:
-        """Return all state that the next step needs, except the parameters.
-
-        The state consists of numbers, mappings and tensors.
-        """
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a `state` from a checkpoint."""
-
-    def save(self, folder: Path) -> None:
-        """Write the parameters, one folder per policy."""
-
-    def load(self, folder: Path) -> None:
-        """Load the parameters that `save` wrote.
-
-        Raises:
-            RecordError: the parameters do not fit.
-        """

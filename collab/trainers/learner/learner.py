@@ -20,7 +20,7 @@ from collab.trainers.learner.checks import check_change, check_mismatch, fingerp
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.optimizer import Optimizer, rate_at
 from collab.trainers.learner.passes import Passes
-from collab.trainers.learner.policy import Policies, Policy, publish, sleep
+from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.prefix_tree.varlen import describe_attention, slow_attention
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.samples import Sample
@@ -63,7 +63,7 @@ class TorchLearner:
             TrainingError: parameters are not finite or do not change, or log-probabilities differ
                 from the sampler's.
             OutOfMemory: a micro-batch does not fit.
-            StepCancelled: `cancelled` was set.
+            StepCancelled: `cancelled` was set. Parameters may have moved by a part of the step.
         """
         update = Update(rate=rate_at(step, self.total_steps, self.spec))
         for policy in updated_at(step, list(self.policies), self.spec):
@@ -76,12 +76,6 @@ class TorchLearner:
             trim()  # otherwise learning's memory stays allocated during sampling
         return update
 
-    async def publish(self) -> bool:
-        return await publish(self.policies)
-
-    async def sleep(self) -> None:
-        await sleep(self.policies)
-
     def about(self) -> dict[str, Any]:
         """Return the attention of each policy, for `run.json`."""
         return {
@@ -89,18 +83,26 @@ class TorchLearner:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return the optimizers' states by policy, for a checkpoint."""
+        """Return all state that the next step needs, except the parameters: the optimizers' states
+        by policy."""
         return {name: optimizer.state() for name, optimizer in self.optimizers.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore a `state` from a checkpoint."""
         for name, optimizer in self.optimizers.items():
             optimizer.restore(state[name])
 
     def save(self, folder: Path) -> None:
+        """Write the parameters, one folder per policy."""
         for policy in self.policies:
             policy.save_parameters(folder / policy.name)
 
     def load(self, folder: Path) -> None:
+        """Load the parameters that `save` wrote.
+
+        Raises:
+            RecordError: the parameters do not fit.
+        """
         for policy in self.policies:
             policy.load_parameters(folder / policy.name)
 
@@ -131,7 +133,7 @@ class TorchLearner:
         share, passes = self._passes.first_epoch(policy, samples, update, cancelled)
         for epoch in range(self.spec.inner_epochs):
             if epoch:
-                passes = self._passes.later_epoch(policy, share, cancelled)
+                passes = self._passes.epoch(policy, share, cancelled)
             update.computed_tokens += sum(one.computed_tokens for one in passes)
             if epoch == 0:
                 for one in passes:

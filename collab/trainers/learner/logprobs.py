@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from collab.models.local.dimensions import attends_to_all
 from collab.models.local.layers import computes_twice
+from collab.models.local.sampling import nucleus
 from collab.trainers.learner.device_sizes import chunk_tokens
 from collab.trainers.learner.prefix_tree.attention import (
     Branches,
@@ -26,12 +27,25 @@ from collab.trainers.learner.prefix_tree.varlen import (
     branch_plan,
     varlen_kernel,
 )
-from collab.trainers.learner.support import SamplingSettings, excluded
 from collab.trainers.learner.transfer import tensor_on, to_device
 
 WIDTHS = 16
 """Row widths between two powers of two. oneDNN compiles a product per width, and keeps them by the
 hundred. Padding adds a sixteenth at most, or fewer tokens than this."""
+
+
+TOKENS_AT_ONCE = 128
+"""Tokens whose vocabularies are narrowed by top_p and top_k at once, which takes several times the
+memory of their logits."""
+
+
+class SamplingSettings(NamedTuple):
+    """The settings with which a token was drawn."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    """Top_k, or the vocabulary's size if all of it is kept."""
 
 
 class Scored(NamedTuple):
@@ -207,11 +221,42 @@ def _score(
     vocabulary = logits.shape[1]
     narrow = [n for n, way in enumerate(drawn) if way.top_p < 1 or way.top_k < vocabulary]
     if narrow:
-        left_out = excluded(logits.detach(), top_p, top_k, drawn, narrow)
+        left_out = _excluded(logits.detach(), top_p, top_k, drawn, narrow)
         outside_support = left_out.gather(1, targets[:, None])[:, 0]
         left_out.scatter_(1, targets[:, None], value=False)
         logits = logits.masked_fill(left_out, -torch.inf)
     return -functional.cross_entropy(logits, targets, reduction="none"), outside_support
+
+
+def _excluded(
+    logits: Tensor,
+    top_p: Tensor,
+    top_k: Tensor,
+    drawn: Sequence[SamplingSettings],
+    narrow: Sequence[int],
+) -> Tensor:
+    """Return a mask, [chunk, vocabulary], of the tokens that top_p or top_k excluded in the rows
+    `narrow`.
+
+    On a CPU, reading values may show that few candidates suffice. A GPU sorts the whole vocabulary
+    for a `top_p` without `top_k`, because reading values would make the host wait.
+    """
+    left_out = torch.zeros_like(logits, dtype=torch.bool)
+    reads_are_free = _reads_are_free(logits.device)
+    for start in range(0, len(narrow), TOKENS_AT_ONCE):
+        some = narrow[start : start + TOKENS_AT_ONCE]
+        rows = tensor_on(some, logits.device)
+        of_rows = logits[rows].softmax(dim=-1)
+        width = None if reads_are_free else max(drawn[n].top_k for n in some)
+        candidates, index = nucleus(of_rows, top_p[rows], top_k[rows], width)
+        left = torch.ones_like(of_rows, dtype=torch.bool).scatter_(1, index, candidates == 0)
+        left_out[rows] = left
+    return left_out
+
+
+def _reads_are_free(device: torch.device) -> bool:
+    """Return True if values may be read on the host, which makes it wait for a GPU."""
+    return device.type == "cpu"
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,6 @@ from collab.trainers.learner.base import (
     StepCancelled,
     TokenSums,
     Update,
-    smaller_batches,
 )
 from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.logprobs import Scored, response_logprobs
@@ -145,9 +144,6 @@ def _columns(loss: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> dict
     }
 
 
-Compute = Callable[[Policy, Share, GradientSum, Event], list[PassResult]]
-
-
 class Passes:
     """Computes the gradients of a policy's step, on all ranks."""
 
@@ -159,11 +155,6 @@ class Passes:
         ranks: Ranks,
     ) -> None:
         self._spec, self._sizes, self._optimizers, self._ranks = spec, sizes, optimizers, ranks
-
-    def later_epoch(self, policy: Policy, share: Share, cancelled: Event) -> list[PassResult]:
-        """Run the passes of a later epoch over `share`, the micro-batches of `first_epoch`, and
-        return the results of all ranks."""
-        return self._run(policy, share, self._compute, cancelled)
 
     def first_epoch(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
@@ -179,7 +170,7 @@ class Passes:
             batches = self.batches(policy, samples)
             try:
                 share = self._deal(policy, batches)
-                passes = self._run(policy, share, self._compute_first, cancelled)
+                passes = self.epoch(policy, share, cancelled, is_first=True)
                 break
             except RuntimeError as error:
                 if not is_out_of_memory(error) or max(map(count_of, batches)) == 1:
@@ -187,14 +178,20 @@ class Passes:
             self._optimizers[policy.name].forget()
             self._sizes.halve(policy, max(map(tokens_of, batches)))
         if (now := self._sizes.of(policy).micro_batch_tokens) < before:
-            update.warnings.append(smaller_batches(policy.name, before, now))
+            update.warnings.append(
+                f"out of memory while learning with policy '{policy.name}' in micro-batches of"
+                f" {before:,} tokens; collab continues with {now:,}. To start with this size, set"
+                f" trainer.micro_batch_tokens={now}"
+            )
         return share, passes
 
-    def _run(
-        self, policy: Policy, share: Share, compute: Compute, cancelled: Event
+    def epoch(
+        self, policy: Policy, share: Share, cancelled: Event, *, is_first: bool = False
     ) -> list[PassResult]:
-        """Run the passes over all micro-batches. Their gradients stay in the masters."""
+        """Run the passes over `share`, the micro-batches of `first_epoch`, and return the results
+        of all ranks. The gradients stay in the masters."""
         gradients = self._ranks.gradients(self._optimizers[policy.name].masters, share.pieces)
+        compute = self._compute_first if is_first else self._compute
         work = partial(compute, policy, share, gradients, cancelled)
         passes = sorted(self._ranks.together(work), key=lambda one: one.number)
         gradients.finish()

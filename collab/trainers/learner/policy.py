@@ -114,15 +114,11 @@ class Policy:
     @contextmanager
     def training(self) -> Iterator[Any]:
         """Yield the causal language model with this policy active and its parameters trainable."""
-        module = self.engine.module
-        base = unwrapped(module)
-        plain = self.is_adapter and can_mix(base)
-        if self.is_adapter and not plain:
-            module.set_adapter(self.name)
+        base = unwrapped(self.engine.module)
         if self.checkpointing:  # transformers checkpoints in training mode only
             base.train()
         try:
-            with one_adapter(base, self.name) if plain else nullcontext():
+            with self._acting(self.name) if self.is_adapter else nullcontext():
                 yield base
         finally:
             if self.checkpointing:
@@ -138,18 +134,23 @@ class Policy:
         with torch.no_grad():
             if self.frozen is not None:
                 yield self.frozen
-                return
-            module = self.engine.module
-            if self.start is None:
-                with adapters_off(module) as base:
+            elif self.start is not None:
+                with self._acting(self.start) as base:
                     yield base
-                return
-            base = unwrapped(module)
-            plain = can_mix(base)
-            if not plain:
-                module.set_adapter(self.start)
-            with one_adapter(base, self.start) if plain else nullcontext():
-                yield base
+            else:
+                with adapters_off(self.engine.module) as base:
+                    yield base
+
+    @contextmanager
+    def _acting(self, adapter: str) -> Iterator[Any]:
+        """Yield the causal language model with one of its adapters active."""
+        module = self.engine.module
+        base = unwrapped(module)
+        plain = can_mix(base)
+        if not plain:
+            module.set_adapter(adapter)
+        with one_adapter(base, adapter) if plain else nullcontext():
+            yield base
 
     def compute_twice(self) -> None:
         """Enable gradient checkpointing: the backward pass recomputes activations."""
@@ -230,6 +231,48 @@ class Policies:
         beside = any(isinstance(model, RolloutEngine) for model in self.models.values())
         return ALL if beside or any(policy.device.type != "cpu" for policy in self) else None
 
+    async def publish(self) -> bool:
+        """Send the current parameters to samplers with their own copy of the weights that lack
+        these. Return True if any got them.
+        """
+        samplers = self._samplers() if self.moved else {}
+        if samplers and torch.cuda.is_available():
+            torch.cuda.empty_cache()  # samplers may need memory that learning left unused
+        for sampler, sampled in samplers.items():
+            await sampler.publish({policy.name: policy.save for policy in sampled}, self.version)
+        self.moved = False
+        return bool(samplers)
+
+    async def sleep(self) -> None:
+        """Let samplers with their own copy of the weights free memory until the next `publish`."""
+        for sampler in self._samplers():
+            await sampler.sleep()
+
+    async def report(self) -> SamplerReport:
+        """Return the load, since the last report, of samplers with their own copy of the
+        weights."""
+        metrics: dict[str, float] = {}
+        warnings: list[str] = []
+        for number, sampler in enumerate(self._samplers()):
+            if isinstance(sampler, ReportsLoad):
+                load = await sampler.report()
+                which = f"{number + 1}/" if number else ""
+                metrics |= {f"{which}{key}": value for key, value in load.metrics.items()}
+                warnings += load.warnings
+        return SamplerReport(metrics=metrics, warnings=tuple(warnings))
+
+    def _samplers(self) -> dict[RolloutEngine, tuple[Policy, ...]]:
+        """Return the samplers with their own copy of the weights, such as vLLM, and the policies
+        that each samples from. A model that is trained in this process samples with its own
+        parameters.
+        """
+        models = self.models
+        engines = {m for a in self.agents if isinstance(m := models[a], RolloutEngine)}
+        return {
+            engine: tuple(p for p in self if any(models[a] is engine for a in p.agents))
+            for engine in engines
+        }
+
     async def aclose(self) -> None:
         await self._pool.aclose()
         for engine in self._engines:
@@ -273,11 +316,7 @@ def _engine_of(name: str, recipe: Recipe, model: Model, pool: ModelPool) -> Tran
     """Return the model of a trained agent, or its weights next to the engine that samples."""
     if isinstance(model, RolloutEngine) and (weights := local_weights(recipe.model_of(name))):
         model = pool.open(weights)
-    if not isinstance(model, TransformersEngine):
-        raise RecipeError(
-            f"agent '{name}' cannot be trained: its model {model.name!r} does not run in"
-            f" transformers or vllm; set agents.{name}.trainable=false, or give it a local model"
-        )
+    assert isinstance(model, TransformersEngine), "check_recipe has passed"
     return model
 
 
@@ -329,53 +368,3 @@ def _whole_model(
     frozen = copy.deepcopy(module).eval().requires_grad_(False) if spec.kl_coef else None
     parameters = dict(module.named_parameters())
     return Policy(name, (name,), engine, parameters, is_adapter=False, frozen=frozen)
-
-
-# Weights for the sampler. A model that is trained in this process also samples, with the same
-# parameters. A separate engine, such as vLLM, holds its own weights: it receives the adapters, and
-# releases memory while the trainer learns.
-
-
-async def publish(policies: Policies) -> bool:
-    """Send the current parameters to samplers that have their own copy of the weights and lack
-    these. Return True if any got them.
-    """
-    samplers = samplers_of(policies) if policies.moved else {}
-    if samplers and torch.cuda.is_available():
-        torch.cuda.empty_cache()  # samplers may need memory that learning left unused
-    for sampler, sampled in samplers.items():
-        written = {policy.name: policy.save for policy in sampled}
-        await sampler.publish(written, policies.version)
-    policies.moved = False
-    return bool(samplers)
-
-
-async def sleep(policies: Policies) -> None:
-    """Let samplers with their own copy of the weights free memory until the next `publish`."""
-    for sampler in samplers_of(policies):
-        await sampler.sleep()
-
-
-async def report(policies: Policies) -> SamplerReport:
-    """Return the load, since the last report, of samplers with their own copy of the weights."""
-    metrics: dict[str, float] = {}
-    warnings: list[str] = []
-    for number, sampler in enumerate(samplers_of(policies)):
-        if isinstance(sampler, ReportsLoad):
-            load = await sampler.report()
-            which = f"{number + 1}/" if number else ""
-            metrics |= {f"{which}{key}": value for key, value in load.metrics.items()}
-            warnings += load.warnings
-    return SamplerReport(metrics=metrics, warnings=tuple(warnings))
-
-
-def samplers_of(policies: Policies) -> dict[RolloutEngine, tuple[Policy, ...]]:
-    """Return the samplers with their own copy of the weights, and the policies that they sample
-    from.
-    """
-    models = policies.models
-    engines = {m for a in policies.agents if isinstance(m := models[a], RolloutEngine)}
-    return {
-        engine: tuple(p for p in policies if any(models[a] is engine for a in p.agents))
-        for engine in engines
-    }

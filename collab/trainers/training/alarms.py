@@ -52,8 +52,7 @@ def _recent(rows: Sequence[Row], key: str) -> float | None:
 
 def _first(rows: Sequence[Row], key: str) -> float | None:
     """Return the mean of a metric over the first steps, or None if a step lacks it."""
-    values = [row[key] for row in rows[:WINDOW] if key in row]
-    return fmean(values) if len(values) == WINDOW else None
+    return _recent(rows[:WINDOW], key)
 
 
 def _agents(rows: Sequence[Row]) -> list[str]:

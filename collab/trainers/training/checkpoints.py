@@ -23,7 +23,7 @@ from collab.runs.layout import (
     CHECKPOINT_TENSORS,
 )
 from collab.trainers.credit import Algorithm
-from collab.trainers.learner.base import Learner
+from collab.trainers.learner.learner import TorchLearner
 from collab.wording import option
 
 ALL = f"{CHECKPOINT}*"
@@ -39,7 +39,7 @@ class Checkpoints:
     def save(
         self,
         step: int,
-        learner: Learner,
+        learner: TorchLearner,
         algorithm: Algorithm,
         state: Mapping[str, Any],
     ) -> Path:
@@ -51,7 +51,9 @@ class Checkpoints:
         path = self.folder / name_of(step)
         partial = self.folder / f"{PARTIAL}{path.name}"
         try:
-            self._clear_partials()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for stale in self.folder.glob(f"{PARTIAL}*"):
+                shutil.rmtree(stale)
             learner.save(partial / CHECKPOINT_POLICIES)
             parts = {"learner": learner.state(), "algorithm": dict(algorithm.state())}
             torch.save({**parts, "random": random_states()}, partial / CHECKPOINT_TENSORS)
@@ -78,7 +80,7 @@ class Checkpoints:
         if (newest := self.latest()) is not None:
             check_fits(read_state(newest), newest, run, steps)
 
-    def restore(self, learner: Learner, algorithm: Algorithm) -> State | None:
+    def restore(self, learner: TorchLearner, algorithm: Algorithm) -> State | None:
         """Restore the newest checkpoint, and return its state, or None if there is none.
 
         Raises:
@@ -91,11 +93,6 @@ class Checkpoints:
         """Return the folder of the newest checkpoint, or None if there is none."""
         folders = sorted(self.folder.glob(ALL))
         return folders[-1] if folders else None
-
-    def _clear_partials(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for stale in self.folder.glob(f"{PARTIAL}*"):
-            shutil.rmtree(stale)
 
     def _prune(self, best: int | None) -> None:
         newest = sorted(self.folder.glob(ALL))[-self._keep :]
@@ -116,7 +113,7 @@ _MISFITS = (
 """Errors for tensors that are damaged, or of another form."""
 
 
-def load_checkpoint(path: Path, learner: Learner, algorithm: Algorithm) -> State:
+def load_checkpoint(path: Path, learner: TorchLearner, algorithm: Algorithm) -> State:
     """Restore learner, algorithm and random states, and return the checkpoint's `state`.
 
     Raises:

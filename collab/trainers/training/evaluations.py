@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import fsum, sqrt
 from typing import Any
 
-from collab.models import Model
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
 from collab.runs.checkpoint import State
@@ -17,7 +16,7 @@ from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
 from collab.stats import mean
 from collab.telemetry import operation
-from collab.trainers.learner.policy import Policies, publish
+from collab.trainers.learner.policy import Policies
 from collab.trainers.training.events import (
     Evaluation,
     Gain,
@@ -32,45 +31,6 @@ from collab.trainers.training.step import Report
 
 FALL = 2.0
 """Number of standard errors by which the held-out return must fall for a warning."""
-
-
-async def evaluate(
-    recipe: Recipe,
-    models: Mapping[str, Model],
-    problems: Sequence[Problem],
-    spec: EvaluationSpec,
-    *,
-    step: int,
-    tokens: int,
-    seed: int,
-    keep: Callable[[HeldOut], None],
-) -> Evaluation:
-    """Run the held-out tasks with the current team, and return the results.
-
-    Every evaluation of a run uses the same `seed`. `keep` gets the episodes as they end.
-    """
-
-    def watch(mode: Mode, event: Event) -> None:
-        if isinstance(event, EpisodeFinished):
-            keep(HeldOut(step=step, mode=mode, episode=event.episode))
-
-    started = time.perf_counter()
-    async with Session(recipe, models=models) as session:
-        seen = partial(watch, "sampled")
-        sampled = await play_samples(session, problems, spec.samples, seed, seen)
-    greedy: list[Episode] = []
-    if spec.greedy:
-        async with Session(at_temperature(recipe, 0.0), models=models) as session:
-            seen = partial(watch, "greedy")
-            greedy = await play_samples(session, problems, 1, seed, seen)
-    return Evaluation(
-        step=step,
-        tokens=tokens,
-        sampled=_by_task(sampled),
-        greedy=_by_task(greedy),
-        failed=sum(episode.failure is not None for episode in [*sampled, *greedy]),
-        seconds=time.perf_counter() - started,
-    )
 
 
 def at_temperature(recipe: Recipe, temperature: float) -> Recipe:
@@ -205,32 +165,40 @@ class Evaluations:
         """Evaluate the current team after `step` steps and `tokens` generated tokens, and return
         the results.
 
-        The episodes and the results are written to `folder`.
+        The episodes and the results are written to `folder`. Every evaluation of a run uses the
+        same seed.
         """
-        spec = self._spec
+        spec, seed = self._spec, seed_of(self._recipe.seed, "evaluation")
         assert spec is not None, "an evaluation is due"
         done, total = 0, len(self._problems) * (spec.samples + spec.greedy)
 
-        def keep(played: HeldOut) -> None:
+        def watch(mode: Mode, event: Event) -> None:
             nonlocal done
-            done += 1
-            folder.append_held_out(played)
-            report("evaluation", done, total)
+            if isinstance(event, EpisodeFinished):
+                done += 1
+                folder.append_held_out(HeldOut(step=step, mode=mode, episode=event.episode))
+                report("evaluation", done, total)
+
+        async def run(recipe: Recipe, samples: int, mode: Mode) -> list[Episode]:
+            async with Session(recipe, models=policies.models) as session:
+                seen = partial(watch, mode)
+                return await play_samples(session, self._problems, samples, seed, seen)
 
         report("evaluation", 0, total)
-        await publish(policies)
-        sizes = folder.sizes()
+        await policies.publish()
+        sizes, began = folder.sizes(), time.perf_counter()
         try:
             with operation("evaluation", {"collab.step": step}) as span, span.entered():
-                evaluation = await evaluate(
-                    policies.acting(self._recipe),
-                    policies.models,
-                    self._problems,
-                    spec,
+                team = policies.acting(self._recipe)
+                sampled = await run(team, spec.samples, "sampled")
+                greedy = await run(at_temperature(team, 0.0), 1, "greedy") if spec.greedy else []
+                evaluation = Evaluation(
                     step=step,
                     tokens=tokens,
-                    seed=seed_of(self._recipe.seed, "evaluation"),
-                    keep=keep,
+                    sampled=_by_task(sampled),
+                    greedy=_by_task(greedy),
+                    failed=sum(episode.failure is not None for episode in [*sampled, *greedy]),
+                    seconds=time.perf_counter() - began,
                 )
                 span.evaluated("return", mean_return(evaluation.sampled))
         except BaseException:

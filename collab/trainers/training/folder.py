@@ -240,16 +240,13 @@ class TrainingFolder:
         """Replace the content of `run.json`."""
         write_about(self.path, about)
 
-    def append_episode(self, episode: Episode) -> None:
-        """Append an episode to `episodes.jsonl`."""
-        self._logs[EPISODES].append(episode.model_dump_json())
-
     def append_groups(self, groups: Sequence[Sequence[Episode]], first: int) -> None:
         """Append the groups of a step. `first` is the number of the first one in the run."""
         self._before_step = self.sizes()
         for number, group in enumerate(groups, start=first):
             for episode in group:
-                self.append_episode(episode.model_copy(update={"group": number}))
+                numbered = episode.model_copy(update={"group": number})
+                self._logs[EPISODES].append(numbered.model_dump_json())
 
     def append_held_out(self, played: HeldOut) -> None:
         """Append an episode of an evaluation to `evaluation.jsonl`."""

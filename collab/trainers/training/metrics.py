@@ -6,13 +6,13 @@ import resource
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import fsum
 
 from collab.models.base import SamplerReport
-from collab.records import Action, Episode, Turn
+from collab.records import Action, Episode
 from collab.records.episode import solved_by_turn
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
@@ -36,10 +36,10 @@ class StepData:
     update: Update
     times: dict[str, float]
     """Seconds by kind of work, and of the whole `step`."""
+    sampler: SamplerReport
+    """Load of separate sampling engines while the step was sampled."""
     unlearned: str = ""
     """Reason why the whole step was skipped, if it was."""
-    sampler: SamplerReport = field(default_factory=SamplerReport)
-    """Load of separate sampling engines while the step was sampled."""
     version: int = 0
     """Number of training steps that the parameters had taken when they learned."""
 
@@ -169,14 +169,10 @@ def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator
         yield named(names.AGENT_RETURN), mean([e.return_of(agent) for e in whole])
     turns = [turn for e in episodes for turn in e.turns if agent in turn.artifacts]
     if turns:
-        yield named(names.EMPTY), mean([_is_empty(turn, agent) for turn in turns])
+        yield named(names.EMPTY), mean([not turn.artifacts[agent].strip() for turn in turns])
     for metric, total in sums.items():
         if metric not in (TOKENS, KL_TOKENS):
             yield named(metric), total / sums[KL_TOKENS if metric == names.KL else TOKENS]
-
-
-def _is_empty(turn: Turn, agent: str) -> bool:
-    return not turn.artifacts[agent].strip()
 
 
 def _mismatch(update: Update) -> Iterator[tuple[str, float]]:

@@ -14,7 +14,7 @@ from collab.recipe import AgentSpec, Recipe, TrainerSpec
 from collab.records import Action, Episode, Message, Problem, Sampling, Turn
 from collab.runtime.agents import prefix_of
 from collab.trainers.credit.step_credit import Credit
-from collab.trainers.learner.base import Learner
+from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.samples import Sample, weigh_tokens
 from collab.trainers.training.data import TaskOrder
@@ -124,7 +124,7 @@ class RecordedStepper(Stepper):
         spec: TrainerSpec,
         tasks: TaskOrder,
         policies: Policies,
-        learner: Learner,
+        learner: TorchLearner,
     ) -> None:
         super().__init__(recipe, spec, tasks, policies, learner)
         agents = recipe.team.agents

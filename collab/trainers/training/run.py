@@ -23,7 +23,8 @@ from collab.runtime.notes import start_record, tool_forms
 from collab.runtime.team import versions
 from collab.telemetry import operation
 from collab.trainers.credit import Algorithm
-from collab.trainers.learner.base import Learner, OutOfMemory
+from collab.trainers.learner.base import OutOfMemory
+from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.ranks.orders import begin, learner_for
@@ -52,26 +53,22 @@ from collab.trainers.training.trackers import Tracked, Trackers
 class Ending:
     """The limits of a run. The run ends when it reaches one of them."""
 
+    spec: TrainerSpec
     steps: int
     """Maximum number of steps of the run."""
-    tokens: int | None
-    """Number of generated tokens that ends the run, if a limit is set."""
-    by_steps: bool
-    """True if the number of steps was set, and is not just an upper bound."""
-
-    @classmethod
-    def of(cls, spec: TrainerSpec, steps: int) -> Ending:
-        """Return the limits that a trainer sets. `steps` is the maximum number of steps."""
-        return cls(steps, spec.tokens, by_steps=spec.tokens is None or spec.steps is not None)
 
     def is_reached(self, step: int, tokens: int) -> bool:
         """Return True if a limit is reached after `step` steps and `tokens` generated tokens."""
-        return step >= self.steps or (self.tokens is not None and tokens >= self.tokens)
+        limit = self.spec.tokens
+        return step >= self.steps or (limit is not None and tokens >= limit)
 
     def planned(self) -> dict[str, int]:
-        """Return the limits as entries of `run.json`."""
-        tokens = {} if self.tokens is None else {"tokens": self.tokens}
-        return {**tokens, "steps": self.steps} if self.by_steps else tokens
+        """Return the limits as entries of `run.json`, without a number of steps that is just an
+        upper bound."""
+        if self.spec.tokens is None:
+            return {"steps": self.steps}
+        tokens = {"tokens": self.spec.tokens}
+        return tokens if self.spec.steps is None else {**tokens, "steps": self.steps}
 
 
 Played = tuple[list[list[Episode]], dict[str, float]]
@@ -88,12 +85,12 @@ class StepPlayer:
     def __init__(
         self,
         stepper: Stepper,
-        learner: Learner,
+        policies: Policies,
         spec: TrainerSpec,
         ending: Ending,
         emit: Callable[[TrainingProgress], None],
     ) -> None:
-        self._stepper, self._learner, self._emit = stepper, learner, emit
+        self._stepper, self._policies, self._emit = stepper, policies, emit
         self._spec, self._ending = spec, ending
         self._playing: tuple[int, asyncio.Task[Played]] | None = None
 
@@ -108,7 +105,7 @@ class StepPlayer:
             return await self._play(step)
         began = time.perf_counter()
         self._playing = playing  # or nobody would end it, where this is canceled
-        await self._learner.publish()
+        await self._policies.publish()
         published = time.perf_counter() - began
         groups, times = await playing[1]
         self._playing = None
@@ -182,7 +179,7 @@ def open_learner(
     *,
     ranks: Ranks,
     loading: StoreProgress | None,
-) -> tuple[Policies, Learner]:
+) -> tuple[Policies, TorchLearner]:
     """Open a team's policies on every rank, and return them with their learner.
 
     Raises:
@@ -208,7 +205,7 @@ class TrainingRun:
 
     _folder: TrainingFolder
     """The run's folder, open once everything that the run needs is open."""
-    _stateful: tuple[Learner, Algorithm]
+    _stateful: tuple[TorchLearner, Algorithm]
     """Objects whose states a checkpoint keeps, made by `run`."""
     _player: StepPlayer
 
@@ -230,7 +227,7 @@ class TrainingRun:
         self.recipe = recipe = recipe.model_copy(update={"task": self.tasks.suite})
         play_dry(recipe, self.spec, self.tasks)
         self.total_steps = self.tasks.total_steps(self.spec)
-        self._ending = Ending.of(self.spec, self.total_steps)
+        self._ending = Ending(self.spec, self.total_steps)
         self._history = History(recipe, self.total_steps)
         self._emit = emit or (lambda _: None)
         self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)
@@ -267,7 +264,7 @@ class TrainingRun:
         )
         kind = RecordedStepper if self.spec.episodes is not None else Stepper
         stepper = kind(self.recipe, self.spec, self.tasks, policies, learner)
-        self._player = StepPlayer(stepper, learner, self.spec, self._ending, self._emit)
+        self._player = StepPlayer(stepper, policies, self.spec, self._ending, self._emit)
         try:
             self._stateful = learner, stepper.algorithm
             await stepper.open()
@@ -294,7 +291,10 @@ class TrainingRun:
         if tools := tool_forms(self.recipe):
             about["tools"] = tools
         step = checkpoint.step if checkpoint else 0
-        self._folder = self._open_folder(about, step)
+        if self._before is None:
+            self._folder = TrainingFolder.create(self.out, self.recipe, about)
+        else:
+            self._folder = TrainingFolder.reopen(self.out, self._before, self.recipe, about, step)
         status = "interrupted"
         try:
             self._trackers.open(self.spec.report_to, Tracked.of(about, self.recipe, self.out, step))
@@ -343,12 +343,6 @@ class TrainingRun:
     def is_over(self) -> bool:
         """True if the last step is finished."""
         return self._ending.is_reached(self.step, self.tokens)
-
-    def _open_folder(self, about: dict[str, Any], step: int) -> TrainingFolder:
-        """Open the folder with the run's settings at `step`, at which it begins or continues."""
-        if self._before is not None:
-            return TrainingFolder.reopen(self.out, self._before, self.recipe, about, step)
-        return TrainingFolder.create(self.out, self.recipe, about)
 
     async def _train(self, policies: Policies, stepper: Stepper) -> None:
         if await self._evaluate_when_due(policies) and self.step > 0:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import accumulate
 
 from collab.models.base import SamplerReport
@@ -20,11 +19,11 @@ from collab.trainers.clocks import StepTimer
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
-from collab.trainers.learner.base import Learner, Update
+from collab.trainers.learner.base import Update
+from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.optimizer import rate_at
 from collab.trainers.learner.policy import Policies
-from collab.trainers.learner.policy import report as sampler_report
 from collab.trainers.learner.samples import Sample, make_samples
 from collab.trainers.training.data import TaskOrder, phase_at
 from collab.trainers.training.metrics import StepData
@@ -35,7 +34,7 @@ from collab.trainers.training.skipping import too_many_failed
 class Updates:
     """Takes the updates of a run, one after the other, on the learner's thread."""
 
-    def __init__(self, policies: Policies, learner: Learner) -> None:
+    def __init__(self, policies: Policies, learner: TorchLearner) -> None:
         self._policies, self._learner = policies, learner
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
         self.torn = False
@@ -83,7 +82,7 @@ class Stepper:
         spec: TrainerSpec,
         tasks: TaskOrder,
         policies: Policies,
-        learner: Learner,
+        learner: TorchLearner,
     ) -> None:
         self._recipe, self._spec, self._tasks = recipe, spec, tasks
         self._policies, self._learner = policies, learner
@@ -135,7 +134,7 @@ class Stepper:
 
         report("sampling", 0, total)
         began = time.perf_counter()
-        if await self._learner.publish():
+        if await self._policies.publish():
             timer.seconds["publishing"] = time.perf_counter() - began
         seed = seed_of(self._recipe.seed, "step", step)
         ended = None
@@ -143,7 +142,7 @@ class Stepper:
             self._credit = self._begin_credit(session)
             ended = self._credit.see
         groups = await play_groups(session, problems, shape, seed, watch, ended=ended)
-        self._sampler_reports[step] = await sampler_report(self._policies)
+        self._sampler_reports[step] = await self._policies.report()
         return groups, timer.seconds
 
     def next_has_same_phase(self, step: int) -> bool:
@@ -160,20 +159,11 @@ class Stepper:
     ) -> StepData:
         """Give credit to the episodes, learn from them unless too many failed, and return the
         step's data."""
-        data = await self._learn(step, groups, times, report)
-        return replace(data, sampler=self._sampler_reports.pop(step, data.sampler))
-
-    async def _learn(
-        self,
-        step: int,
-        groups: Sequence[Sequence[Episode]],
-        times: dict[str, float],
-        report: Report,
-    ) -> StepData:
+        sampler = self._sampler_reports.pop(step, SamplerReport())
         if reason := too_many_failed(groups, self._spec):
             await self._end_credit()
             update = Update(rate=rate_at(step, self._learner.total_steps, self._spec))
-            return StepData(groups, Credit(), update, times, unlearned=reason)
+            return StepData(groups, Credit(), update, times, sampler, unlearned=reason)
         report("credit", 0, 0)
         began = time.perf_counter()
         credit, samples = await self._to_learn(step, groups)
@@ -181,11 +171,11 @@ class Stepper:
         report("update", 0, 0)
         began = time.perf_counter()
         if not self._spec.max_staleness:
-            await self._learner.sleep()
+            await self._policies.sleep()
         version = self._policies.version
         update = await self._updates.learn(samples, step)
         times["update"] = time.perf_counter() - began
-        return StepData(groups, credit, update, times, version=version)
+        return StepData(groups, credit, update, times, sampler, version=version)
 
     async def _to_learn(
         self, step: int, groups: Sequence[Sequence[Episode]]

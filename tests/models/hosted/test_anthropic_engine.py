@@ -14,15 +14,13 @@ from support.claude_server import (
     status,
     stream_error,
 )
+from support.rooms.hosted import KEY, SYSTEM, ask, request_of
 
 from collab.errors import ModelUnavailable, RecipeError
-from collab.models import Call, Request
+from collab.models import Request
 from collab.models.hosted.anthropic_engine import AnthropicEngine
 from collab.recipe.hosted import AnthropicModel
 from collab.records import Action, Message, Sampling
-
-KEY = "sk-secret-0123456789"
-SYSTEM = Message(role="system", content="You write code.")
 
 
 @pytest.fixture(autouse=True)
@@ -31,34 +29,15 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.models.hosted.engine.FIRST_WAIT", 0.01)
 
 
-def request_of(*messages: Message, adapter: str | None = None, **sampling: Any) -> Request:
-    call = Call(task="t/0", sample=0, turn=0, round=0, agent="main")
-    told = messages or (SYSTEM, Message(role="user", content="Add two numbers."))
-    return Request(call=call, messages=told, sampling=Sampling(**sampling), adapter=adapter)
-
-
-def ask(
-    server: ClaudeServer, *requests: Request, progress: Any = None, **options: Any
-) -> list[Action]:
-    """All requests in one call; a failure must not hold the key."""
-
-    async def go() -> list[Action]:
-        spec = AnthropicModel(name="claude-test", base_url=server.url, **options)
-        engine = AnthropicEngine(spec)
-        try:
-            return await engine.generate(requests or [request_of()], progress)
-        finally:
-            await engine.aclose()
-
-    actions = asyncio.run(go())
-    assert all(KEY not in action.model_dump_json() for action in actions)
-    return actions
+def ask_claude(server: ClaudeServer, *requests: Request, progress: Any = None) -> list[Action]:
+    engine = AnthropicEngine(AnthropicModel(name="claude-test", base_url=server.url))
+    return ask(engine, *requests, progress=progress)
 
 
 def test_an_answer_is_streamed_counted_and_priced() -> None:
     news: list[str] = []
     with ClaudeServer(answer("one\ntwo\n", cache_read=100, cache_written=40)) as server:
-        [action] = ask(server, progress=lambda _request, _count, text: news.append(text))
+        [action] = ask_claude(server, progress=lambda _request, _count, text: news.append(text))
     assert action.text == "one\ntwo\n"
     assert news == ["one\n", "two\n"]
     assert action.model == "anthropic:claude-test-1"
@@ -72,7 +51,7 @@ def test_an_answer_is_streamed_counted_and_priced() -> None:
 
 def test_the_request_holds_only_what_differs_from_the_defaults() -> None:
     with ClaudeServer(answer("")) as server:
-        [action] = ask(server)
+        [action] = ask_claude(server)
     assert action.text == ""
     assert action.failure is None
     body = server.bodies[0]
@@ -99,7 +78,7 @@ def test_settings_and_history_are_sent() -> None:
         stop=("END",),
     )
     with ClaudeServer(answer("x", stop_reason="max_tokens")) as server:
-        [action] = ask(server, request)
+        [action] = ask_claude(server, request)
     assert action.failure is None
     assert action.finish_reason == "length"
     body = server.bodies[0]
@@ -115,7 +94,7 @@ def test_settings_and_history_are_sent() -> None:
 )
 def test_trouble_within_a_stream_is_tried_again(trouble: Behavior) -> None:
     with ClaudeServer(trouble, answer("fine")) as server:
-        [action] = ask(server)
+        [action] = ask_claude(server)
     assert action.text == "fine"
     assert len(server.bodies) == 2
 
@@ -134,7 +113,7 @@ def test_trouble_within_a_stream_is_tried_again(trouble: Behavior) -> None:
 )
 def test_what_claude_will_not_do(trouble: Behavior, kind: str, words: str) -> None:
     with ClaudeServer(trouble) as server:
-        [action] = ask(server)
+        [action] = ask_claude(server)
     assert action.failure is not None
     assert action.failure.type == kind
     assert words in action.failure.message
@@ -145,7 +124,7 @@ def test_messages_without_text_are_left_out() -> None:
     told = [("user", "a"), ("assistant", "  \n"), ("user", "c")]
     history = [SYSTEM, *(Message(role=r, content=c) for r, c in told)]
     with ClaudeServer(answer("x")) as server:
-        ask(server, request_of(*history))
+        ask_claude(server, request_of(*history))
     texts = [message["content"][0]["text"] for message in server.bodies[0]["messages"]]
     assert texts == ["a", "c"]
 

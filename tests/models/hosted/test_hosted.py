@@ -13,17 +13,15 @@ from support import claude_server, openai_server
 from support.claude_server import ClaudeServer
 from support.local_server import Handler
 from support.openai_server import OpenAIServer, usage_of
+from support.rooms.hosted import KEY, ask, request_of
 from support.service import Behavior, Service, cut, malformed, slow, status
 
 from collab.errors import ModelUnavailable
-from collab.models import Call, Request
 from collab.models.hosted.anthropic_engine import AnthropicEngine
 from collab.models.hosted.engine import HostedEngine
 from collab.models.hosted.openai_engine import OpenAIEngine
 from collab.recipe.hosted import AnthropicModel, OpenAIModel
-from collab.records import Action, Message, Sampling
-
-KEY = "sk-secret-0123456789"
+from collab.records import Message
 
 
 @dataclass(frozen=True)
@@ -68,30 +66,6 @@ def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(protocol.variable, KEY)
     monkeypatch.setattr("collab.models.hosted.engine.FIRST_WAIT", 0.01)
     return protocol
-
-
-def request_of(**sampling: Any) -> Request:
-    return Request(
-        call=Call(task="t/0", sample=0, turn=0, round=0, agent="main"),
-        messages=(Message(role="user", content="Add two numbers."),),
-        sampling=Sampling(**sampling),
-    )
-
-
-def ask(engine: HostedEngine, *requests: Request) -> list[Action]:
-    """All requests in one call, which must end soon and never tell the key."""
-
-    async def go() -> list[Action]:
-        try:
-            return await engine.generate(requests or [request_of()])
-        finally:
-            await engine.aclose()
-
-    started = time.monotonic()
-    actions = asyncio.run(go())
-    assert time.monotonic() - started < 20
-    assert all(KEY not in action.model_dump_json() for action in actions)
-    return actions
 
 
 def failure_of_one(protocol: Protocol, trouble: Behavior, **options: Any) -> tuple[str, str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -16,17 +15,17 @@ from support.openai_server import (
     usage_of,
     whole,
 )
+from support.rooms.hosted import KEY, ask, request_of
 from support.service import Behavior, malformed, status
 
 from collab.errors import ModelUnavailable, RecipeError
-from collab.models import Call, Request
+from collab.models import Request
 from collab.models.hosted.openai_engine import OpenAIEngine
 from collab.models.open import open_model
 from collab.recipe.hosted import OpenAIModel
 from collab.recipe.model import ModelSpec
-from collab.records import Action, Message, Sampling
+from collab.records import Action
 
-KEY = "sk-secret-0123456789"
 SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
 
 
@@ -37,35 +36,17 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.models.hosted.engine.FIRST_WAIT", 0.01)
 
 
-def request_of(**sampling: Any) -> Request:
-    return Request(
-        call=Call(task="t/0", sample=0, turn=0, round=0, agent="main"),
-        messages=(
-            Message(role="system", content="You write code."),
-            Message(role="user", content="Add two numbers."),
-        ),
-        sampling=Sampling(**sampling),
-        seed=2**40 + 7,
-    )
-
-
-def ask(
+def ask_qwen(
     server: OpenAIServer, *requests: Request, progress: Any = None, **options: Any
 ) -> list[Action]:
-    async def go() -> list[Action]:
-        engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=server.base_url, **options))
-        try:
-            return await engine.generate(requests or [request_of()], progress)
-        finally:
-            await engine.aclose()
-
-    return asyncio.run(go())
+    engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=server.base_url, **options))
+    return ask(engine, *requests, progress=progress)
 
 
 def failure_of_one(*behaviors: Behavior, **options: Any) -> tuple[str, str, int]:
     """The failure's type and message, and the number of requests that reached the server."""
     with OpenAIServer(*behaviors) as server:
-        [action] = ask(server, **options)
+        [action] = ask_qwen(server, **options)
     assert action.failure is not None
     return action.failure.type, action.failure.message, len(server.bodies)
 
@@ -74,7 +55,7 @@ def test_an_answer_is_streamed_and_counted() -> None:
     news: list[str] = []
     usage = usage_of(prompt=112, new=5, cached=100)
     with OpenAIServer(answer("one\ntwo", usage=usage)) as server:
-        [action] = ask(server, progress=lambda _request, _count, text: news.append(text))
+        [action] = ask_qwen(server, progress=lambda _request, _count, text: news.append(text))
     assert action.text == "one\ntwo\n"
     assert news == ["one\n", "two\n"]
     assert action.model == "openai:qwen-1"
@@ -89,7 +70,7 @@ def test_an_answer_is_streamed_and_counted() -> None:
 def test_what_is_sent() -> None:
     plain, settled = request_of(), request_of(temperature=0.5, top_p=0.9, top_k=40, stop=("END",))
     with OpenAIServer(answer("x", reason="length")) as server:
-        actions = ask(server, plain, settled, concurrency=1)
+        actions = ask_qwen(server, plain, settled, concurrency=1)
     assert {action.finish_reason for action in actions} == {"length"}
     assert server.bodies[0] == {
         "model": "qwen",
@@ -111,7 +92,7 @@ def test_what_is_sent() -> None:
 def test_tokens_are_recorded_when_they_are_asked_for() -> None:
     counts: list[int] = []
     with OpenAIServer(talk()) as server:
-        [action] = ask(
+        [action] = ask_qwen(
             server,
             request_of(max_new_tokens=4),
             progress=lambda _request, count, _text: counts.append(count),
@@ -133,7 +114,7 @@ def test_llama_cpp_tells_ids_with_its_log_probabilities() -> None:
         "logprobs": {"content": entries},
     }
     with OpenAIServer(whole({"model": "m", "choices": [choice]})) as server:
-        [action] = ask(server, tokens=True)
+        [action] = ask_qwen(server, tokens=True)
     assert (action.token_ids, action.logprobs) == ((11, 12), (-0.5, -0.1))
 
 
@@ -146,7 +127,7 @@ def test_tokens_that_do_not_come_are_an_error() -> None:
 def test_a_server_that_counts_nothing_is_not_guessed_for() -> None:
     prices = {"input_price": 1.0, "output_price": 1.0}
     with OpenAIServer(answer("fine")) as server:
-        [action] = ask(server, **prices)
+        [action] = ask_qwen(server, **prices)
     assert action.text == "fine"
     assert (action.usage.prompt_tokens, action.usage.new_tokens) == (0, 0)
     assert action.usage.cost is None
@@ -155,14 +136,14 @@ def test_a_server_that_counts_nothing_is_not_guessed_for() -> None:
 def test_a_server_that_does_not_stream() -> None:
     choice = {"message": {"content": "all at once"}, "finish_reason": "stop"}
     with OpenAIServer(whole({"choices": [choice], "usage": usage_of(3, 4)})) as server:
-        [action] = ask(server)
+        [action] = ask_qwen(server)
     assert (action.text, action.usage.new_tokens) == ("all at once", 4)
 
 
 def test_a_strict_server_is_asked_without_what_it_refuses() -> None:
     strict = refuse("max_tokens", "seed", "stream_options", "top_p", otherwise=answer("fine"))
     with OpenAIServer(strict) as server:
-        first, second = ask(server, request_of(), request_of(), concurrency=1)
+        first, second = ask_qwen(server, request_of(), request_of(), concurrency=1)
     assert (first.text, second.text) == ("fine", "fine")
     assert len(server.bodies) == 6, "what was learnt holds for later requests"
     assert server.bodies[-1]["max_completion_tokens"] == 256
@@ -171,7 +152,7 @@ def test_a_strict_server_is_asked_without_what_it_refuses() -> None:
 
 def test_a_setting_that_matters_is_never_left_out() -> None:
     with OpenAIServer(refuse("top_p", otherwise=answer("fine"))) as server:
-        [action] = ask(server, request_of(top_p=0.5))
+        [action] = ask_qwen(server, request_of(top_p=0.5))
     assert action.failure is not None
     assert action.failure.type == "ModelRefused"
     assert "'top_p' is not supported" in action.failure.message
@@ -224,7 +205,7 @@ def test_a_key_comes_from_the_variable_that_is_named(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("OPENAI_API_KEY", "another")
     monkeypatch.setenv("MY_API_KEY", KEY)
     with OpenAIServer(status(401, "invalid_api_key", f"Incorrect API key: {KEY}")) as server:
-        [action] = ask(server, key="MY_API_KEY")
+        [action] = ask_qwen(server, key="MY_API_KEY")
     assert server.keys == [KEY]
     assert action.failure is not None
     assert "[key]; check MY_API_KEY" in action.failure.message
@@ -276,5 +257,5 @@ def test_specs_that_mean_nothing(value: object, words: str) -> None:
 def test_requests_at_the_same_time_all_learn_what_is_refused() -> None:
     strict = refuse("max_tokens", "seed", otherwise=answer("fine"))
     with OpenAIServer(strict) as server:
-        actions = ask(server, *[request_of()] * 4)
+        actions = ask_qwen(server, *[request_of()] * 4)
     assert [action.text for action in actions] == ["fine"] * 4

@@ -14,6 +14,7 @@ from collab import plugins
 from collab.cli.app import app
 from collab.errors import CollabError
 from collab.recipe import load_recipe
+from collab.recipe.hosted import MCPServer
 from collab.view.server import Pages
 
 TEAM = """\
@@ -113,6 +114,15 @@ class Attacker:
     def agree(self, use: str = "rules.py:right") -> None:
         self.write("recipe.yaml", recipe_with(use=use))
         load_recipe(str(self.folder), trust=True)
+
+    def served(self, *words: str, trust: bool = True) -> MCPServer:
+        """The server of tools that a recipe names, after a yes; F is the folder in its command."""
+        command = [word.replace("F", str(self.folder)) for word in words]
+        agents = {"a": {"prompt": "p", "tools": [{"mcp": command}]}}
+        self.write("recipe.yaml", recipe_with(use="length", agents=agents))
+        server = load_recipe(str(self.folder), trust=trust).team.agents["a"].tools[0]
+        assert isinstance(server, MCPServer)
+        return server
 
     def run(self, use: str = "rules.py:right") -> None:
         """Load and call the function, whatever comes of it."""

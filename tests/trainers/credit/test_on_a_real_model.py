@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from support.shares import one_in
+from support.trainer_recipes import steps_of
 
 from collab.models import store, weights
 from collab.models.weights import LoadedModel
@@ -116,7 +116,7 @@ def recipe_of(name: str) -> Recipe:
 def test_it_trains(name: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     asyncio.run(TrainingRun(recipe_of(name), run).run())
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    rows = steps_of(run)
     assert [row["step"] for row in rows] == [1, 2]
     norms = [value for row in rows for key, value in row.items() if "gradient_norm" in key]
     assert norms

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from json import loads
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.trainer_recipes import make_game, make_solvable
+from support.trainer_recipes import make_game, make_solvable, steps_of
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import TrainerSpec, load_recipe
@@ -90,13 +89,13 @@ def test_the_team_solves_more_and_another_trainer_goes_on(tiny_words: Path, tmp_
         tiny_words, tmp_path, algorithm="sft", group_size=16, learning_rate=0.02, steps=12
     )
     asyncio.run(TrainingRun(warm, tmp_path / "warm").run())
-    rows = [loads(line) for line in (tmp_path / "warm" / "metrics.jsonl").read_text().splitlines()]
+    rows = steps_of(tmp_path / "warm")
     assert rows[-1]["solved"] > rows[0]["solved"] + 0.3
     after = load_recipe(str(tmp_path / "warm"), trainer="cross", settings=["trainer.steps=1"])
     assert after.trainer is not None
     assert after.trainer.algorithm.use == "cross"
     asyncio.run(TrainingRun(after, tmp_path / "after").run())
-    row = loads((tmp_path / "after" / "metrics.jsonl").read_text().splitlines()[0])
+    [row] = steps_of(tmp_path / "after")
     assert row["solved"] > rows[0]["solved"] + 0.2, "it begins where the warm start ended"
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from support.trainer_recipes import make_game
+from support.trainer_recipes import make_game, steps_of
 
 from collab.trainers.training.run import TrainingRun
 
@@ -33,8 +32,7 @@ def test_it_trains(name: str, told: str, tiny_words: Path, tmp_path: Path) -> No
     settings = shipped(name) if (TRAINERS / f"{name}.yaml").exists() else {"algorithm": name}
     settings |= {"group_size": 4, "tasks_per_step": 1, "steps": 3}
     asyncio.run(TrainingRun(make_game(tiny_words, tmp_path, **settings), tmp_path / "run").run())
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = steps_of(tmp_path / "run")
     assert len(rows) == 3
     assert all(told in row for row in rows)
     assert any(row["groups/dead"] < 1 for row in rows)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.trainer_recipes import make_game
+from support.trainer_recipes import make_game, steps_of
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
@@ -203,7 +202,7 @@ def test_ones_own_algorithm_may_have_all_of_it(
     assert (tmp_path / "mine.log").read_text().splitlines() == [f"prepared {leaves}"] * 2 + [
         "credit"
     ]
-    [row] = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    [row] = steps_of(tmp_path / "run")
     assert row["credit/mine"] == 7.0
     with pytest.raises(RecipeError, match="no discount here"):
         check_recipe(make_game(tiny_words, tmp_path, **options, discount=0.5))

@@ -12,11 +12,10 @@ from support.tiny_models import tiny
 from torch import Tensor
 
 from collab.models.local.dimensions import dimensions_of
-from collab.trainers.learner import logprobs, support
+from collab.trainers.learner import logprobs
 from collab.trainers.learner.device_sizes import logit_bytes
-from collab.trainers.learner.logprobs import logits_of, response_logprobs
+from collab.trainers.learner.logprobs import SamplingSettings, logits_of, response_logprobs
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.support import SamplingSettings
 
 CPU = torch.device("cpu")
 
@@ -83,7 +82,7 @@ def test_the_plan_holds_the_logits_of_a_chunk(way: dict[str, Any], learns: str) 
     settings: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": vocabulary}
     drawn = [SamplingSettings(**{**settings, **way})] * tokens
     with pytest.MonkeyPatch.context() as patch, Held([*model.parameters(), hidden]) as held:
-        patch.setattr(support, "_reads_are_free", lambda _: False)
+        patch.setattr(logprobs, "_reads_are_free", lambda _: False)
         scored = logprobs._chunked(model, hidden, torch.arange(tokens), drawn, tokens)
         scored.logprobs.sum().backward()
     planned = logit_bytes(dimensions_of(model.config, model.dtype), tokens)
@@ -102,8 +101,8 @@ def test_what_is_sorted_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch)
     samples = [replace(SAMPLES[0], temperature=1.3, **way) for way in ways]
     found = []
     for looks, tokens in ((True, 1), (True, 3), (True, 100), (False, 3), (False, 100)):
-        monkeypatch.setattr(support, "TOKENS_AT_ONCE", tokens)
-        monkeypatch.setattr(support, "_reads_are_free", lambda _, looks=looks: looks)
+        monkeypatch.setattr(logprobs, "TOKENS_AT_ONCE", tokens)
+        monkeypatch.setattr(logprobs, "_reads_are_free", lambda _, looks=looks: looks)
         found.append(response_logprobs(model, [[s] for s in samples], CPU))
     for other in found[1:]:
         assert torch.equal(other.logprobs, found[0].logprobs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 from support.naive import objective as naive
 from support.rule_runs import check_resume
 from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_solvable
+from support.trainer_recipes import WORDS, make_solvable, steps_of
 
 from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, TrainerSpec, load_recipe
@@ -127,7 +126,7 @@ def test_nothing_is_played_and_what_was_solved_becomes_likelier(
     run = tmp_path / "run"
     asyncio.run(TrainingRun(recipe, run).run())
     rmtree(source)
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    rows = steps_of(run)
     tasks = {episode.task for episode in solved_in(before)}
     assert len(rows) == 2 * -(-len(tasks) // 2)
     assert list(read_episodes(run)) == []

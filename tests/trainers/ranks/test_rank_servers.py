@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.trainer_recipes import make_game
+from support.trainer_recipes import make_game, steps_of
 from support.vllm_servers import stand_in
 from support.worlds.warm_ranks import WarmRanks
 
@@ -59,7 +59,7 @@ def test_rank_0_samples_by_the_servers_of_all(warm_ranks: WarmRanks, folder: Pat
         assert "answered by a@" in said or "answered by b@" in said
         assert "--enable-lora --max-loras 6 --max-lora-rank 16" in said
         assert "--host 127.0.0.1" in said
-    rows = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
+    rows = steps_of(folder / "run")
     assert all(row["mismatch"] < 1e-4 for row in rows)
     assert {row["episodes/dropped"] for row in rows} == {0.0}
     assert "127.0.0.1" not in (folder / "run/training.yaml").read_text(), "an address of now"

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from collab.errors import RecipeError
 from collab.models import Request
 from collab.models.local.batching import CPU_TOKENS, batch_bytes, fitting_tokens
 from collab.recipe import Recipe, TrainerSpec
@@ -296,6 +295,5 @@ def _copied(recipe: Recipe, spec: TrainerSpec, policies: Mapping[str, Sizes]) ->
 
 def _local(recipe: Recipe, name: str) -> TransformersModel:
     model = local_weights(recipe.model_of(name))
-    if model is None:
-        raise RecipeError(f"agent '{name}' has no local model")
+    assert model is not None, "check_recipe has passed"
     return model

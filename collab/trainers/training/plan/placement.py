@@ -65,8 +65,9 @@ def ranks_wanted(
     if visible:
         wanted = gpus or visible
         return Wanted(wanted, on_gpus=True) if wanted > 1 else None
-    before = _ranks_of(resume)
-    return Wanted(before, on_gpus=False) if before else None
+    # A resumed run sums its gradients as before.
+    before = read_about(resume).get("ranks") if resume is not None else None
+    return Wanted(before, on_gpus=False) if isinstance(before, int) else None
 
 
 def visible_gpus() -> int:
@@ -88,12 +89,6 @@ def _devices(recipe: Recipe, agents: Iterable[str]) -> list[str]:
     """Return the device of each agent's weights; "" if they are not on this machine."""
     weights = [local_weights(recipe.model_of(name)) for name in agents]
     return [each.device if each else "" for each in weights]
-
-
-def _ranks_of(run: Path | None) -> int | None:
-    """Return the number of ranks of a resumed run, which sums its gradients as before."""
-    ranks = read_about(run).get("ranks") if run is not None else None
-    return ranks if isinstance(ranks, int) else None
 
 
 def place_of(

@@ -174,14 +174,12 @@ def sizes_of(model: TransformersModel, spec: TrainerSpec, card: Card | None = No
     Raises:
         ModelUnavailable: the configuration is not available.
     """
-    return _measure(model.model_dump_json(), spec.lora.model_dump_json(), card)
+    return _measure(model, spec.lora, card)
 
 
 @cache
-def _measure(text: str, lora: str, card: Card | None) -> Sizes:
-    model = TransformersModel.model_validate_json(text)
-    place = place_of(model, card)
-    return compute_sizes(model, place, counts_of(model, LoraSpec.model_validate_json(lora)))
+def _measure(model: TransformersModel, lora: LoraSpec, card: Card | None) -> Sizes:
+    return compute_sizes(model, place_of(model, card), counts_of(model, lora))
 
 
 def compute_sizes(model: TransformersModel, place: ModelPlace, counts: Counts) -> Sizes:

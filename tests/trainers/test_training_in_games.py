@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.games import make_match
+from support.trainer_recipes import steps_of
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
-from collab.records import Episode, Score
+from collab.records import Episode, Score, read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.credit.joint_actions import reward_of
 from collab.trainers.training.check import check_recipe
@@ -51,10 +51,7 @@ def match(model: Path, turns: int = 2, **trainer: Any) -> Recipe:
 
 def train(recipe: Recipe, run: Path) -> tuple[list[dict[str, Any]], list[Episode]]:
     asyncio.run(TrainingRun(recipe, run).run())
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    episodes = (run / "episodes.jsonl").read_text().splitlines()
-    steps = [row for row in rows if row["type"] == "step.finished"]
-    return steps, [Episode.model_validate_json(line) for line in episodes]
+    return steps_of(run), list(read_episodes(run))
 
 
 def test_an_agent_is_paid_what_it_earns() -> None:
