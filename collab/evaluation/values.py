@@ -148,7 +148,7 @@ def team_result(
         failure=next((e.failure for e in episodes if e.failure), None),
         maximum=maximum,
         most=of_game,
-        metrics={name: estimate_of(name, [*v.values()], largest) for name, v in values.items()},
+        metrics=estimates_of(values, largest),
         speed=speed_of(episodes),
         concurrency=lanes_of(evaluated.recipe),
         agents=by_agent(episodes),
@@ -226,6 +226,11 @@ def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:
     return.
     """
     return estimate_mean(values, _most(name, largest))
+
+
+def estimates_of(values: Values, largest: float) -> dict[str, Estimate]:
+    """Return the mean of each metric over tasks, with its interval. See `estimate_of`."""
+    return {name: estimate_of(name, [*v.values()], largest) for name, v in values.items()}
 
 
 def explain_results(results: Results) -> str:
