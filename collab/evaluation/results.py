@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import model_validator
 
-from collab.evaluation.table import (
-    NONE,
-    ResultTable,
-    TableCell,
-    TableRow,
-    sign_of,
-    whisker_of,
-    words,
-)
+from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, with_whisker, words
 from collab.naming import FolderName
 from collab.records import Failure, Record
 from collab.runs import metric_names as names
@@ -245,7 +237,10 @@ def sections(results: Results) -> list[ResultTable]:
     tables = [ResultTable(headline(results) + status, ["", *columns], rows)]
     metrics = [difference.metrics for difference in results.differences]
     changes: list[TableRow] = [
-        [words(metric_title(name)), *(change_cell(name, each.get(name)) for each in metrics)]
+        [
+            words(metric_title(name)),
+            *(estimate_cell(name, each.get(name), change=True) for each in metrics),
+        ]
         for name in shown
         if names.matched(names.VALUE_OF_PART, name) is None
         and any(name in each for each in metrics)
@@ -307,26 +302,21 @@ def metric_title(name: str) -> str:
     return f"{shown.get(name, level or name)} %"
 
 
-def estimate_cell(name: str, value: Estimate | None, largest: float | None = None) -> TableCell:
-    """Return a mean with its interval in brackets. `largest` is the largest return."""
-    return _cell(name, value, largest, change=False)
+def estimate_cell(
+    name: str, value: Estimate | None, largest: float | None = None, *, change: bool = False
+) -> TableCell:
+    """Return a mean with its interval in brackets. `largest` is the largest return.
 
-
-def change_cell(name: str, value: Estimate | None, largest: float | None = None) -> TableCell:
-    """Return a difference with its interval, and with a sign if the interval excludes 0."""
-    return _cell(name, value, largest, change=True)
-
-
-def _cell(name: str, value: Estimate | None, largest: float | None, *, change: bool) -> TableCell:
+    A `change` has a sign, and a color if the interval excludes 0.
+    """
     if value is None:
         return TableCell(NONE)
     numbers = (value.mean, value.low, value.high)
     mean, low, high = (_number(name, n, "+" if change else "") for n in numbers)
     is_share = name != names.JOINT_RETURN and not names.matched(names.TOKENS_OF_TRIES, name)
     most = 1.0 if is_share else largest if name == names.JOINT_RETURN else None
-    whisker = whisker_of((value.low, value.mean, value.high), most, change=change)
-    sign = sign_of(value.limits) if change else 0
-    return TableCell(f"{mean} [{low}, {high}]", sign, whisker=whisker)
+    cell = TableCell(f"{mean} [{low}, {high}]")
+    return with_whisker(cell, value.mean, value.limits, most, change=change)
 
 
 def _number(name: str, value: float, sign: str = "") -> str:

@@ -12,7 +12,7 @@ import yaml
 from collab.errors import CollabError, RecipeError, RecordError
 from collab.evaluation.diff import read_side
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import change_cell, estimate_cell, metric_title
+from collab.evaluation.results import estimate_cell, metric_title
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping
@@ -132,7 +132,7 @@ def _results(run: Path) -> Iterator[str]:
                 metric_title(n),
                 estimate_cell(n, side.before.get(n)).text,
                 estimate_cell(n, shown[n]).text,
-                change_cell(n, side.gain.get(n)).text,
+                estimate_cell(n, side.gain.get(n), change=True).text,
             )
             for n in shown
         ]

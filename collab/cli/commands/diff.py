@@ -10,7 +10,7 @@ from collab.cli.options import JSON, argument, complete_runs
 from collab.cli.screen.page import NAME, WARN, Page, open_page
 from collab.cli.screen.results import show_table
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import change_cell, estimate_cell, metric_title
+from collab.evaluation.results import estimate_cell, metric_title
 from collab.evaluation.table import ResultTable, TableRow, words
 from collab.runs import metric_names as names
 from collab.wording import counted
@@ -101,4 +101,4 @@ def _training_table(runs: RunDiff) -> ResultTable | None:
 
 def _row(name: str, change: Estimate, *ends: Estimate) -> TableRow:
     cells = [estimate_cell(name, each) for each in ends]
-    return [words(metric_title(name)), change_cell(name, change), *cells]
+    return [words(metric_title(name)), estimate_cell(name, change, change=True), *cells]
