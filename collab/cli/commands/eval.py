@@ -117,7 +117,10 @@ def command(
       2    bad usage, or a key, server or package is missing
       130  interrupted
     """
+    from collab.cli.live import open_view
+    from collab.evaluation.evaluation import EvaluationRun
     from collab.evaluation.teams import choose_k, find_teams
+    from collab.runs.about import new_run_id
 
     wanted, selection = _numbers(k), _selection(select, recombine, tester, budget)
     evaluated_teams = find_teams(
@@ -137,7 +140,14 @@ def command(
     if dry_run:
         _plan(evaluated_teams, ks, consent(trust), json=json)
         return
-    raise typer.Exit(_evaluate(evaluated_teams, ks, selection, out, consent(trust), json=json))
+    send_spans()
+    folder = out or Path("evals") / new_run_id(evaluated_teams[0].suite.name)
+    evaluation = EvaluationRun(
+        evaluated_teams, ks, selection=selection, out=folder, trust=consent(trust)
+    )
+    remark(evaluation.check())
+    _follow(evaluation, open_view(json=json))
+    raise typer.Exit(_exit_status(evaluation.results()))
 
 
 def _numbers(text: str | None) -> list[int] | None:
@@ -208,27 +218,6 @@ def _plan(
         f" {counted(sum(plan.calls for plan in plans), 'response')};"
         f" pass@k for k = {', '.join(map(str, ks))}"
     )
-
-
-def _evaluate(
-    teams: list[EvaluatedTeam],
-    ks: tuple[int, ...],
-    selection: Selection | None,
-    out: Path | None,
-    trust: Consent,
-    *,
-    json: bool,
-) -> int:
-    from collab.cli.live import open_view
-    from collab.evaluation.evaluation import EvaluationRun
-    from collab.runs.about import new_run_id
-
-    send_spans()
-    folder = out or Path("evals") / new_run_id(teams[0].suite.name)
-    evaluation = EvaluationRun(teams, ks, selection=selection, out=folder, trust=trust)
-    remark(evaluation.check())
-    _follow(evaluation, open_view(json=json))
-    return _exit_status(evaluation.results())
 
 
 def _follow(evaluation: EvaluationRun, view: View) -> None:

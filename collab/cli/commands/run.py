@@ -84,6 +84,8 @@ def command(
     """
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
+    from collab.runtime.best_of import check_best_of
+    from collab.runtime.notes import unused
 
     if best_of is not None and samples is not None:
         raise RecipeError(
@@ -98,7 +100,9 @@ def command(
         samples=best_of or samples,
         seed=seed,
     )
-    _check(recipe, model, best_of)
+    remark(unused(recipe, model), "note")
+    if best_of is not None:
+        check_best_of(recipe, best_of)
     if dry_run or show_recipe:
         _plan(recipe, task or [], json=json, whole=show_recipe)
         return
@@ -107,16 +111,6 @@ def command(
     raise typer.Exit(
         _run(recipe, task or [], out, json=json, require_solved=required, combine=combine)
     )
-
-
-def _check(recipe: Recipe, model: str | None, best_of: int | None) -> None:
-    """Print notes on unused settings; raise RecipeError if --best-of does not fit the team."""
-    from collab.runtime.best_of import check_best_of
-    from collab.runtime.notes import unused
-
-    remark(unused(recipe, model), "note")
-    if best_of is not None:
-        check_best_of(recipe, best_of)
 
 
 def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> None:
