@@ -153,9 +153,7 @@ class Chooser:
         limits = {"seconds": SHOWN_SECONDS, "cpu_seconds": SHOWN_SECONDS}
         self._shown = Sandbox(recipe.sandbox.model_copy(update=limits))
         self._hidden = Sandbox(recipe.sandbox)
-        self._looks: dict[tuple[str, str], Look] = {}
-        self._counts: dict[tuple[str, str, tuple[Example, ...]], int] = {}
-        self._solved: dict[tuple[str, str], bool] = {}
+        self._verdicts: dict[tuple[Sandbox, Trial], Verdict] = {}
 
     async def __aenter__(self) -> Chooser:
         return self
@@ -232,35 +230,27 @@ class Chooser:
         return mean([float(one) for one in solved])
 
     async def _look(self, problem: Problem, program: str) -> Look:
-        key = problem.address, program
-        if key not in self._looks:
-            asserts, calls = shown_asserts(problem.public), further_calls(problem.public)
-            lines = [*asserts, *(f"assert {call} == None" for call in calls)]
-            verdict = await self._run(self._shown, problem, program, _check(lines))
-            self._looks[key] = _look(verdict, len(asserts), len(calls))
-        return self._looks[key]
+        asserts, calls = shown_asserts(problem.public), further_calls(problem.public)
+        lines = [*asserts, *(f"assert {call} == None" for call in calls)]
+        verdict = await self._run(self._shown, problem, program, _check(lines))
+        return _look(verdict, len(asserts), len(calls))
 
     async def _count(self, problem: Problem, program: str, tests: tuple[Example, ...]) -> int:
         """Return the number of a tester's tests that a program passes."""
-        key = problem.address, program, tests
-        if key not in self._counts:
-            verdict = await self._run(self._shown, problem, program, as_test(tests))
-            self._counts[key] = verdict.tests.passed
-        return self._counts[key]
+        verdict = await self._run(self._shown, problem, program, as_test(tests))
+        return verdict.tests.passed
 
     async def _is_solved(self, problem: Problem, program: str) -> bool:
-        key = problem.address, program
-        if key not in self._solved:
-            test = str(problem.hidden["test"])
-            self._solved[key] = (await self._run(self._hidden, problem, program, test)).passed
-        return self._solved[key]
+        test = str(problem.hidden["test"])
+        return (await self._run(self._hidden, problem, program, test)).passed
 
     async def _run(self, sandbox: Sandbox, problem: Problem, program: str, test: str) -> Verdict:
         prompt, name = str(problem.public["prompt"]), str(problem.public["entry_point"])
         prelude = preamble(prompt, name)
-        return await sandbox.check(
-            Trial(program=program, entry_point=name, test=test, prelude=prelude)
-        )
+        trial = Trial(program=program, entry_point=name, test=test, prelude=prelude)
+        if (sandbox, trial) not in self._verdicts:
+            self._verdicts[sandbox, trial] = await sandbox.check(trial)
+        return self._verdicts[sandbox, trial]
 
 
 def _check(lines: Sequence[str]) -> str:
