@@ -136,16 +136,6 @@ def test_a_training_is_followed(collab: Collab) -> None:
     )
 
 
-def test_what_is_added_to_a_log_of_100_gb_is_read_alone(tmp_path: Path) -> None:
-    file = tmp_path / "log"
-    with file.open("wb") as stream:
-        stream.truncate(100_000_000_000)
-    tail = Tail(file, last=0)
-    with file.open("ab") as stream:
-        stream.write(b"one\n")
-    assert tail.lines() == [b"one"]
-
-
 def test_lines_that_were_taken_back_are_not_missed(tmp_path: Path) -> None:
     file = tmp_path / "log"
     tail = Tail(file)
