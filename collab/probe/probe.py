@@ -67,7 +67,7 @@ async def probe(
         maximum=maximum,
         reward_maximum=max((s.maximum for item in judged for s in item.played), default=0.0),
         mean=estimate([mean(each) for each in returns], maximum),
-        solved=share_solved([[e.score for e in group] for group in groups.values()]),
+        solved=share_solved([[e.score for e in group] for group in groups.values()], mean),
         dead=sum(is_dead(marloo(item.group)) for item in judged),
         agents={name: _agent(recipe, name, groups) for name in recipe.team.agents},
         crossed=crossed,
@@ -120,8 +120,8 @@ def _best(judged: Sequence[Judged]) -> Best | None:
         reward_combined=estimate([max(s.reward for s in scores) for scores in every], largest)
         if combined
         else None,
-        solved=any_solved(played),
-        solved_combined=any_solved(every) if combined else None,
+        solved=share_solved(played, any),
+        solved_combined=share_solved(every, any) if combined else None,
     )
 
 
@@ -296,7 +296,7 @@ def best_game(groups: Groups) -> Best | None:
         whole_games=True,
         combinations=None,
         reward=estimate([max(each) for each in returns], largest),
-        solved=any_solved(scores),
+        solved=share_solved(scores, any),
     )
 
 
@@ -323,17 +323,13 @@ def estimate(values: Sequence[float], largest: float) -> Estimate:
     )
 
 
-def share_solved(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:
-    """Return the share of solved episodes, among those whose reward defines `solved`."""
+def share_solved(
+    groups: Iterable[Sequence[Score | None]], of_task: Callable[[list[bool]], float]
+) -> Estimate | None:
+    """Return the mean over tasks of the share of solved episodes (`mean`), or of whether one is
+    solved (`any`). The result is None if no reward defines `solved`."""
     known = [[s.solved for s in group if s and s.solved is not None] for group in groups]
-    values = [mean(each) for each in known if each]
-    return estimate(values, 1.0) if values else None
-
-
-def any_solved(groups: Sequence[Sequence[Score]]) -> Estimate | None:
-    """Return the share of tasks with a solved sample, or None if `solved` is not defined."""
-    known = [[s.solved for s in group if s.solved is not None] for group in groups]
-    values = [float(any(each)) for each in known if each]
+    values = [float(of_task(each)) for each in known if each]
     return estimate(values, 1.0) if values else None
 
 
