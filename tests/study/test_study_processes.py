@@ -6,14 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from operator import gt
 from pathlib import Path
 
 import pytest
+from support.processes import COLLAB, wait_for
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
@@ -30,7 +29,7 @@ tokens: 100000
 evaluations: 1
 settings: {trainer.checkpoint_every: 1, trainer.evaluation.samples: 1}
 """
-COMMAND = [sys.executable, "-m", "collab", "study", "s.yaml", "--jobs", "2"]
+COMMAND = (*COLLAB, "study", "s.yaml", "--jobs", "2")
 
 
 @pytest.fixture
@@ -58,13 +57,6 @@ def steps(project: Path) -> list[list[int]]:
     texts = [file.read_text().rpartition("\n")[0] for file in files]  # whole lines
     rows = [map(json.loads, text.splitlines()) for text in texts]
     return [[row["step"] for row in each if row["type"] == "step.finished"] for each in rows]
-
-
-def wait_for(happened: Callable[[], bool], seconds: float = 240) -> None:
-    until = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.05)
 
 
 def at_work(project: Path) -> set[int]:
