@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -19,6 +19,7 @@ from collab.cli.options import (
     SETTINGS,
     TRUST,
     WORKERS,
+    Isolation,
     argument,
     complete_teams,
     consent,
@@ -60,7 +61,7 @@ def command(
         "--k", "K,K", "Values of k for pass@k and best of k. Default: 1,3,5,10 up to --samples."
     ),
     greedy: bool = flag("--greedy", "Take one sample at temperature 0."),
-    select: str | None = option(
+    select: Literal["examples"] | None = option(
         "--select",
         "examples",
         "Choose one of k samples by the prompt's tests and by agreement.",
@@ -86,7 +87,7 @@ def command(
         default=0,
         min=0,
     ),
-    sandbox: str | None = SANDBOX,
+    sandbox: Isolation | None = SANDBOX,
     workers: int | None = WORKERS,
     trust: bool = TRUST,
     json: bool = JSON,
@@ -169,8 +170,6 @@ def _selection(
         for name in (name for name, value in given.items() if value):
             raise RecipeError(f"{name} needs --select examples; add that, or leave out {name}")
         return None
-    if select != "examples":
-        raise RecipeError(f"--select takes 'examples', got '{select}'")
     unit, _, number = (budget or "tokens:1").partition(":")
     if unit != "tokens" or not number.isdecimal() or not int(number):
         raise RecipeError(f"--budget takes tokens:N, e.g. tokens:1000, got '{budget}'")

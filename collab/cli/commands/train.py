@@ -17,6 +17,7 @@ from collab.cli.options import (
     SHOW_RECIPE,
     TRUST,
     WORKERS,
+    Isolation,
     argument,
     complete_runs,
     complete_suites,
@@ -68,7 +69,7 @@ def command(
     resume: Path | None = option(
         "--resume", "RUN", "Continue a run from its last checkpoint.", autocompletion=complete_runs
     ),
-    sandbox: str | None = SANDBOX,
+    sandbox: Isolation | None = SANDBOX,
     workers: int | None = WORKERS,
     trust: bool = TRUST,
     json: bool = JSON,
