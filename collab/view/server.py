@@ -191,7 +191,7 @@ def _parent(name: str) -> str:
 
 
 HOST = "127.0.0.1"
-NAMES = ("127.0.0.1", "localhost")
+NAMES = ["127.0.0.1", "localhost"]
 """Host names that this server answers to. Other names may belong to anyone."""
 
 HEADERS = {
@@ -205,16 +205,6 @@ HEADERS = {
 }
 
 
-def check_installed() -> None:
-    """Check that the packages of the extra `serve` are installed.
-
-    Raises:
-        RecipeError: a package is missing.
-    """
-    for package in ("starlette", "uvicorn"):
-        optional(package, "collab view", "serve", RecipeError)
-
-
 def application(folders: Sequence[Path]) -> ASGIApp:
     """Return the ASGI application that shows the runs in some folders, and reads nothing else."""
     from starlette.applications import Starlette
@@ -225,39 +215,32 @@ def application(folders: Sequence[Path]) -> ASGIApp:
 
     pages = Pages(folders)
 
-    def page(make: Callable[[], str]) -> Response:
-        try:
-            return HTMLResponse(make(), headers=HEADERS)
-        except NoRun as error:
-            return HTMLResponse(pages.message("No such run", str(error)), 404, headers=HEADERS)
-
     def runs(_: Request) -> Response:
-        return page(pages.runs)
+        return HTMLResponse(pages.runs())
 
     def report(request: Request) -> Response:
-        return page(lambda: pages.report(request.query_params.getlist("run")))
+        return HTMLResponse(pages.report(request.query_params.getlist("run")))
 
     def rows(_: Request) -> Response:
-        return JSONResponse(pages.rows(), headers=HEADERS)
+        return JSONResponse(pages.rows())
 
     def stamp(request: Request) -> Response:
-        try:
-            return JSONResponse(pages.stamp(request.query_params.getlist("run")), headers=HEADERS)
-        except NoRun as error:
-            return JSONResponse({"error": clean(str(error))}, 404, headers=HEADERS)
+        return JSONResponse(pages.stamp(request.query_params.getlist("run")))
 
     def icon(_: Request) -> Response:
-        return Response(status_code=204, headers=HEADERS)
+        return Response(status_code=204)
 
-    routes = [
-        Route("/", runs, methods=["GET"]),
-        Route("/report", report, methods=["GET"]),
-        Route("/runs", rows, methods=["GET"]),
-        Route("/stamp", stamp, methods=["GET"]),
-        Route("/favicon.ico", icon, methods=["GET"]),
-    ]
-    ours = Middleware(TrustedHostMiddleware, allowed_hosts=list(NAMES), www_redirect=False)
-    return Starlette(routes=routes, middleware=[ours])
+    def no_run(request: Request, error: Exception) -> Response:
+        if request.url.path == "/stamp":
+            return JSONResponse({"error": clean(str(error))}, 404)
+        return HTMLResponse(pages.message("No such run", str(error)), 404)
+
+    paths = {"/": runs, "/report": report, "/runs": rows, "/stamp": stamp, "/favicon.ico": icon}
+    return Starlette(
+        routes=[Route(path, answer, methods=["GET"]) for path, answer in paths.items()],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=NAMES, www_redirect=False)],
+        exception_handlers={NoRun: no_run},
+    )
 
 
 def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -> None:
@@ -266,7 +249,8 @@ def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -
     Raises:
         RecipeError: the port is taken, or packages are missing.
     """
-    check_installed()
+    for package in ("starlette", "uvicorn"):
+        optional(package, "collab view", "serve", RecipeError)
     import uvicorn
 
     from collab.serving.server import bind
@@ -287,6 +271,7 @@ def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -
             server_header=False,
             proxy_headers=False,
             ws="none",
+            headers=[*HEADERS.items()],
             timeout_graceful_shutdown=2,
         )
         on_start(f"http://{HOST}:{listener.getsockname()[1]}/")
