@@ -118,9 +118,10 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> N
     import asyncio
     from json import dumps
 
-    from collab.cli.plan import make_plan, show_counts, show_recipe
+    from collab.cli.plan import plan_of, show_counts, show_recipe
+    from collab.runtime.problems import find_problems
 
-    plan = asyncio.run(make_plan(recipe, addresses))
+    plan = asyncio.run(plan_of(*find_problems(recipe, addresses)))
     if json:
         print(dumps(plan.data()))
         return
