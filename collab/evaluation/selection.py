@@ -71,7 +71,8 @@ async def selection_metrics(
     ks: Sequence[int],
     how: Selection,
 ) -> Values:
-    """Return the metrics `selected@k`, `recombined@k` and `tokens.of_k` of each problem.
+    """Return the metrics `selected@k`, `recombined@k` and `tokens.of_k` of each problem of a team
+    that `check_selectable` accepts.
 
     Args:
         groups: the episodes, by problem.
@@ -79,10 +80,8 @@ async def selection_metrics(
             order, and a metric is the mean over the blocks.
 
     Raises:
-        RecipeError: the programs cannot be chosen by tests; see `check_selectable`.
         SandboxError: the sandbox itself failed.
     """
-    check_selectable(recipe, how)
     values: Values = defaultdict(dict)
     async with Chooser(recipe, how.tester) as chooser:
         for problem in problems:
