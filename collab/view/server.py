@@ -51,7 +51,7 @@ KEPT = 8
 """Reports that are kept while their runs stay as they are."""
 
 STYLES = ("base", "frame", "head", "list", "episode", "media", "collab.view:runs")
-SCRIPTS = ("dom", "collab.view:runs")
+SCRIPTS = ("dom", "sorted", "collab.view:runs")
 
 
 class Pages:
