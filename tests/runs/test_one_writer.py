@@ -14,8 +14,7 @@ import pytest
 from support import processes
 from support.processes import environment, wait_for
 from support.programs.held_model import HELD
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import make_game
 from support.word_project import make_project
 from typer.testing import CliRunner
 
@@ -45,14 +44,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
-
-
 @pytest.fixture
-def game(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
-    recipe = make_game(tiny, tmp_path, steps=2)
+def game(tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
+    recipe = make_game(tiny_words, tmp_path, steps=2)
     (tmp_path / "r.yaml").write_text(dump_recipe(recipe))
     monkeypatch.chdir(tmp_path)
     return recipe

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.processes import COLLAB, wait_for
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import make_game
 
 from collab.recipe.schema import dump_recipe
 from collab.study.results import StudyResults
@@ -33,9 +32,8 @@ COMMAND = (*COLLAB, "study", "s.yaml", "--jobs", "2")
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    tiny = save_tiny(tmp_path / "tiny", WORDS)
-    (tmp_path / "game.yaml").write_text(dump_recipe(make_game(tiny, tmp_path)))
+def project(tiny_words: Path, tmp_path: Path) -> Path:
+    (tmp_path / "game.yaml").write_text(dump_recipe(make_game(tiny_words, tmp_path)))
     (tmp_path / "s.yaml").write_text(STUDY)
     return tmp_path
 
