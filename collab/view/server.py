@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from types import FrameType
@@ -48,7 +48,7 @@ class NoRun(RecordError):
 
 
 KEPT = 8
-"""Reports that are kept while their runs stay as they are."""
+"""Number of reports that are kept, each for its runs as they were."""
 
 STYLES = ("base", "frame", "head", "list", "episode", "media", "collab.view:runs")
 SCRIPTS = ("dom", "sorted", "collab.view:runs")
@@ -61,8 +61,7 @@ class Pages:
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = [root.resolve() for root in roots]
-        self._made: OrderedDict[tuple[str, ...], tuple[str, str]] = OrderedDict()
-        """The stamp and the page, by the runs' names."""
+        self._page = lru_cache(KEPT)(self._make)
         self._one = Lock()
 
     def runs(self) -> str:
@@ -115,15 +114,9 @@ class Pages:
         Raises:
             NoRun: a run is missing.
         """
-        key, stamp = tuple(names), self.stamp(names)["stamp"]
+        stamp = self.stamp(names)["stamp"]
         with self._one:
-            kept = self._made.get(key)
-            if kept is None or kept[0] != stamp:
-                self._made[key] = kept = (stamp, self._make(names, stamp))
-            self._made.move_to_end(key)
-            while len(self._made) > KEPT:
-                self._made.popitem(last=False)
-        return kept[1]
+            return self._page(tuple(names), stamp)
 
     def _make(self, names: Sequence[str], stamp: str) -> str:
         follows = Follows(f"/stamp?{urlencode([('run', name) for name in names])}", stamp)
