@@ -49,15 +49,16 @@ def command(
     from collab.cli.live import open_view
     from collab.cli.screen.results import show_study_plan
     from collab.errors import RecipeError
+    from collab.sandbox.sandbox import processors
     from collab.study.spec import cells_of, load_study
-    from collab.study.study import Study, cores, free_memory, jobs_for
+    from collab.study.study import Study, free_memory, jobs_for
     from collab.trainers import make_plan
 
     if retry and not resume:
         raise RecipeError("--retry needs --resume; it runs those that failed again")
     spec = load_study(study, consent(trust))
     plans = {cell.name: make_plan(cell.read()[0]) for cell in cells_of(spec)}
-    many = jobs or jobs_for(list(plans.values()), cores(), free_memory())
+    many = jobs or jobs_for(list(plans.values()), processors(), free_memory())
     folder = out or Path("studies") / study.stem
     if dry_run and json:
         memory = {name: plan.total for name, plan in plans.items()}
@@ -68,7 +69,7 @@ def command(
     else:
         view = open_view(json=json)
         run = Study(spec, folder, resume=resume, retry=retry, trust=trust, emit=view.see)
-        raise typer.Exit(_run(run, view, many, threads=max(1, cores() // many)))
+        raise typer.Exit(_run(run, view, many, threads=max(1, processors() // many)))
 
 
 def _run(run: Study, view: View, jobs: int, threads: int) -> int:
