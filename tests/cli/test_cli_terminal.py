@@ -9,9 +9,10 @@ from typing import Literal
 
 import pytest
 from rich.console import Console
-from support.episodes import make_score, make_started
+from support.episodes import make_episode, make_score, make_started
 
 from collab.cli.live.progress import LiveReport
+from collab.cli.screen.episode import show_episode
 from collab.cli.screen.page import Block, TerminalPage
 from collab.cli.screen.streams import guarded_streams, json_text
 from collab.records import Action, Decision, Episode, PartScore, Turn, Usage
@@ -72,6 +73,29 @@ def test_few_episodes_are_shown_in_full() -> None:
         assert told in shown
     assert "2 episodes: 1 solved, 1 not solved; mean return 0.67 of 1.00" in shown
     assert "record: runs/r" in shown
+
+
+EARLY = make_episode("t", 1, make_score(4.0, solved=True), horizon=2)
+
+
+@pytest.mark.parametrize(
+    ("ended", "text"),
+    [
+        (
+            make_episode("t", 0, make_score(1.5), make_score(2.0), horizon=2),
+            "return 3.50 of 8.00",
+        ),
+        (EARLY, "return 8.00 of 8.00: solved in turn 1 of 2, its reward counts for the rest"),
+        (
+            EARLY.model_copy(update={"when_solved": "stop"}),
+            "return 4.00 of 8.00: solved in turn 1 of 2, the rest counts nothing",
+        ),
+    ],
+)
+def test_an_episode_of_several_turns_ends_with_its_return(ended: Episode, text: str) -> None:
+    terminal = console(120)
+    show_episode(TerminalPage(terminal), ended)
+    assert " ".join(text_of(terminal).split()).endswith(text)
 
 
 def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
