@@ -7,16 +7,17 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from operator import gt
 from pathlib import Path
 
+import psutil
 import pytest
 from support.processes import COLLAB, wait_for
+from support.studies import results
 from support.trainer_recipes import make_game
 
 from collab.recipe.schema import dump_recipe
-from collab.study.results import StudyResults
 
 pytestmark = pytest.mark.slow
 
@@ -59,17 +60,9 @@ def steps(project: Path) -> list[list[int]]:
 
 def at_work(project: Path) -> set[int]:
     """Processes that train a cell of this project."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            words = (path / "cmdline").read_bytes().split(b"\0")
-            if b"train" in words and (path / "cwd").readlink() == project:
-                found.add(int(path.name))
-    return found
-
-
-def results(project: Path) -> StudyResults:
-    return StudyResults.model_validate_json((project / "studies/s/study.json").read_text())
+    processes = psutil.process_iter(["cmdline", "cwd"])
+    here = [p for p in processes if p.info["cwd"] == str(project)]
+    return {p.pid for p in here if "train" in p.info["cmdline"]}
 
 
 def test_killed_then_resumed_then_interrupted(project: Path) -> None:
