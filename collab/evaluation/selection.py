@@ -167,18 +167,17 @@ class Chooser:
         """Return the metrics of a problem, as means over its blocks of k samples. Names have `*` in
         place of k."""
         tests = [self._written(problem, block) for block in blocks]
-        played = [self._played(block) for block in blocks]
+
+        async def chosen(programs: Sequence[Sequence[str]]) -> float:
+            pairs = zip(programs, tests, strict=True)
+            return mean([await self._choose(problem, *pair) for pair in pairs])
+
         means = {
-            _SELECTED: mean(
-                [await self._choose(problem, *each) for each in zip(played, tests, strict=True)]
-            ),
+            _SELECTED: await chosen([self._played(block) for block in blocks]),
             names.TOKENS_OF_TRIES: mean([float(sum(map(_tokens, block))) for block in blocks]),
         }
         if recombine:
-            combined = [self._recombined(problem, block) for block in blocks]
-            means[_RECOMBINED] = mean(
-                [await self._choose(problem, *each) for each in zip(combined, tests, strict=True)]
-            )
+            means[_RECOMBINED] = await chosen([self._recombined(problem, b) for b in blocks])
         return means
 
     def _written(self, problem: Problem, block: Sequence[Episode]) -> tuple[Example, ...]:
@@ -230,9 +229,18 @@ class Chooser:
 
     async def _look(self, problem: Problem, program: str) -> Look:
         asserts, calls = shown_asserts(problem.public), further_calls(problem.public)
-        lines = [*asserts, *(f"assert {call} == None" for call in calls)]
-        verdict = await self._run(self._shown, problem, program, _check(lines))
-        return _look(verdict, len(asserts), len(calls))
+        compared = [f"assert {call} == None" for call in calls]
+        lines = ["def check(candidate):", "pass", *asserts, *compared]
+        verdict = await self._run(self._shown, problem, program, "\n    ".join(lines) + "\n")
+        by_line = {check.line: check for check in verdict.checks}
+        checks = [by_line.get(3 + n) for n in range(len(lines) - 2)]
+        return Look(
+            passes=all(check is not None and check.held for check in checks[: len(asserts)]),
+            returns=tuple(
+                "" if check is None else "None" if check.held else str(check.error or check.got)
+                for check in checks[len(asserts) :]
+            ),
+        )
 
     async def _count(self, problem: Problem, program: str, tests: tuple[Example, ...]) -> int:
         """Return the number of a tester's tests that a program passes."""
@@ -250,26 +258,6 @@ class Chooser:
         if (sandbox, trial) not in self._verdicts:
             self._verdicts[sandbox, trial] = await sandbox.check(trial)
         return self._verdicts[sandbox, trial]
-
-
-def _check(lines: Sequence[str]) -> str:
-    return "\n    ".join(["def check(candidate):", *(lines or ["pass"])]) + "\n"
-
-
-def _look(verdict: Verdict, n_asserts: int, n_calls: int) -> Look:
-    """Return the checks of `_check`: line 2 is the first assert, and the additional inputs come
-    last.
-    """
-    by_line = {check.line: check for check in verdict.checks}
-    shown = [by_line.get(2 + n) for n in range(n_asserts)]
-    further = [by_line.get(2 + n_asserts + n) for n in range(n_calls)]
-    return Look(
-        passes=all(check is not None and check.held for check in shown),
-        returns=tuple(
-            "" if check is None else "None" if check.held else str(check.error or check.got)
-            for check in further
-        ),
-    )
 
 
 def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
