@@ -219,22 +219,16 @@ class EvaluationFinished(Record):
 EvaluationEvent = EvaluationStarted | TeamStarted | Event | TeamFinished | EvaluationFinished
 
 
-def headline(results: Results) -> str:
-    """Return a line with the suite, its number of problems, the models and the seed."""
-    models = dict.fromkeys(model for team in results.teams for model in team.models.values())
-    problems = counted(len(results.tasks), "problem")
-    samples = counted(results.samples, "sample")
-    size = f"{results.suite}: {problems}, {samples}"
-    return f"{size}, {', '.join(models)}, seed {results.seed}"
-
-
 def sections(results: Results) -> list[ResultTable]:
     """Return the table of the teams, and that of the differences if there are any."""
     teams, status = results.teams, "" if results.status == "done" else f" ({results.status})"
+    sizes = f"{counted(len(results.tasks), 'problem')}, {counted(results.samples, 'sample')}"
+    models = ", ".join(dict.fromkeys(m for team in teams for m in team.models.values()))
+    title = f"{results.suite}: {sizes}, {models}, seed {results.seed}{status}"
     columns = {team.label: (team.metrics, team.largest_return) for team in teams}
     shown = metric_names([team.metrics for team in teams], results.k, results.levels)
     rows = [*metric_rows(shown, [*columns.values()]), *_cost_rows(teams)]
-    tables = [ResultTable(headline(results) + status, ["", *columns], rows)]
+    tables = [ResultTable(title, ["", *columns], rows)]
     metrics = [difference.metrics for difference in results.differences]
     changes: list[TableRow] = [
         [
