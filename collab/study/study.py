@@ -55,10 +55,6 @@ Emit = Callable[[StudyEvent], None]
 StudyStatus = Literal["running", "done", "interrupted", "failed"]
 
 
-def _ignore(event: StudyEvent) -> None:
-    """Ignore an event."""
-
-
 class Study:
     """A study in its folder. Each missing cell is trained in a separate process.
 
@@ -74,7 +70,7 @@ class Study:
         resume: bool = False,
         retry: bool = False,
         trust: bool = False,
-        emit: Emit | None = None,
+        emit: Emit = lambda _: None,
     ) -> None:
         """Prepare the study. `retry` also trains the failed cells, and each process receives
         `trust`."""
@@ -82,7 +78,7 @@ class Study:
         self.folder = StudyFolder(out, spec, resume=resume)
         again = ("waiting", "interrupted", "failed") if retry else ("waiting", "interrupted")
         self.missing = [cell for cell in self.cells if self.folder.status(cell) in again]
-        self._trust, self._emit = trust, emit or _ignore
+        self._trust, self._emit = trust, emit
         self._seconds: dict[str, float] = {}
         self._under_way: dict[str, Cell] = {}
         self._results: StudyResults | None = None
