@@ -78,6 +78,11 @@ TEAM = argument(
     "A team's name, a team file, a recipe file, or a run's folder.",
     autocompletion=complete_teams,
 )
+TEAMS = argument(
+    "TEAM",
+    "Names of teams, team files, recipe files, or folders of runs.",
+    autocompletion=complete_teams,
+)
 SETTINGS = option(
     "--set", "KEY=VALUE", "Change one key of the recipe, e.g. team.turns=2. Repeatable."
 )
@@ -99,7 +104,7 @@ SAMPLES = option(
 SEED = option(
     "--seed",
     "N",
-    "Random seed. With local models on a CPU, the same seed gives the same tokens on the same"
+    "Random seed. With local models on a CPU, the same seed gives the same result on the same"
     " machine. Default: the recipe's, otherwise 0.",
     min=0,
 )

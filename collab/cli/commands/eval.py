@@ -17,11 +17,10 @@ from collab.cli.options import (
     PROBLEMS,
     SANDBOX,
     SETTINGS,
+    TEAMS,
     TRUST,
     WORKERS,
     Isolation,
-    argument,
-    complete_teams,
     consent,
     flag,
     option,
@@ -43,11 +42,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    teams: list[str] = argument(
-        "TEAM",
-        "Names of teams, team files, recipe files, or folders of runs.",
-        autocompletion=complete_teams,
-    ),
+    teams: list[str] = TEAMS,
     *,
     task: list[str] | None = PROBLEMS,
     split: str | None = option("--split", "NAME", "Only the tasks of this split, e.g. train."),

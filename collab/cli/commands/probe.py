@@ -11,6 +11,7 @@ from collab.cli.options import (
     MODEL,
     RUN_OUT,
     SANDBOX,
+    SEED,
     SETTINGS,
     TEAM,
     TRUST,
@@ -37,12 +38,7 @@ def command(
         "--samples, -n", "G", "Episodes per task. Default: the trainer's group_size, or 8.", min=2
     ),
     tasks: int = option("--tasks", "N", "Maximum number of tasks.", min=1, default=10),
-    seed: int | None = option(
-        "--seed",
-        "N",
-        "Random seed; the same seed draws the same tasks. Default: the recipe's, otherwise 0.",
-        min=0,
-    ),
+    seed: int | None = SEED,
     sandbox: Isolation | None = SANDBOX,
     trust: bool = TRUST,
     json: bool = JSON,
@@ -50,8 +46,8 @@ def command(
 ) -> None:
     """Check, before training, whether a team has anything to learn from.
 
-    The command runs some tasks with G samples each, and scores all combinations
-    of the agents' independent answers. Then it prints:
+    The command draws some tasks by the seed, runs them with G samples each, and
+    scores all combinations of the agents' independent answers. Then it prints:
       the returns, and the share of groups whose returns are all equal
       the share of the reward's variance that each agent explains
       the shares of truncated and of empty answers

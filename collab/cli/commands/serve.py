@@ -9,10 +9,9 @@ from collab.cli.options import (
     MODEL,
     SANDBOX,
     SETTINGS,
+    TEAMS,
     TRUST,
     Isolation,
-    argument,
-    complete_teams,
     consent,
     flag,
     option,
@@ -29,11 +28,7 @@ HOST, PORT = "127.0.0.1", 8000
 
 
 def command(
-    teams: list[str] = argument(
-        "TEAM",
-        "Names of teams, team files, recipe files, or folders of runs.",
-        autocompletion=complete_teams,
-    ),
+    teams: list[str] = TEAMS,
     *,
     name: list[str] | None = option(
         "--name",

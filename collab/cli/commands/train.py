@@ -12,7 +12,9 @@ from collab.cli.options import (
     DRY_RUN,
     JSON,
     MODEL,
+    RUN_OUT,
     SANDBOX,
+    SEED,
     SETTINGS,
     SHOW_RECIPE,
     TRUST,
@@ -59,13 +61,7 @@ def command(
     ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
-    seed: int | None = option(
-        "--seed",
-        "N",
-        "Random seed. With local models on a CPU, the same seed gives the same training run on the"
-        " same machine. Default: the recipe's, otherwise 0.",
-        min=0,
-    ),
+    seed: int | None = SEED,
     resume: Path | None = option(
         "--resume", "RUN", "Continue a run from its last checkpoint.", autocompletion=complete_runs
     ),
@@ -73,7 +69,7 @@ def command(
     workers: int | None = WORKERS,
     trust: bool = TRUST,
     json: bool = JSON,
-    out: Path | None = option("--out", "DIR", "Folder of the run. Default: runs/ID."),
+    out: Path | None = RUN_OUT,
     card: str | None = option(
         "--card",
         "NAME|GIB",
