@@ -55,6 +55,15 @@ def tmp_path(new_folder: Callable[[], Path]) -> Path:
     return new_folder()
 
 
+@pytest.fixture(scope="session")
+def tiny_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a random Llama that knows a dozen words."""
+    from support.tiny_words import save_tiny
+    from support.trainer_recipes import WORDS
+
+    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
+
+
 @pytest.fixture(autouse=True)
 def configuration(new_folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """What is trusted in one test is not in another, nor in the user's own folder."""

@@ -87,12 +87,14 @@ class _Pruner(ast.NodeTransformer):
                 setattr(node, block, _up_to_exit(statements))
         return node
 
-    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+    def visit_If(self, node: ast.If | ast.IfExp) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)
         known = truth(node.test)
         if known is None:
             return node
         return node.body if known else node.orelse
+
+    visit_IfExp = visit_If
 
     def visit_While(self, node: ast.While) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)
@@ -101,13 +103,6 @@ class _Pruner(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)
         return node.orelse if truth(node.iter) is False else node
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        self.generic_visit(node)
-        known = truth(node.test)
-        if known is None:
-            return node
-        return node.body if known else node.orelse
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)

@@ -184,17 +184,13 @@ def _reachable(scopes: list[Scope], entry: Scope) -> list[Scope]:
     defined: defaultdict[Variable, list[Scope]] = defaultdict(list)
     for scope in scopes[1:]:
         defined[scope.variable].append(scope)
-    reached, pending = {0: scopes[0], entry.number: entry}, [scopes[0], entry]
-    while pending:
-        scope = pending.pop()
-        named = {
-            scope.resolve(node.id)
-            for node in scope.nodes
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        }
-        for variable in named:
-            for inner in defined.pop(variable, ()):
-                if inner.number not in reached:
-                    reached[inner.number] = inner
-                    pending.append(inner)
-    return list(reached.values())
+
+    def used_by(item: Scope | Variable) -> Iterable[Scope | Variable]:
+        if isinstance(item, Variable):
+            return defined[item]
+        names = (node for node in item.nodes if isinstance(node, ast.Name))
+        return {item.resolve(name.id) for name in names if isinstance(name.ctx, ast.Load)}
+
+    begin: list[Scope | Variable] = [scopes[0], entry]
+    reached = closure(begin, used_by)
+    return [scope for scope in scopes if scope in reached]

@@ -46,38 +46,34 @@ def only_forwards(scopes: list[Scope], entry: Scope, aliases: set[Variable]) -> 
     return without the helper, an operation on its value, or a choice between different calls counts
     as the entry point's own work.
     """
-    values = _Forwards(scopes, aliases).of(entry)
-    return len(values) == 1 and not values & _OWN
+    return _Forwards(scopes, aliases).of(entry) not in ("", _OWN)
 
 
-_OWN = frozenset({"a value of its own"})
-_MIXED = frozenset({"one call", "another call"})
-"""Represents any choice between values."""
+_OWN = "a value of its own"
+"""Also a choice between different values."""
 _MAX_CHAIN = 50
 
 
 class _Forwards:
-    """The distinct helper calls that a function forwards. A value that it computes itself counts as
-    another call.
-    """
+    """The helper call that a function forwards, `_OWN` for any other value, or "" for none."""
 
     def __init__(self, scopes: list[Scope], aliases: set[Variable]) -> None:
         self._aliases = aliases
         self._functions = {scope.variable: scope for scope in scopes[1:] if not scope.is_class}
         self._values = {scope.number: _values_of(scope) for scope in scopes}
-        self._known: dict[Variable, frozenset[str]] = {}
+        self._known: dict[Variable, str] = {}
         self._chain = 0
 
-    def of(self, scope: Scope) -> frozenset[str]:
-        values: frozenset[str] = frozenset()
+    def of(self, scope: Scope) -> str:
+        value = ""
         for node in scope.nodes:
             if isinstance(node, ast.Return | ast.YieldFrom) and node.value is not None:
-                values = _either(values, self._expression(scope, node.value))
+                value = _either(value, self._expression(scope, node.value))
             elif isinstance(node, ast.Yield):
-                values = _either(values, _OWN)
-        return values
+                value = _either(value, _OWN)
+        return value
 
-    def _expression(self, scope: Scope, node: ast.expr) -> frozenset[str]:
+    def _expression(self, scope: Scope, node: ast.expr) -> str:
         match node:
             case ast.Await(value=value) | ast.NamedExpr(value=value):
                 return self._expression(scope, value)
@@ -86,42 +82,40 @@ class _Forwards:
             case ast.Call(func=ast.Name(id=name)):
                 function = scope.resolve(name)
                 if function in self._aliases:
-                    return frozenset({ast.dump(node)})
+                    return ast.dump(node)
                 return self._follow(scope, function) if function in self._functions else _OWN
             case ast.Name(id=name):
                 variable = scope.resolve(name)
                 return _OWN if variable in self._functions else self._follow(scope, variable)
         return _OWN
 
-    def _follow(self, scope: Scope, variable: Variable) -> frozenset[str]:
-        """Return the value of a function or a variable, or an empty set while it is being
-        computed."""
+    def _follow(self, scope: Scope, variable: Variable) -> str:
+        """Return the value of a function or a variable, or "" while it is being computed."""
         if self._chain > _MAX_CHAIN:
             return _OWN
         if variable not in self._known:
-            self._known[variable] = frozenset()
+            self._known[variable] = ""
             self._chain += 1
             self._known[variable] = self._looked_up(scope, variable)
             self._chain -= 1
         return self._known[variable]
 
-    def _looked_up(self, scope: Scope, variable: Variable) -> frozenset[str]:
+    def _looked_up(self, scope: Scope, variable: Variable) -> str:
         if variable in self._functions:
             return self.of(self._functions[variable]) or _OWN
         values = self._values[scope.number].get(variable.name)
         if variable.scope != scope.number or not values:
             return _OWN
-        forwarded: frozenset[str] = frozenset()
+        forwarded = ""
         for value in values:
             given = self._expression(scope, value) if value is not None else _OWN
             forwarded = _either(forwarded, given)
         return forwarded
 
 
-def _either(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
-    """Return the union of both sets, or `_MIXED` if it has more than one member."""
-    together = one | other
-    return together if len(together) < 2 else _MIXED
+def _either(one: str, other: str) -> str:
+    """Return the value that both have, or that only one has, or `_OWN` if they differ."""
+    return one or other if not (one and other) or one == other else _OWN
 
 
 def _values_of(scope: Scope) -> dict[str, list[ast.expr | None]]:

@@ -191,13 +191,18 @@ def _usage_message(error: Any) -> str:
     if not hasattr(cause, "errors") or parameter is None:
         return _plain_usage(error)
     problem = cause.errors()[0]
-    name = parameter.opts[0] if parameter.opts else parameter.metavar
+    name = _name_of(parameter)
     reason = plain_reason(problem["msg"]).rstrip(".")
     if problem["type"] == "value_error":
         return f"{name}: {reason}"
     value = problem["input"]
     shown = repr(value) if problem["type"].endswith("_parsing") else str(value)
     return f"{name} {reason}, got {shown:.80}"
+
+
+def _name_of(parameter: Any) -> str:
+    name = str(parameter.opts[0])
+    return name if name.startswith("-") else str(parameter.metavar)
 
 
 _EXTRA = "Got unexpected extra argument(s) ("
@@ -219,7 +224,7 @@ def _plain_usage(error: Any) -> str:
             return f"{command} takes no arguments, got {extra!r}"
         return f"too many arguments: {extra}; {command} takes {' '.join(names)}"
     if type(error).__name__ == "MissingParameter" and error.ctx and error.param:
-        name = error.param.opts[0] if error.param.opts[0].startswith("-") else error.param.metavar
+        name = _name_of(error.param)
         meaning = error.param.help.partition(", e.g.")[0].partition(".")[0]
         examples = (error.ctx.command.help or "").partition("Examples:")[2].split("\n")[1:]
         example = f"; e.g. {examples[0].strip().partition('  ')[0]}" if examples else ""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from collab.errors import RecipeError, UnknownName
 from collab.wording import for_command_line
 
 if TYPE_CHECKING:
@@ -79,6 +78,11 @@ TEAM = argument(
     "A team's name, a team file, a recipe file, or a run's folder.",
     autocompletion=complete_teams,
 )
+TEAMS = argument(
+    "TEAM",
+    "Names of teams, team files, recipe files, or folders of runs.",
+    autocompletion=complete_teams,
+)
 SETTINGS = option(
     "--set", "KEY=VALUE", "Change one key of the recipe, e.g. team.turns=2. Repeatable."
 )
@@ -100,7 +104,7 @@ SAMPLES = option(
 SEED = option(
     "--seed",
     "N",
-    "Random seed. With local models on a CPU, the same seed gives the same tokens on the same"
+    "Random seed. With local models on a CPU, the same seed gives the same result on the same"
     " machine. Default: the recipe's, otherwise 0.",
     min=0,
 )
@@ -109,6 +113,7 @@ OUT = option("--out", "DIR", "Folder for the record.")
 RUN_OUT = option("--out", "DIR", "Folder for the record. Default: runs/ID.")
 DRY_RUN = flag("--dry-run", "Check everything and show the plan, without running it.")
 SHOW_RECIPE = flag("--show-recipe", "Like --dry-run, but also show the full recipe.")
+Isolation = Literal["sealed", "unsafe"]
 SANDBOX = option(
     "--sandbox",
     "sealed|unsafe",
@@ -137,17 +142,6 @@ def _ask(question: Question) -> bool:
     return typer.confirm(text, default=False, err=True)
 
 
-def one_of(kind: str, value: str, known: Sequence[str]) -> str:
-    """Return `value` if it is one of `known`.
-
-    Raises:
-        UnknownName: the value is unknown. The message suggests the nearest known one.
-    """
-    if value not in known:
-        raise UnknownName(kind, value, known)
-    return value
-
-
 def suite_of(addresses: Sequence[str] | None) -> str | None:
     """Return the suite in the first address, or None if there are no addresses."""
     from collab.tasks import split_address
@@ -156,13 +150,11 @@ def suite_of(addresses: Sequence[str] | None) -> str | None:
 
 
 def with_sandbox(
-    settings: Sequence[str] | None, isolation: str | None, workers: int | None = None
+    settings: Sequence[str] | None, isolation: Isolation | None, workers: int | None = None
 ) -> list[str]:
     """Return the settings, extended by those of --sandbox and --workers."""
     changes = list(settings or ())
     if isolation is not None:
-        if isolation not in ("sealed", "unsafe"):
-            raise RecipeError(f"--sandbox must be sealed or unsafe, got {isolation!r}")
         changes.append(f"sandbox.isolation={isolation}")
     if workers is not None:
         changes.append(f"sandbox.workers={workers}")

@@ -68,17 +68,6 @@ def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Proble
     return recipe, problems
 
 
-async def make_plan(recipe: Recipe, addresses: Sequence[str]) -> Plan:
-    """Make the plan of a run on the problems at `addresses`.
-
-    Raises:
-        RecipeError: the recipe is wrong, or the dry run fails.
-        TaskError: a problem is not in the suite.
-        ModelUnavailable, SandboxUnavailable: something that the run needs is missing.
-    """
-    return await plan_of(*find_problems(recipe, addresses))
-
-
 async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
     """Check a run like `collab run` does before its first request, and return its plan.
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from collab.errors import CollabError, RecordError
 from collab.evaluation.folder import is_evaluation
 from collab.evaluation.results import Estimate
-from collab.evaluation.values import Values, estimate_of, paired_differences, task_values
+from collab.evaluation.values import (
+    Values,
+    estimate_of,
+    estimates_of,
+    paired_differences,
+    task_values,
+)
 from collab.recipe.documents import read_mapping
 from collab.recipe.overrides import flatten
-from collab.recipe.schema import reward_in
 from collab.records import Episode, Record
 from collab.records.run import open_run
 from collab.runs import metric_names as names
@@ -46,7 +52,7 @@ class PairedEstimates(Record):
 
 
 class Side(Record):
-    """One of the two runs of a diff."""
+    """One of the two runs of a diff. For a training run, its last held-out evaluation counts."""
 
     folder: str
     team: str
@@ -58,6 +64,9 @@ class Side(Record):
     """Held-out metrics before a training run. `metrics` are the metrics after it."""
     gain: dict[str, Estimate] = {}
     """Held-out metrics after training minus before it, paired by problem."""
+    values: Values = Field(exclude=True)
+    """Values by metric and problem."""
+    complaints: tuple[str, ...] = Field(default=(), exclude=True)
 
 
 class RunDiff(Record):
@@ -104,10 +113,7 @@ def _teams(folder: Path) -> dict[str, Path]:
 
 
 def _diff(first: Path, second: Path) -> RunDiff:
-    one, other = read_played(first), read_played(second)
-    settings = [
-        DifferingSetting(key=key, first=a, second=b) for key, a, b in differing(first, second)
-    ]
+    one, other = read_side(first), read_side(second)
     largest = max(side.largest_return or 0.0 for side in (one, other))
     metrics = {
         name: PairedEstimates(
@@ -117,45 +123,25 @@ def _diff(first: Path, second: Path) -> RunDiff:
         )
         for name, difference in paired_differences(one.values, other.values, largest).items()
     }
-    returns = metrics.get(names.JOINT_RETURN)
+    returns, settings = metrics.get(names.JOINT_RETURN), tuple(_differing(first, second))
     return RunDiff(
-        first=side_of(one),
-        second=side_of(other),
-        settings=tuple(settings),
+        first=one,
+        second=other,
+        settings=settings,
         metrics=metrics,
         shared=returns.difference.tasks if returns else 0,
         notes=tuple(_notes(one, other, [setting.key for setting in settings])),
     )
 
 
-def _shared(side: PlayedRun, other: PlayedRun, name: str) -> list[float]:
+def _shared(side: Side, other: Side, name: str) -> list[float]:
     return [value for task, value in side.values[name].items() if task in other.values[name]]
 
 
-def side_of(played: PlayedRun) -> Side:
-    """Return one side of a diff: a run's metrics, each with its interval."""
-    largest = played.largest_return or 0.0
-    before = played.before or {}
-    return Side(
-        folder=str(played.folder),
-        team=played.team,
-        status=played.status,
-        problems=len(played.values.get(names.JOINT_RETURN, {})),
-        metrics={
-            name: estimate_of(name, [*v.values()], largest) for name, v in played.values.items()
-        },
-        largest_return=played.largest_return,
-        before={name: estimate_of(name, [*v.values()], largest) for name, v in before.items()},
-        gain=paired_differences(before, played.values, largest),
-    )
-
-
-def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
+def _notes(one: Side, other: Side, keys: Sequence[str]) -> list[str]:
     notes = [*one.complaints, *other.complaints]
-    tasks: list[Mapping[str, float]] = [
-        side.values.get(names.JOINT_RETURN, {}) for side in (one, other)
-    ]
-    if not set(tasks[0]) & set(tasks[1]):
+    tasks, others = (side.values.get(names.JOINT_RETURN, {}) for side in (one, other))
+    if not set(tasks) & set(others):
         notes.append("the two share no problem; collab eval runs teams on the same problems")
     if one.largest_return != other.largest_return:
         notes.append(
@@ -169,54 +155,41 @@ def _notes(one: PlayedRun, other: PlayedRun, keys: Sequence[str]) -> list[str]:
     return notes
 
 
-@dataclass(frozen=True)
-class PlayedRun:
-    """Values of a run by metric and problem. For a training run, its last held-out values."""
-
-    folder: Path
-    team: str
-    status: str
-    values: Values
-    largest_return: float | None
-    complaints: list[str]
-    before: Values | None = None
-    """The held-out values before a training run."""
-
-
-def read_played(folder: Path) -> PlayedRun:
-    """Return a run's values by metric and problem: for a training run, the held-out values before
-    and after it.
+def read_side(folder: Path) -> Side:
+    """Return a run's metrics: for a training run, the held-out metrics before and after it.
 
     Raises:
         RecordError: there is nothing to read.
     """
+    before: Values = {}
+    complaints: list[str] = []
     if (folder / TRAINING).is_file() and (evaluations := read_evaluations(folder)):
-        about = read_about(folder)
         first, last = evaluations[0], evaluations[-1]
-        return PlayedRun(
-            **_about(folder, about),
-            values=_of_evaluation(last),
-            largest_return=largest_return(last.sampled),
-            complaints=[],
-            before=_of_evaluation(first) if first.step < last.step else None,
-        )
-    record = open_run(folder)
-    groups: dict[str, list[Episode]] = {}
-    for episode in record.episodes:
-        if not episode.further:
-            groups.setdefault(episode.task, []).append(episode)
-    scored = [e.largest_return for e in record.episodes if e.largest_return is not None]
-    return PlayedRun(
-        **_about(folder, record.about),
-        values=task_values(groups, (), reward_in(folder)),
-        largest_return=max(scored, default=None),
-        complaints=[f"{folder}: {complaint}" for complaint in record.complaints],
+        about, values = read_about(folder), _of_evaluation(last)
+        before = _of_evaluation(first) if first.step < last.step else {}
+        largest = largest_return(last.sampled)
+    else:
+        record = open_run(folder)
+        groups: dict[str, list[Episode]] = {}
+        for episode in record.episodes:
+            if not episode.further:
+                groups.setdefault(episode.task, []).append(episode)
+        about, values = record.about, task_values(groups, ())
+        scored = [e.largest_return for e in record.episodes if e.largest_return is not None]
+        largest = max(scored, default=None)
+        complaints = [f"{folder}: {complaint}" for complaint in record.complaints]
+    return Side(
+        folder=str(folder),
+        team=str(about.get("team", "")),
+        status=status_of(about),
+        problems=len(values.get(names.JOINT_RETURN, {})),
+        metrics=estimates_of(values, largest or 0.0),
+        largest_return=largest,
+        before=estimates_of(before, largest or 0.0),
+        gain=paired_differences(before, values, largest or 0.0),
+        values=values,
+        complaints=tuple(complaints),
     )
-
-
-def _about(folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
-    team = str(about.get("team", ""))
-    return {"folder": folder, "team": team, "status": status_of(about)}
 
 
 def _of_evaluation(evaluation: Evaluation) -> Values:
@@ -231,14 +204,12 @@ _MANY = 200
 """Longest value to show in full. Of longer values, the beginning and a digest are shown."""
 
 
-def differing(first: Path, second: Path) -> list[tuple[str, str | None, str | None]]:
-    """Return each key with different values in the two folders, and both values as text."""
+def _differing(first: Path, second: Path) -> Iterator[DifferingSetting]:
+    """Yield each key with different values in the two folders, and both values as text."""
     one, other = (dict(_settings(folder)) for folder in (first, second))
-    return [
-        (key, one.get(key), other.get(key))
-        for key in dict.fromkeys((*one, *other))
-        if one.get(key) != other.get(key)
-    ]
+    for key in dict.fromkeys((*one, *other)):
+        if one.get(key) != other.get(key):
+            yield DifferingSetting(key=key, first=one.get(key), second=other.get(key))
 
 
 def _settings(folder: Path) -> Iterator[tuple[str, str]]:

@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import model_validator
 
-from collab.evaluation.table import (
-    NONE,
-    ResultTable,
-    TableCell,
-    TableRow,
-    sign_of,
-    whisker_of,
-    words,
-)
+from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, with_whisker, words
 from collab.naming import FolderName
 from collab.records import Failure, Record
 from collab.runs import metric_names as names
@@ -227,25 +219,22 @@ class EvaluationFinished(Record):
 EvaluationEvent = EvaluationStarted | TeamStarted | Event | TeamFinished | EvaluationFinished
 
 
-def headline(results: Results) -> str:
-    """Return a line with the suite, its number of problems, the models and the seed."""
-    models = dict.fromkeys(model for team in results.teams for model in team.models.values())
-    problems = counted(len(results.tasks), "problem")
-    samples = counted(results.samples, "sample")
-    size = f"{results.suite}: {problems}, {samples}"
-    return f"{size}, {', '.join(models)}, seed {results.seed}"
-
-
 def sections(results: Results) -> list[ResultTable]:
     """Return the table of the teams, and that of the differences if there are any."""
     teams, status = results.teams, "" if results.status == "done" else f" ({results.status})"
+    sizes = f"{counted(len(results.tasks), 'problem')}, {counted(results.samples, 'sample')}"
+    models = ", ".join(dict.fromkeys(m for team in teams for m in team.models.values()))
+    title = f"{results.suite}: {sizes}, {models}, seed {results.seed}{status}"
     columns = {team.label: (team.metrics, team.largest_return) for team in teams}
     shown = metric_names([team.metrics for team in teams], results.k, results.levels)
     rows = [*metric_rows(shown, [*columns.values()]), *_cost_rows(teams)]
-    tables = [ResultTable(headline(results) + status, ["", *columns], rows)]
+    tables = [ResultTable(title, ["", *columns], rows)]
     metrics = [difference.metrics for difference in results.differences]
     changes: list[TableRow] = [
-        [words(metric_title(name)), *(change_cell(name, each.get(name)) for each in metrics)]
+        [
+            words(metric_title(name)),
+            *(estimate_cell(name, each.get(name), change=True) for each in metrics),
+        ]
         for name in shown
         if names.matched(names.VALUE_OF_PART, name) is None
         and any(name in each for each in metrics)
@@ -307,26 +296,21 @@ def metric_title(name: str) -> str:
     return f"{shown.get(name, level or name)} %"
 
 
-def estimate_cell(name: str, value: Estimate | None, largest: float | None = None) -> TableCell:
-    """Return a mean with its interval in brackets. `largest` is the largest return."""
-    return _cell(name, value, largest, change=False)
+def estimate_cell(
+    name: str, value: Estimate | None, largest: float | None = None, *, change: bool = False
+) -> TableCell:
+    """Return a mean with its interval in brackets. `largest` is the largest return.
 
-
-def change_cell(name: str, value: Estimate | None, largest: float | None = None) -> TableCell:
-    """Return a difference with its interval, and with a sign if the interval excludes 0."""
-    return _cell(name, value, largest, change=True)
-
-
-def _cell(name: str, value: Estimate | None, largest: float | None, *, change: bool) -> TableCell:
+    A `change` has a sign, and a color if the interval excludes 0.
+    """
     if value is None:
         return TableCell(NONE)
     numbers = (value.mean, value.low, value.high)
     mean, low, high = (_number(name, n, "+" if change else "") for n in numbers)
     is_share = name != names.JOINT_RETURN and not names.matched(names.TOKENS_OF_TRIES, name)
     most = 1.0 if is_share else largest if name == names.JOINT_RETURN else None
-    whisker = whisker_of((value.low, value.mean, value.high), most, change=change)
-    sign = sign_of(value.limits) if change else 0
-    return TableCell(f"{mean} [{low}, {high}]", sign, whisker=whisker)
+    cell = TableCell(f"{mean} [{low}, {high}]")
+    return with_whisker(cell, value.mean, value.limits, most, change=change)
 
 
 def _number(name: str, value: float, sign: str = "") -> str:

@@ -71,7 +71,8 @@ async def selection_metrics(
     ks: Sequence[int],
     how: Selection,
 ) -> Values:
-    """Return the metrics `selected@k`, `recombined@k` and `tokens.of_k` of each problem.
+    """Return the metrics `selected@k`, `recombined@k` and `tokens.of_k` of each problem of a team
+    that `check_selectable` accepts.
 
     Args:
         groups: the episodes, by problem.
@@ -79,10 +80,8 @@ async def selection_metrics(
             order, and a metric is the mean over the blocks.
 
     Raises:
-        RecipeError: the programs cannot be chosen by tests; see `check_selectable`.
         SandboxError: the sandbox itself failed.
     """
-    check_selectable(recipe, how)
     values: Values = defaultdict(dict)
     async with Chooser(recipe, how.tester) as chooser:
         for problem in problems:
@@ -153,9 +152,7 @@ class Chooser:
         limits = {"seconds": SHOWN_SECONDS, "cpu_seconds": SHOWN_SECONDS}
         self._shown = Sandbox(recipe.sandbox.model_copy(update=limits))
         self._hidden = Sandbox(recipe.sandbox)
-        self._looks: dict[tuple[str, str], Look] = {}
-        self._counts: dict[tuple[str, str, tuple[Example, ...]], int] = {}
-        self._solved: dict[tuple[str, str], bool] = {}
+        self._verdicts: dict[tuple[Sandbox, Trial], Verdict] = {}
 
     async def __aenter__(self) -> Chooser:
         return self
@@ -170,18 +167,17 @@ class Chooser:
         """Return the metrics of a problem, as means over its blocks of k samples. Names have `*` in
         place of k."""
         tests = [self._written(problem, block) for block in blocks]
-        played = [self._played(block) for block in blocks]
+
+        async def chosen(programs: Sequence[Sequence[str]]) -> float:
+            pairs = zip(programs, tests, strict=True)
+            return mean([await self._choose(problem, *pair) for pair in pairs])
+
         means = {
-            _SELECTED: mean(
-                [await self._choose(problem, *each) for each in zip(played, tests, strict=True)]
-            ),
+            _SELECTED: await chosen([self._played(block) for block in blocks]),
             names.TOKENS_OF_TRIES: mean([float(sum(map(_tokens, block))) for block in blocks]),
         }
         if recombine:
-            combined = [self._recombined(problem, block) for block in blocks]
-            means[_RECOMBINED] = mean(
-                [await self._choose(problem, *each) for each in zip(combined, tests, strict=True)]
-            )
+            means[_RECOMBINED] = await chosen([self._recombined(problem, b) for b in blocks])
         return means
 
     def _written(self, problem: Problem, block: Sequence[Episode]) -> tuple[Example, ...]:
@@ -232,55 +228,36 @@ class Chooser:
         return mean([float(one) for one in solved])
 
     async def _look(self, problem: Problem, program: str) -> Look:
-        key = problem.address, program
-        if key not in self._looks:
-            asserts, calls = shown_asserts(problem.public), further_calls(problem.public)
-            lines = [*asserts, *(f"assert {call} == None" for call in calls)]
-            verdict = await self._run(self._shown, problem, program, _check(lines))
-            self._looks[key] = _look(verdict, len(asserts), len(calls))
-        return self._looks[key]
+        asserts, calls = shown_asserts(problem.public), further_calls(problem.public)
+        compared = [f"assert {call} == None" for call in calls]
+        lines = ["def check(candidate):", "pass", *asserts, *compared]
+        verdict = await self._run(self._shown, problem, program, "\n    ".join(lines) + "\n")
+        by_line = {check.line: check for check in verdict.checks}
+        checks = [by_line.get(3 + n) for n in range(len(lines) - 2)]
+        return Look(
+            passes=all(check is not None and check.held for check in checks[: len(asserts)]),
+            returns=tuple(
+                "" if check is None else "None" if check.held else str(check.error or check.got)
+                for check in checks[len(asserts) :]
+            ),
+        )
 
     async def _count(self, problem: Problem, program: str, tests: tuple[Example, ...]) -> int:
         """Return the number of a tester's tests that a program passes."""
-        key = problem.address, program, tests
-        if key not in self._counts:
-            verdict = await self._run(self._shown, problem, program, as_test(tests))
-            self._counts[key] = verdict.tests.passed
-        return self._counts[key]
+        verdict = await self._run(self._shown, problem, program, as_test(tests))
+        return verdict.tests.passed
 
     async def _is_solved(self, problem: Problem, program: str) -> bool:
-        key = problem.address, program
-        if key not in self._solved:
-            test = str(problem.hidden["test"])
-            self._solved[key] = (await self._run(self._hidden, problem, program, test)).passed
-        return self._solved[key]
+        test = str(problem.hidden["test"])
+        return (await self._run(self._hidden, problem, program, test)).passed
 
     async def _run(self, sandbox: Sandbox, problem: Problem, program: str, test: str) -> Verdict:
         prompt, name = str(problem.public["prompt"]), str(problem.public["entry_point"])
         prelude = preamble(prompt, name)
-        return await sandbox.check(
-            Trial(program=program, entry_point=name, test=test, prelude=prelude)
-        )
-
-
-def _check(lines: Sequence[str]) -> str:
-    return "\n    ".join(["def check(candidate):", *(lines or ["pass"])]) + "\n"
-
-
-def _look(verdict: Verdict, n_asserts: int, n_calls: int) -> Look:
-    """Return the checks of `_check`: line 2 is the first assert, and the additional inputs come
-    last.
-    """
-    by_line = {check.line: check for check in verdict.checks}
-    shown = [by_line.get(2 + n) for n in range(n_asserts)]
-    further = [by_line.get(2 + n_asserts + n) for n in range(n_calls)]
-    return Look(
-        passes=all(check is not None and check.held for check in shown),
-        returns=tuple(
-            "" if check is None else "None" if check.held else str(check.error or check.got)
-            for check in further
-        ),
-    )
+        trial = Trial(program=program, entry_point=name, test=test, prelude=prelude)
+        if (sandbox, trial) not in self._verdicts:
+            self._verdicts[sandbox, trial] = await sandbox.check(trial)
+        return self._verdicts[sandbox, trial]
 
 
 def _parts(episode: Episode, problem: Problem) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Literal
 
@@ -30,7 +30,8 @@ class TableCell:
 
     @property
     def tone(self) -> str:
-        return tone_of(self.sign)
+        """CSS class: `good` or `bad` for a change of certain sign, otherwise empty."""
+        return {1: "good", -1: "bad"}.get(self.sign, "")
 
 
 TableRow = Sequence[TableCell]
@@ -94,36 +95,30 @@ def estimate(
     text = format_value(mean, form, signed=change)
     if limits is None:
         return TableCell(text)
-    whisker = whisker_of((limits[0], mean, limits[1]), largest, change=change)
-    sign = sign_of(limits) if change else 0
-    return TableCell(text, sign, format_interval(limits, form), whisker=whisker)
-
-
-def whisker_of(
-    values: Sequence[float], largest: float | None, *, change: bool = False
-) -> tuple[float, ...]:
-    """Return the positions of values on a scale from 0 to `largest`, or around 0 for a change."""
-    if not largest:
-        return ()
-    least = -largest if change else 0.0
-    shares = ((value - least) / (largest - least) for value in values)
-    return tuple(round(100 * min(1.0, max(0.0, share)), 1) for share in shares)
-
-
-def sign_of(limits: tuple[float, float]) -> int:
-    """Return 1 or -1 if an interval is entirely above or below 0, otherwise 0."""
-    return (limits[0] > 0) - (limits[1] < 0)
-
-
-def tone_of(sign: int) -> str:
-    """Return the CSS class for a change of this sign: `good`, `bad` or ""."""
-    return {1: "good", -1: "bad"}.get(sign, "")
-
-
-def format_interval(limits: tuple[float, float], form: Form) -> str:
-    """Return the limits of an interval as text, e.g. `0.2 to 0.4`."""
     low, high = (format_value(end, form, unit=False) for end in limits)
-    return f"{low} to {high}"
+    return with_whisker(
+        TableCell(text, interval=f"{low} to {high}"), mean, limits, largest, change=change
+    )
+
+
+def with_whisker(
+    cell: TableCell,
+    mean: float,
+    limits: tuple[float, float],
+    largest: float | None,
+    *,
+    change: bool,
+) -> TableCell:
+    """Return the cell with its interval on a scale from 0 to `largest`, or around 0 for a change,
+    and with the sign of a change.
+    """
+    sign = (limits[0] > 0) - (limits[1] < 0) if change else 0
+    if not largest:
+        return replace(cell, sign=sign)
+    least = -largest if change else 0.0
+    shares = ((value - least) / (largest - least) for value in (limits[0], mean, limits[1]))
+    whisker = tuple(round(100 * min(1.0, max(0.0, share)), 1) for share in shares)
+    return replace(cell, sign=sign, whisker=whisker)
 
 
 def format_value(value: float, form: Form, *, signed: bool = False, unit: bool = True) -> str:

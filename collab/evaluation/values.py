@@ -88,12 +88,8 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     """Return the probability that at least one of `k` tries passes, given that `c` of `n` passed.
 
     The probability is 1 - C(n-c, k) / C(n, k). Counts are whole numbers of any size, so nothing is
-    rounded before the division.
-
-    Raises:
-        ValueError: `k` is not from 1 to `n`.
+    rounded before the division. `k` is from 1 to `n`.
     """
-    _check(n, k)
     return (comb(n, k) - comb(n - c, k)) / comb(n, k)
 
 
@@ -102,15 +98,8 @@ def best_of_k(values: Sequence[float], k: int) -> float:
 
     The i-th smallest of n is the largest of C(i-1, k-1) subsets.
     """
-    n = len(values)
-    _check(n, k)
-    subsets = comb(n, k)
+    subsets = comb(len(values), k)
     return fsum(value * (comb(i, k - 1) / subsets) for i, value in enumerate(sorted(values)))
-
-
-def _check(n: int, k: int) -> None:
-    if not 1 <= k <= n:
-        raise ValueError(f"{k} tries cannot be estimated from {n} samples")
 
 
 Groups = Mapping[str, Sequence[Episode]]
@@ -148,7 +137,7 @@ def team_result(
         failure=next((e.failure for e in episodes if e.failure), None),
         maximum=maximum,
         most=of_game,
-        metrics={name: estimate_of(name, [*v.values()], largest) for name, v in values.items()},
+        metrics=estimates_of(values, largest),
         speed=speed_of(episodes),
         concurrency=lanes_of(evaluated.recipe),
         agents=by_agent(episodes),
@@ -226,6 +215,11 @@ def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:
     return.
     """
     return estimate_mean(values, _most(name, largest))
+
+
+def estimates_of(values: Values, largest: float) -> dict[str, Estimate]:
+    """Return the mean of each metric over tasks, with its interval. See `estimate_of`."""
+    return {name: estimate_of(name, [*v.values()], largest) for name, v in values.items()}
 
 
 def explain_results(results: Results) -> str:

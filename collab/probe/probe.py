@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import TypeVar
@@ -67,7 +67,7 @@ async def probe(
         maximum=maximum,
         reward_maximum=max((s.maximum for item in judged for s in item.played), default=0.0),
         mean=estimate([mean(each) for each in returns], maximum),
-        solved=share_solved([[e.score for e in group] for group in groups.values()]),
+        solved=share_solved([[e.score for e in group] for group in groups.values()], mean),
         dead=sum(is_dead(marloo(item.group)) for item in judged),
         agents={name: _agent(recipe, name, groups) for name in recipe.team.agents},
         crossed=crossed,
@@ -96,8 +96,8 @@ async def _crossed(
         return None
     weights, measures = given
     return Crossed(
-        scored=sum(item.scored for item in judged),
-        failed=sum(item.failed for item in judged),
+        scored=sum(len(item.further) for item in judged),
+        failed=sum(len(item.joint.failures) for item in judged),
         forms=dict(judged[0].forms),
         dead=sum(map(is_dead, weights)),
         own=shares(measures, names.CREDIT_OWN, agents),
@@ -120,8 +120,8 @@ def _best(judged: Sequence[Judged]) -> Best | None:
         reward_combined=estimate([max(s.reward for s in scores) for scores in every], largest)
         if combined
         else None,
-        solved=any_solved(played),
-        solved_combined=any_solved(every) if combined else None,
+        solved=share_solved(played, any),
+        solved_combined=share_solved(every, any) if combined else None,
     )
 
 
@@ -168,11 +168,11 @@ class Judged:
     group: Group
     forms: Mapping[str, Form]
     played: list[Score]
-    further: list[Score] = field(default_factory=list)
-    """Scores of every combination that was not played, or none if some are invalid."""
-    combinations: int | None = None
-    scored: int = 0
-    failed: int = 0
+    joint: JointActions
+    further: list[Score]
+    """Scores of joint actions that were not played."""
+    combinations: int | None
+    """Number of combinations of the answers if each was scored, otherwise None."""
 
 
 class Crossing:
@@ -215,31 +215,27 @@ class Crossing:
     async def _judge(
         self, session: Session, problem: Problem, episodes: Sequence[Episode]
     ) -> Judged:
-        scores_made: list[Score] = []
+        further: list[Score] = []
 
         async def score(problem: Problem, artifacts: Mapping[str, str]) -> Score:
-            scores_made.append(await session.score(problem, artifacts))
-            judged.scored += 1
-            return scores_made[-1]
+            further.append(await session.score(problem, artifacts))
+            return further[-1]
 
         joint = JointActions(problem, episodes, self._spec, score)
         agents = tuple(self._recipe.team.agents)
         shape = Shape("chains", len(episodes), self._recipe.team.turns)
         group = group_of(episodes, joint, agents=agents, spec=self._spec, shape=shape)
         nodes = [(number, 0) for number in range(len(episodes))]
-        scores = [e.turns[0].score for e in episodes]
-        judged = Judged(group, forms(group, nodes), [s for s in scores if s is not None])
+        by_agent = forms(group, nodes)
         team = list(joined(episodes[0].turns[0]))
         combinations = len(nodes) ** len(team)
-        crossed = (
-            self.crosses and len(team) > 1 and all(judged.forms[name] == "crossed" for name in team)
-        )
-        if crossed and combinations <= MOST_SCORED:
+        crossed = len(team) > 1 and all(by_agent[name] == "crossed" for name in team)
+        every = self.crosses and crossed and combinations <= MOST_SCORED
+        if every:
             choices = product(range(len(nodes)), repeat=len(team))
             await group.score(nodes, [dict(zip(team, choice, strict=True)) for choice in choices])
-            judged.further, judged.combinations = list(scores_made), combinations
-        judged.failed = len(joint.failures)
-        return judged
+        played = [s for e in episodes if (s := e.turns[0].score) is not None]
+        return Judged(group, by_agent, played, joint, further, combinations if every else None)
 
 
 def is_dead(weights: Weights) -> bool:
@@ -296,7 +292,7 @@ def best_game(groups: Groups) -> Best | None:
         whole_games=True,
         combinations=None,
         reward=estimate([max(each) for each in returns], largest),
-        solved=any_solved(scores),
+        solved=share_solved(scores, any),
     )
 
 
@@ -323,17 +319,13 @@ def estimate(values: Sequence[float], largest: float) -> Estimate:
     )
 
 
-def share_solved(groups: Iterable[Sequence[Score | None]]) -> Estimate | None:
-    """Return the share of solved episodes, among those whose reward defines `solved`."""
+def share_solved(
+    groups: Iterable[Sequence[Score | None]], of_task: Callable[[list[bool]], float]
+) -> Estimate | None:
+    """Return the mean over tasks of the share of solved episodes (`mean`), or of whether one is
+    solved (`any`). The result is None if no reward defines `solved`."""
     known = [[s.solved for s in group if s and s.solved is not None] for group in groups]
-    values = [mean(each) for each in known if each]
-    return estimate(values, 1.0) if values else None
-
-
-def any_solved(groups: Sequence[Sequence[Score]]) -> Estimate | None:
-    """Return the share of tasks with a solved sample, or None if `solved` is not defined."""
-    known = [[s.solved for s in group if s.solved is not None] for group in groups]
-    values = [float(any(each)) for each in known if each]
+    values = [float(of_task(each)) for each in known if each]
     return estimate(values, 1.0) if values else None
 
 

@@ -61,22 +61,26 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
 
 
 def _points(cohort: Cohort, number: int, mode: str, metric: str, *, named: bool) -> Series | None:
-    x, y, low, high = [], [], [], []
+    points: dict[float, Estimate] = {}
     for step in sorted({e.step for run in cohort.runs for e in run.evaluations}):
         by_run = [v for run in cohort.runs if (v := values_of(run, step, mode, metric))]
         tasks = dict.fromkeys(task for values in by_run for task in values)
         means = [fmean(v[task] for v in by_run if task in v) for task in tasks]
         if means:
-            estimated = estimate_of(metric, means, _most(cohort, means))
-            x.append(float(step))
-            y.append(estimated.mean)
-            low.append(estimated.low)
-            high.append(estimated.high)
-    if not x:
+            points[float(step)] = estimate_of(metric, means, _most(cohort, means))
+    if not points:
         return None
-    label = f"{cohort.label}, {mode}" if named else mode
-    color = number if named else MODES.index(mode)
-    return Series(label, mode, color, x, y, low, high, style="points", dashed=mode == "greedy")
+    return Series(
+        label=f"{cohort.label}, {mode}" if named else mode,
+        short=mode,
+        color=number if named else MODES.index(mode),
+        x=[*points],
+        y=[point.mean for point in points.values()],
+        low=[point.low for point in points.values()],
+        high=[point.high for point in points.values()],
+        style="points",
+        dashed=mode == "greedy",
+    )
 
 
 def ends_of(cohort: Cohort, mode: str, metric: str) -> tuple[Values, Values]:
@@ -89,15 +93,13 @@ def ends_of(cohort: Cohort, mode: str, metric: str) -> tuple[Values, Values]:
         for run in cohort.runs
         if len(steps := [evaluation.step for evaluation in run.evaluations]) > 1
     ]
-    tasks = dict.fromkeys(task for before, after in pairs for task in before if task in after)
-
-    def over_seeds(end: int) -> Values:
-        return {
-            task: fmean(pair[end][task] for pair in pairs if task in pair[0] and task in pair[1])
-            for task in tasks
-        }
-
-    return over_seeds(0), over_seeds(1)
+    first: Values = {}
+    last: Values = {}
+    for task in dict.fromkeys(task for before, _ in pairs for task in before):
+        seeds = [(one[task], two[task]) for one, two in pairs if task in one and task in two]
+        if seeds:
+            first[task], last[task] = map(fmean, zip(*seeds, strict=True))
+    return first, last
 
 
 def values_of(run: Run, step: int, mode: str, metric: str) -> Values:
@@ -121,12 +123,6 @@ class Change:
     after: Estimate
     gain: Estimate
     largest: float
-    form: Form
-
-    @property
-    def gained(self) -> TableCell:
-        limits = self.gain.limits
-        return estimate(self.gain.mean, limits, self.form, change=True, largest=self.largest)
 
 
 def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
@@ -139,10 +135,9 @@ def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
     )
     if not returns:
         return Opening()
-    tables = [_table("Solved, held out", solved)] if solved else []
-    tables.append(
-        _table(f"Return, held out, of {format_value(returns[0].largest, 'points')}", returns)
-    )
+    tables = [_table("Solved, held out", solved, "share")] if solved else []
+    largest = format_value(returns[0].largest, "points")
+    tables.append(_table(f"Return, held out, of {largest}", returns, "points"))
     problems = counted(max(change.gain.tasks for change in returns), "held-out problem")
     seeds = max(len(cohort.runs) for cohort in cohorts)
     size = f"{problems}, mean of {seeds} seeds" if seeds > 1 else problems
@@ -153,66 +148,58 @@ def _change(cohort: Cohort, mode: str, metric: str) -> Change | None:
     before, after = ends_of(cohort, mode, metric)
     if not before:
         return None
-    largest = _most(cohort, [*before.values(), *after.values()])
+    values = [*before.values(), *after.values()]
+    largest = 1.0 if metric == names.SOLVED else _most(cohort, values)
     first, last = (estimate_of(metric, [*ends.values()], largest) for ends in (before, after))
     gain = paired_differences({metric: before}, {metric: after}, largest)[metric]
-    if metric == names.SOLVED:
-        return Change(cohort.label, mode, first, last, gain, 1.0, "share")
-    return Change(cohort.label, mode, first, last, gain, largest, "points")
+    return Change(cohort.label, mode, first, last, gain, largest)
 
 
-def _table(title: str, changes: Sequence[Change]) -> ResultTable:
+def _table(title: str, changes: Sequence[Change], form: Form) -> ResultTable:
     """Return a row for each recipe and mode, with one scale for all."""
     largest = max(change.largest for change in changes)
     several = len({change.label for change in changes}) > 1
     modes = len({change.mode for change in changes}) > 1
     rows = []
-    for change in (replace(change, largest=largest) for change in changes):
-        words_of = [*[change.label] * several, *[change.mode] * (modes or not several)]
-        ends = [estimate(v.mean, v.limits, change.form, largest=largest)
-                for v in (change.before, change.after)]  # fmt: skip
-        rows.append([words(", ".join(words_of)), *ends, change.gained])
+    for change in changes:
+        titles = [*[change.label] * several, *[change.mode] * (modes or not several)]
+        before, after = (
+            estimate(v.mean, v.limits, form, largest=largest) for v in (change.before, change.after)
+        )
+        gain = estimate(change.gain.mean, change.gain.limits, form, change=True, largest=largest)
+        rows.append([words(", ".join(titles)), before, after, gain])
     return ResultTable(title, ["", "Before", "After", "Gain"], rows)
 
-
-_COLUMNS = ("before", "after", "gain")
 
 Places = dict[tuple[int, str, str | None, str | None], int]
 """The first episode of each run, problem, mode and phase."""
 
 
 def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTable | None:
-    """Return a row for each problem, with a column for each of several runs.
+    """Return a row for each problem, with the gain of each run and sampling mode.
 
     Gains link to two of the `shown` episodes.
     """
     tasks = sorted({task for run in runs for task in _tasks(run)}, key=natural)
     if not tasks:
         return None
-    places = _places(shown)
-    several = len(runs) > 1
+    places: Places = {}
+    for place, item in enumerate(shown):
+        places.setdefault((item.run, item.episode.task, item.mode, item.phase), place)
+    columns = [(number, run, mode) for number, run in enumerate(runs) for mode in MODES]
+    titles = [
+        f"{run.name}, {mode}" if len(runs) > 1 else f"{mode.capitalize()} gain"
+        for _, run, mode in columns
+    ]
     rows = [
-        [
-            words(task),
-            *(
-                cell
-                for number, run in enumerate(runs)
-                for mode in MODES
-                for cell in _cells(run, number, task, mode, places, short=several)
-            ),
-        ]
+        [words(task), *(_gain(run, number, task, mode, places) for number, run, mode in columns)]
         for task in tasks[:MOST_TASKS]
     ]
-    columns = [f"{run.name}, {mode}" for run in runs for mode in MODES]
-    if not several:
-        columns = [f"{mode.capitalize()} {what}" for mode in MODES for what in _COLUMNS]
     note = (
-        f"Mean returns{maximum_text(runs)}. Each diff compares the first samples before and after"
-        " training."
+        f"Gains of mean returns{maximum_text(runs)}, with the means before and after training."
+        f" Each diff compares the first samples before and after training.{_left_out(tasks)}"
     )
-    if len(tasks) > MOST_TASKS:
-        note += f" The first {MOST_TASKS} of {len(tasks):,} problems are shown."
-    return make_table("Held-out problems one by one", ["Problem", *columns], rows, note)
+    return make_table("Held-out problems one by one", ["Problem", *titles], rows, note)
 
 
 def _tasks(run: Run) -> set[str]:
@@ -222,38 +209,30 @@ def _tasks(run: Run) -> set[str]:
     return (set(first.sampled) & set(last.sampled)) | (set(first.greedy) & set(last.greedy))
 
 
-def _places(shown: Sequence[ShownEpisode]) -> Places:
-    places: Places = {}
-    for place, item in enumerate(shown):
-        places.setdefault((item.run, item.episode.task, item.mode, item.phase), place)
-    return places
-
-
-def _cells(
-    run: Run, number: int, task: str, mode: str, places: Places, *, short: bool
-) -> Iterator[TableCell]:
-    """Yield the values before and after, and the gain. If `short`, yield the gain with both values
-    below it.
-    """
-    steps = [evaluation.step for evaluation in run.evaluations] or [0]
-    ends = (steps[0], steps[-1])
+def _gain(run: Run, number: int, task: str, mode: str, places: Places) -> TableCell:
+    """Return the gain, with the values before and after below it."""
+    if len(run.evaluations) < 2:
+        return words(NONE)
+    ends = (run.evaluations[0].step, run.evaluations[-1].step)
     before, after = (values_of(run, step, mode, names.JOINT_RETURN).get(task) for step in ends)
-    if not short:
-        for value in (before, after):
-            yield words(NONE) if value is None else estimate(value, None, "points")
-    if before is None or after is None or len(steps) < 2:
-        yield words(NONE)
-        return
+    if before is None or after is None:
+        return words(NONE)
     pair = [places.get((number, task, mode, f"held out {end}")) for end in ("before", "after")]
     link = f"{pair[0]}/{pair[1]}" if None not in pair else ""
-    interval = (
-        f"{format_value(before, 'points')} → {format_value(after, 'points')}" if short else ""
-    )
+    values = f"{format_value(before, 'points')} → {format_value(after, 'points')}"
     gain = estimate(after - before, None, "points", change=True)
-    yield replace(gain, pair=link, interval=interval)
+    return replace(gain, pair=link, interval=values)
 
 
 MOST_TASKS = 300
+
+
+def _left_out(tasks: Sequence[str]) -> str:
+    """Say how many problems a table leaves out, or return "" if it shows all of them."""
+    if len(tasks) <= MOST_TASKS:
+        return ""
+    return f" The first {MOST_TASKS} of {len(tasks):,} problems are shown."
+
 
 Items = list[tuple[int, ShownEpisode]]
 """Episodes, with their positions in the report."""
@@ -282,9 +261,7 @@ def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTabl
         columns = ["Problem", "Episodes", "Solved", "Return"]
         columns += ["First step", "Last step"] * trained
         rows = [_task_row(task, groups[task, 0], trained) for task in first_tasks]
-    note = f"Mean returns{maximum_text(runs)}, of the episodes in this report."
-    if len(tasks) > MOST_TASKS:
-        note += f" The first {MOST_TASKS} of {len(tasks):,} problems are shown."
+    note = f"Mean returns{maximum_text(runs)}, of the episodes in this report.{_left_out(tasks)}"
     return make_table("Problem by problem", columns, rows, note)
 
 

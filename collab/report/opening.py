@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from collab.evaluation import intervals
 from collab.evaluation.results import Estimate, Results, metric_names, metric_rows, sections
 from collab.evaluation.table import ResultTable
-from collab.evaluation.values import estimate_of, explain_results, task_values
+from collab.evaluation.values import estimates_of, explain_results, task_values
 from collab.records import Episode
 from collab.report.runs import Run, largest_return
 
@@ -58,7 +58,4 @@ def _estimates(run: Run) -> dict[str, Estimate]:
     groups: dict[str, list[Episode]] = {}
     for episode in run.episodes:
         groups.setdefault(episode.task, []).append(episode)
-    return {
-        metric: estimate_of(metric, [*by_task.values()], largest_return(run) or 1.0)
-        for metric, by_task in task_values(groups, ()).items()
-    }
+    return estimates_of(task_values(groups, ()), largest_return(run) or 1.0)

@@ -26,7 +26,7 @@ STYLES = (
 SCRIPTS = (
     *("dom", "data", "python", "diff"),
     *("axes", "charts", "curves"),
-    *("columns", "list"),
+    *("sorted", "columns", "list"),
     *("turns", "problem", "compare", "episode", "main"),
 )
 """Scripts. Each may use those before it."""

@@ -15,6 +15,7 @@ from collab.runs import metric_names as names
 
 Unit = Literal["number", "share", "seconds", "count"]
 Reach = Literal["open", "return", "reward", "part"]
+Style = Literal["line", "thin", "points"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Series:
     y: list[float]
     low: list[float] = field(default_factory=list)
     high: list[float] = field(default_factory=list)
-    style: Literal["line", "thin", "points"] = "line"
+    style: Style = "line"
     dashed: bool = False
 
 
@@ -71,10 +72,6 @@ class MetricFamily:
     reach: Reach = "open"
     """The upper bound: the largest return, the largest reward of a turn, or the weight of the part.
     """
-
-    def match(self, key: str) -> str | None:
-        """Return the part of `key` that `*` matches, or None for other metrics."""
-        return names.matched(self.key, key)
 
 
 RETURN, PARTS, TEAM, LEARNING, COST = (
@@ -241,7 +238,7 @@ def _panels(
     family: MetricFamily, keys: Sequence[str], cohorts: Sequence[Cohort], shown: Mapping[str, str]
 ) -> Iterator[Panel]:
     """Yield panels of the metrics. `shown` holds the metric names that rewards define."""
-    matching = {key: name for key in keys if (name := family.match(key)) is not None}
+    matching = {key: name for key in keys if (name := names.matched(family.key, key)) is not None}
     if len(matching) < 1 + family.several:
         return
     if family.stacked:
@@ -312,21 +309,18 @@ def _series(line: CurveLine, band: str) -> Iterator[Series]:
 
 
 def _drawn(
-    line: CurveLine, curve: Curve, spread: Curve | None = None, style: str = "line"
+    line: CurveLine, curve: Curve, spread: Curve | None = None, style: Style = "line"
 ) -> Series:
-    x = list(curve)
-    low = [curve[step] - spread[step] for step in x if step in spread] if spread else []
-    high = [curve[step] + spread[step] for step in x if step in spread] if spread else []
-    banded = len(low) == len(x)
+    band = spread if spread and spread.keys() >= curve.keys() else {}
     return Series(
         label=line.label,
         short=line.short,
         color=line.color,
-        x=x,
+        x=list(curve),
         y=list(curve.values()),
-        low=low if banded else [],
-        high=high if banded else [],
-        style="thin" if style == "thin" else "line",
+        low=[value - band[step] for step, value in curve.items() if band],
+        high=[value + band[step] for step, value in curve.items() if band],
+        style=style,
     )
 
 

@@ -80,8 +80,7 @@ class RunFacts:
 
 def facts_of(run: Run) -> RunFacts:
     """Return the facts that the report shows about a run."""
-    command = run.about.get("command")
-    words = [str(word) for word in command] if isinstance(command, list) else []
+    words = run.about.get("command", [])
     return RunFacts(
         name=run.name,
         status=_status(run),
@@ -115,7 +114,7 @@ def shared_facts(runs: Sequence[RunFacts]) -> dict[str, str]:
 
 
 def _facts(run: Run) -> dict[str, str]:
-    about, recipe, versions = run.about, run.recipe, run.about.get("versions")
+    about, recipe, versions = run.about, run.recipe, run.about.get("versions", {})
     teams = sorted({episode.team for episode in run.episodes})
     failed = sum(episode.failure is not None for episode in run.episodes)
     return _known(
@@ -130,9 +129,7 @@ def _facts(run: Run) -> dict[str, str]:
             "seed": about.get("seed"),
             "isolation": about.get("isolation"),
             **_times(run),
-            "versions": ", ".join(f"{name} {number}" for name, number in versions.items())
-            if isinstance(versions, dict)
-            else "",
+            "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
         }
     )
 
@@ -147,8 +144,7 @@ def _known(facts: Mapping[str, object]) -> dict[str, str]:
 
 def _task(run: Run) -> str | None:
     name = value_at(run.recipe, "task.name")
-    tasks = run.about.get("tasks")
-    tasks = tasks if isinstance(tasks, list) else sorted({e.task for e in run.episodes})
+    tasks = run.about.get("tasks") or sorted({e.task for e in run.episodes})
     if len(tasks) == 1:
         return str(tasks[0])
     name = name or (str(tasks[0]).partition("/")[0] if tasks else None)
@@ -160,7 +156,7 @@ def _steps(run: Run) -> str | None:
         return None
     planned = run.about.get("steps")
     done = int(run.steps[-1]["step"]) if run.steps else 0
-    return f"{done:,} of {planned:,}" if isinstance(planned, int) else f"{done:,}"
+    return f"{done:,} of {planned:,}" if planned is not None else f"{done:,}"
 
 
 def _feedback(sources: object) -> str | None:
@@ -179,9 +175,9 @@ def _times(run: Run) -> dict[str, str]:
             spans.append((began, began + timedelta(seconds=episode.seconds)))
     seconds = value_at(run.about, "summary.seconds")
     if not spans:
-        return {"took": duration(seconds)} if isinstance(seconds, int | float) else {}
+        return {"took": duration(seconds)} if seconds is not None else {}
     began = min(began for began, _ in spans)
-    if not isinstance(seconds, int | float):
+    if seconds is None:
         seconds = (max(ended for _, ended in spans) - began).total_seconds()
     return {"began": began.strftime("%Y-%m-%d %H:%M"), "took": duration(seconds)}
 
@@ -189,8 +185,7 @@ def _times(run: Run) -> dict[str, str]:
 def _agents(run: Run) -> list[dict[str, Any]]:
     """Return name, model, responses, tokens and cost of each agent. Unknown values are None."""
     used = by_agent(run.episodes)
-    models = run.about.get("models")
-    models = models if isinstance(models, dict) else {}
+    models = run.about.get("models", {})
     unknown = dict.fromkeys(("responses", "prompt_tokens", "new_tokens", "cost"))
     return [
         {"name": name, "model": str(models.get(name, "")), **unknown, **used.get(name, {})}

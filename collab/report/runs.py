@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from collab.errors import RecipeError, RecordError
 from collab.evaluation.folder import is_evaluation, open_evaluation
 from collab.evaluation.results import Results
-from collab.recipe.documents import parse_json, parse_yaml
+from collab.recipe.documents import parse_json, read_mapping, read_text
 from collab.recipe.overrides import flatten
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode
@@ -24,7 +24,6 @@ from collab.runs.about import check_holds_run
 from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
 from collab.runs.log import each_once, read_lines, read_whole_lines
-from collab.runs.reading import read_bytes
 from collab.trainers.training.events import Evaluation, HeldOut
 
 MOST_COMPLAINTS = 10
@@ -169,16 +168,10 @@ def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str
         return {}, ""
     file = path / TRAINING if (path / TRAINING).is_file() else path / RECIPE
     try:
-        text = read_bytes(file).decode("utf-8")
-        data = parse_yaml(text, str(file))
-    except (OSError, UnicodeDecodeError, RecipeError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
-        complaints.append(f"{file}: the recipe cannot be read: {why}")
+        return read_mapping(file), read_text(file)
+    except RecipeError as error:
+        complaints.append(str(error).partition("\n")[0])
         return {}, ""
-    if not isinstance(data, dict):
-        complaints.append(f"{file}: the recipe is not a mapping")
-        return {}, text
-    return data, text
 
 
 @dataclass

@@ -41,12 +41,6 @@ def status_of(about: Mapping[str, Any]) -> str:
     return status
 
 
-def is_elsewhere(about: Mapping[str, Any]) -> bool:
-    """Return True if `run.json` names another process that still exists."""
-    process = about.get("process")
-    return process is not None and process != this_process() and not _is_gone(process)
-
-
 def _is_gone(process: Any) -> bool:
     if not isinstance(process, Mapping) or process.get("host") != socket.gethostname():
         return False
@@ -225,7 +219,9 @@ def mark_interrupted(folder: Path) -> None:
     """
     with suppress(CollabError):
         about = read_about(folder)
-        if about.get("status") == RUNNING and not is_elsewhere(about):
+        process = about.get("process")
+        is_here = process is None or process == this_process() or _is_gone(process)
+        if about.get("status") == RUNNING and is_here:
             write_about(folder, {**about, "status": "interrupted"})
 
 

@@ -12,6 +12,7 @@ from types import TracebackType
 
 from collab.errors import RecordError
 from collab.runs.layout import LOCK
+from collab.runs.links import check_within
 from collab.wording import option
 
 
@@ -106,15 +107,10 @@ def sync_names(folder: Path) -> None:
 
 def _check_links(folder: Path) -> None:
     """Raise RecordError if writing into a folder could change files outside."""
-    root = os.path.realpath(folder)
+    remedy = f", or choose another folder with {option('out')}"
     for above, folders, files in os.walk(folder):
-        for path in (os.path.join(above, name) for name in [*folders, *files]):  # noqa: PTH118
-            real = os.path.realpath(path)
-            if os.path.islink(path) and os.path.commonpath([root, real]) != root:  # noqa: PTH114
-                raise RecordError(
-                    f"{path} is a link to {real}, outside {folder}; put the file itself there, or"
-                    " choose another folder with --out (in Python: out=)"
-                )
+        paths = (Path(above, name) for name in (*folders, *files))
+        check_within(folder, filter(Path.is_symlink, paths), remedy)
 
 
 class Lock:

@@ -113,16 +113,9 @@ def _whole_size(path: Path) -> int:
 class Tail:
     """Reads the lines of a growing file, even if lines are removed meanwhile."""
 
-    def __init__(self, path: Path, *, last: int | None = None) -> None:
-        """Follow a file that might not exist yet.
-
-        Args:
-            last: read only this many bytes from the file's present end, so the first line may be
-                incomplete; by default all.
-        """
-        self.path = path
-        size = path.stat().st_size if last is not None and path.exists() else 0
-        self._read = max(0, size - (last or 0))
+    def __init__(self, path: Path) -> None:
+        """Follow a file that might not exist yet."""
+        self.path, self._read = path, 0
 
     def lines(self) -> list[bytes]:
         """Return the complete lines that were added since the last call.

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from collab.errors import CollabError, RecipeError, RecordError
-from collab.evaluation.diff import read_played, side_of
+from collab.evaluation.diff import read_side
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import change_cell, estimate_cell, metric_title
+from collab.evaluation.results import estimate_cell, metric_title
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping
@@ -116,7 +116,7 @@ def _training(run: Path) -> Iterator[str]:
 
 def _results(run: Path) -> Iterator[str]:
     try:
-        side = side_of(read_played(run))
+        side = read_side(run)
     except CollabError:
         return
     main = (names.JOINT_RETURN, names.SOLVED)
@@ -132,7 +132,7 @@ def _results(run: Path) -> Iterator[str]:
                 metric_title(n),
                 estimate_cell(n, side.before.get(n)).text,
                 estimate_cell(n, shown[n]).text,
-                change_cell(n, side.gain.get(n)).text,
+                estimate_cell(n, side.gain.get(n), change=True).text,
             )
             for n in shown
         ]

@@ -7,6 +7,8 @@ from itertools import pairwise
 from math import isclose
 from typing import Literal
 
+import numpy as np
+
 from collab.evaluation.intervals import estimate_change, estimate_mean
 from collab.evaluation.results import Estimate
 from collab.naming import FolderName
@@ -183,13 +185,7 @@ def value_at(points: Sequence[Point], tokens: float) -> float:
 
     Outside their range it is the first or last value.
     """
-    if tokens <= points[0].tokens:
-        return points[0].value
-    for before, after in pairwise(points):
-        if tokens <= after.tokens:
-            share = (tokens - before.tokens) / (after.tokens - before.tokens)
-            return before.value + share * (after.value - before.value)
-    return points[-1].value
+    return float(np.interp(tokens, [p.tokens for p in points], [p.value for p in points]))
 
 
 def tokens_to(points: Sequence[Point], level: float) -> float | None:
@@ -206,11 +202,7 @@ def tokens_to(points: Sequence[Point], level: float) -> float | None:
 def mean_over_budget(points: Sequence[Point], marks: Sequence[int]) -> float:
     """Return the mean return over the token budget, by trapezoids between the marks."""
     values = [value_at(points, mark) for mark in marks]
-    areas = [
-        (b - a) * (before + after) / 2
-        for (a, b), (before, after) in zip(pairwise(marks), pairwise(values), strict=True)
-    ]
-    return sum(areas) / (marks[-1] - marks[0])
+    return float(np.trapezoid(values, marks)) / (marks[-1] - marks[0])
 
 
 def _level(cells: Sequence[CellResult], marks: Sequence[int]) -> float:

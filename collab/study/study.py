@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import psutil
 import yaml
 from pydantic import ValidationError
 
@@ -54,10 +55,6 @@ Emit = Callable[[StudyEvent], None]
 StudyStatus = Literal["running", "done", "interrupted", "failed"]
 
 
-def _ignore(event: StudyEvent) -> None:
-    """Ignore an event."""
-
-
 class Study:
     """A study in its folder. Each missing cell is trained in a separate process.
 
@@ -73,7 +70,7 @@ class Study:
         resume: bool = False,
         retry: bool = False,
         trust: bool = False,
-        emit: Emit | None = None,
+        emit: Emit = lambda _: None,
     ) -> None:
         """Prepare the study. `retry` also trains the failed cells, and each process receives
         `trust`."""
@@ -81,7 +78,7 @@ class Study:
         self.folder = StudyFolder(out, spec, resume=resume)
         again = ("waiting", "interrupted", "failed") if retry else ("waiting", "interrupted")
         self.missing = [cell for cell in self.cells if self.folder.status(cell) in again]
-        self._trust, self._emit = trust, emit or _ignore
+        self._trust, self._emit = trust, emit
         self._seconds: dict[str, float] = {}
         self._under_way: dict[str, Cell] = {}
         self._results: StudyResults | None = None
@@ -251,37 +248,26 @@ def _last_error(log: Path) -> str:
 
 SPARE = 0.9
 """The share of free memory that cells may use."""
-MEMINFO = Path("/proc/meminfo")
 
 
-def jobs_for(plans: Sequence[Plan], cores: int, memory: int | None) -> int:
+def jobs_for(plans: Sequence[Plan], cores: int, memory: int) -> int:
     """Return the number of cells to train at once, at least 1. It is at most the number of cores,
     and their planned memory must fit.
 
-    `memory` is the free memory in bytes, or None if it is unknown.
+    `memory` is the free memory in bytes.
     """
     largest = max(plan.total for plan in plans)
-    by_memory = len(plans) if memory is None or not largest else int(SPARE * memory / largest)
+    by_memory = len(plans) if not largest else int(SPARE * memory / largest)
     return max(1, min(len(plans), cores, by_memory))
 
 
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def free_memory() -> int | None:
-    """Return the free bytes of the GPU if there is one, otherwise of the machine. Return None if
-    unknown."""
+def free_memory() -> int:
+    """Return the free bytes of the GPU if there is one, otherwise of the machine."""
     import torch
 
     if torch.cuda.is_available():
         return int(torch.cuda.mem_get_info()[0])
-    try:
-        lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
-        return int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return None
+    return int(psutil.virtual_memory().available)
 
 
 MAY_GROW = ("description", "seeds")

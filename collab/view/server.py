@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from types import FrameType
@@ -48,10 +48,10 @@ class NoRun(RecordError):
 
 
 KEPT = 8
-"""Reports that are kept while their runs stay as they are."""
+"""Number of reports that are kept, each for its runs as they were."""
 
 STYLES = ("base", "frame", "head", "list", "episode", "media", "collab.view:runs")
-SCRIPTS = ("dom", "collab.view:runs")
+SCRIPTS = ("dom", "sorted", "collab.view:runs")
 
 
 class Pages:
@@ -61,8 +61,7 @@ class Pages:
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = [root.resolve() for root in roots]
-        self._made: OrderedDict[tuple[str, ...], tuple[str, str]] = OrderedDict()
-        """The stamp and the page, by the runs' names."""
+        self._page = lru_cache(KEPT)(self._make)
         self._one = Lock()
 
     def runs(self) -> str:
@@ -115,15 +114,9 @@ class Pages:
         Raises:
             NoRun: a run is missing.
         """
-        key, stamp = tuple(names), self.stamp(names)["stamp"]
+        stamp = self.stamp(names)["stamp"]
         with self._one:
-            kept = self._made.get(key)
-            if kept is None or kept[0] != stamp:
-                self._made[key] = kept = (stamp, self._make(names, stamp))
-            self._made.move_to_end(key)
-            while len(self._made) > KEPT:
-                self._made.popitem(last=False)
-        return kept[1]
+            return self._page(tuple(names), stamp)
 
     def _make(self, names: Sequence[str], stamp: str) -> str:
         follows = Follows(f"/stamp?{urlencode([('run', name) for name in names])}", stamp)
@@ -191,7 +184,7 @@ def _parent(name: str) -> str:
 
 
 HOST = "127.0.0.1"
-NAMES = ("127.0.0.1", "localhost")
+NAMES = ["127.0.0.1", "localhost"]
 """Host names that this server answers to. Other names may belong to anyone."""
 
 HEADERS = {
@@ -205,16 +198,6 @@ HEADERS = {
 }
 
 
-def check_installed() -> None:
-    """Check that the packages of the extra `serve` are installed.
-
-    Raises:
-        RecipeError: a package is missing.
-    """
-    for package in ("starlette", "uvicorn"):
-        optional(package, "collab view", "serve", RecipeError)
-
-
 def application(folders: Sequence[Path]) -> ASGIApp:
     """Return the ASGI application that shows the runs in some folders, and reads nothing else."""
     from starlette.applications import Starlette
@@ -225,39 +208,32 @@ def application(folders: Sequence[Path]) -> ASGIApp:
 
     pages = Pages(folders)
 
-    def page(make: Callable[[], str]) -> Response:
-        try:
-            return HTMLResponse(make(), headers=HEADERS)
-        except NoRun as error:
-            return HTMLResponse(pages.message("No such run", str(error)), 404, headers=HEADERS)
-
     def runs(_: Request) -> Response:
-        return page(pages.runs)
+        return HTMLResponse(pages.runs())
 
     def report(request: Request) -> Response:
-        return page(lambda: pages.report(request.query_params.getlist("run")))
+        return HTMLResponse(pages.report(request.query_params.getlist("run")))
 
     def rows(_: Request) -> Response:
-        return JSONResponse(pages.rows(), headers=HEADERS)
+        return JSONResponse(pages.rows())
 
     def stamp(request: Request) -> Response:
-        try:
-            return JSONResponse(pages.stamp(request.query_params.getlist("run")), headers=HEADERS)
-        except NoRun as error:
-            return JSONResponse({"error": clean(str(error))}, 404, headers=HEADERS)
+        return JSONResponse(pages.stamp(request.query_params.getlist("run")))
 
     def icon(_: Request) -> Response:
-        return Response(status_code=204, headers=HEADERS)
+        return Response(status_code=204)
 
-    routes = [
-        Route("/", runs, methods=["GET"]),
-        Route("/report", report, methods=["GET"]),
-        Route("/runs", rows, methods=["GET"]),
-        Route("/stamp", stamp, methods=["GET"]),
-        Route("/favicon.ico", icon, methods=["GET"]),
-    ]
-    ours = Middleware(TrustedHostMiddleware, allowed_hosts=list(NAMES), www_redirect=False)
-    return Starlette(routes=routes, middleware=[ours])
+    def no_run(request: Request, error: Exception) -> Response:
+        if request.url.path == "/stamp":
+            return JSONResponse({"error": clean(str(error))}, 404)
+        return HTMLResponse(pages.message("No such run", str(error)), 404)
+
+    paths = {"/": runs, "/report": report, "/runs": rows, "/stamp": stamp, "/favicon.ico": icon}
+    return Starlette(
+        routes=[Route(path, answer, methods=["GET"]) for path, answer in paths.items()],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=NAMES, www_redirect=False)],
+        exception_handlers={NoRun: no_run},
+    )
 
 
 def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -> None:
@@ -266,7 +242,8 @@ def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -
     Raises:
         RecipeError: the port is taken, or packages are missing.
     """
-    check_installed()
+    for package in ("starlette", "uvicorn"):
+        optional(package, "collab view", "serve", RecipeError)
     import uvicorn
 
     from collab.serving.server import bind
@@ -287,6 +264,7 @@ def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -
             server_header=False,
             proxy_headers=False,
             ws="none",
+            headers=[*HEADERS.items()],
             timeout_graceful_shutdown=2,
         )
         on_start(f"http://{HOST}:{listener.getsockname()[1]}/")

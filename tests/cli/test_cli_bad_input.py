@@ -43,7 +43,7 @@ CASES = {
     "plugin": ((*RUN, "--model", "models.py:patent"), "did you mean"),
     "isolation": (
         (*RUN, "--sandbox", "saeled"),
-        "--sandbox must be sealed or unsafe, got 'saeled'",
+        "--sandbox: 'saeled' is not one of 'sealed', 'unsafe'\nsee ",
     ),
     "samples": ((*RUN, "--samples", "0"), "--samples must be at least 1, got 0\nsee "),
     "option": ((*RUN, "--smaples", "2"), "unknown option '--smaples'; did you mean '--samples'?"),
@@ -53,11 +53,11 @@ CASES = {
         ("replay", "x", "words/7"),
         "too many arguments: words/7; collab replay takes RUN",
     ),
-    "kind": (("init", "x", "--kind", "game"), "unknown --kind 'game'; known: code, environment,"),
+    "kind": (("init", "x", "--kind", "game"), "--kind: 'game' is not one of 'code', 'text', 'env"),
     "project in a file": (("init", "tasks/words.yaml"), "words.yaml is a file; choose a folder"),
     "problems of a suite": (("tasks", "words/7"), "collab tasks takes a suite: words\n"),
     "command": (("rum", "pair"), "unknown command 'rum'; did you mean 'run'?"),
-    "schema": (("schema", "tema"), "unknown schema 'tema'; did you mean 'team'?"),
+    "schema": (("schema", "tema"), "KIND: 'tema' is not one of 'recipe', 'team', 'task', "),
     "run to go on with": (
         ("train", "--resume", "nowhere"),
         "nowhere does not exist; `collab show` lists your runs, and `collab train RECIPE` starts",
@@ -89,18 +89,37 @@ CASES = {
     "missing argument": (("watch",), "error: RUN is missing: "),
     "nothing to train": (("train",), "specify a recipe to train, or --resume RUN to continue"),
     "backward range": (("run", "pair", "--task", "words/3-1"), "write the smaller row first: 1-3"),
+    "malformed YAML": (
+        ("run", "broken", "--task", "words/0"),
+        "broken.yaml, line 2, column 15: the bracket that opens here is never closed",
+    ),
+    "missing field": (
+        (*RUN, "--set", "agents.a.prompt='{{ task.wrod }}'"),
+        "team.agents.a.prompt",
+    ),
+    "others at once": (
+        (*RUN, "--set", "agents.a.prompt='{{ others.b }}'"),
+        "team.agents.a.prompt",
+    ),
+    "open template": (
+        (*RUN, "--set", "agents.a.prompt='{{ task.word'"),
+        "team.agents.a.prompt, line 1",
+    ),
+    "no text": (("run", "binary.yaml"), "binary.yaml: cannot be read: not UTF-8 text"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_names_the_value_and_the_remedy(case: str, collab: Collab) -> None:
+def test_names_the_value_and_the_remedy(case: str, collab: Collab, project: Path) -> None:
+    (project / "agents" / "broken.yaml").write_text("agents:\n  a: {prompt: [unclosed\n")
+    (project / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     arguments, message = CASES[case]
     result = collab(*arguments)
     assert message in result.err
     assert result.err.startswith("error: ")
     assert "Traceback" not in result.err
     assert "in Python" not in result.err
-    assert (result.status, result.out) == (2, "")
+    assert (result.status, result.out, Path("runs").exists()) == (2, "", False)
 
 
 def test_each_fault_of_a_file_is_an_error(collab: Collab, project: Path) -> None:
@@ -108,24 +127,6 @@ def test_each_fault_of_a_file_is_an_error(collab: Collab, project: Path) -> None
     lines = collab("train", "bad.yaml").err.splitlines()
     assert len(lines) == 2
     assert all(line.startswith("error: bad.yaml: ") for line in lines)
-
-
-def test_malformed_yaml_is_located(collab: Collab, project: Path) -> None:
-    (project / "agents" / "broken.yaml").write_text("agents:\n  a: {prompt: [unclosed\n")
-    result = collab("run", "broken", "--task", "words/0")
-    assert result.status == 2
-    assert (
-        "broken.yaml, line 2, column 15: the bracket that opens here is never closed" in result.err
-    )
-
-
-@pytest.mark.parametrize("prompt", ["{{ task.wrod }}", "{{ others.b }}"])
-def test_a_template_that_names_a_missing_field(collab: Collab, project: Path, prompt: str) -> None:
-    (project / "agents" / "odd.yaml").write_text(f"agents:\n  a: {{prompt: '{prompt}'}}\n")
-    result = collab("run", "odd", "--task", "words/0", "--model", "echo", "--out", "out")
-    assert result.status == 2
-    assert "team.agents.a.prompt" in result.err
-    assert not Path("out").exists()
 
 
 def test_a_row_that_lacks_a_field_is_found_before_any_is_played(
@@ -141,20 +142,6 @@ def test_a_row_that_lacks_a_field_is_found_before_any_is_played(
         assert "task has no 'word' (did you mean 'wrod'?); the task's fields: wrod" in result.err
         assert "the problem: words/1" in result.err
         assert not Path("out").exists()
-
-
-def test_a_template_that_does_not_parse(collab: Collab, project: Path) -> None:
-    (project / "agents" / "odd.yaml").write_text("agents:\n  a: {prompt: '{{ task.word'}\n")
-    result = collab("run", "odd", "--task", "words/0", "--model", "echo")
-    assert result.status == 2
-    assert "team.agents.a.prompt, line 1" in result.err
-
-
-def test_a_file_that_is_not_text(collab: Collab, project: Path) -> None:
-    (project / "binary.yaml").write_bytes(b"\xff\xfe\x00")
-    result = collab("run", "binary.yaml")
-    assert result.status == 2
-    assert "binary.yaml: cannot be read: not UTF-8 text" in result.err
 
 
 def test_one_broken_team_does_not_hide_the_others(collab: Collab, project: Path) -> None:

@@ -206,7 +206,7 @@ BAD = {
         ("pair", "-t", "words/0", "--greedy", "--set", "samples=3"),
         "so 3 of them add nothing",
     ),
-    "rewards": (("pair", "other.yaml"), "the rewards of their suites"),
+    "rewards": (("mine.yaml", "other.yaml"), "the rewards of their suites"),
     "template": (("pair", "wrong", "-t", "words/0"), "team.agents.a.prompt"),
 }
 
@@ -219,10 +219,8 @@ def test_bad_usage_is_one_message(case: str, collab: Collab, project: Path) -> N
     (project / "agents" / "wrong.yaml").write_text('agents:\n  a: {prompt: "{{ task.wrod }}"}\n')
     recipe = "{team: pair, task: {extends: words, reward: {parts: {right: {weight: 2}}}}}"
     (project / "other.yaml").write_text(recipe)
-    if case == "rewards":
-        (project / "mine.yaml").write_text("{team: pair, task: words}")
+    (project / "mine.yaml").write_text("{team: pair, task: words}")
     arguments, message = BAD[case]
-    arguments = tuple("mine.yaml" if case == "rewards" and a == "pair" else a for a in arguments)
     result = collab("eval", *arguments, "--model", "echo")
     assert message in result.err
     assert (result.status, result.out) == (2, "")

@@ -1,23 +1,20 @@
 """An evaluation that is killed or interrupted is readable, and gone on with."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from support.command_line import Collab
+from support.processes import start, wait_for_episode
 from support.programs.held_model import HELD
 
 from collab.evaluation.folder import read_results
 from collab.records import read_episodes
 
 pytestmark = pytest.mark.usefixtures("project", "shouting")
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def episodes_of(team: str) -> list[str]:
@@ -36,18 +33,8 @@ def held(project: Path) -> Path:
 
 def begin(*arguments: str) -> subprocess.Popen[str]:
     """An evaluation that has finished its first episode and is held up in the others."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "collab", "eval", *LINE, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    episodes, deadline = Path("out/pair/episodes.jsonl"), time.monotonic() + 30
-    while not (episodes.exists() and episodes.stat().st_size):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    process = start("eval", *LINE, *arguments)
+    wait_for_episode(process, Path("out/pair"))
     return process
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 from support.command_line import Collab
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS
 from typer.testing import CliRunner
 
 from collab import read_metrics
@@ -81,11 +79,8 @@ def test_every_kind_of_project_is_whole(collab: Collab, other_kind: str) -> None
     assert not [event for event in result.events if event.get("failure")]
 
 
-def test_every_kind_of_project_trains(
-    other_kind: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    tiny = save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
-    model = {"name": str(tiny), "dtype": "float32", "device": "cpu"}
+def test_every_kind_of_project_trains(other_kind: str, tiny_words: Path) -> None:
+    model = {"name": str(tiny_words), "dtype": "float32", "device": "cpu"}
     one_step = ["trainer.steps=1", "trainer.evaluation=null", "sampling.max_new_tokens=2"]
     recipe = load_recipe("recipe.yaml", trainer="my-trainer", model=model, settings=one_step)
     summary = asyncio.run(TrainingRun(recipe, Path("run")).run())

@@ -4,45 +4,31 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import pytest
 from support.command_line import Collab
+from support.processes import COLLAB, environment, start, wait_for_episode
 
 from collab.records import read_episodes
 
 pytestmark = [pytest.mark.usefixtures("project"), pytest.mark.slow]
 
-COLLAB = (sys.executable, "-m", "collab")
-ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
-
-def finish(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {**ENVIRONMENT, **environment}
+def finish(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.run(
-        [*COLLAB, *arguments], capture_output=True, text=True, env=env, timeout=60, check=False
+        [*COLLAB, *arguments], text=True, env=environment(), timeout=60, check=False, **given
     )
 
 
 def begin(*arguments: str) -> subprocess.Popen[str]:
     """A run that has finished its first episode and is held up in the others."""
-    process = subprocess.Popen(
-        [*COLLAB, "run", "pair", "--task", "words/0-3", "--out", "out", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-        start_new_session=True,
-    )
-    episodes, deadline = Path("out/episodes.jsonl"), time.monotonic() + 30
-    while not (episodes.exists() and episodes.stat().st_size):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    line = ("run", "pair", "--task", "words/0-3", "--out", "out", *arguments)
+    process = start(*line, start_new_session=True)
+    wait_for_episode(process, Path("out"))
     return process
 
 
@@ -84,14 +70,11 @@ def test_a_terminal_that_is_closed_interrupts(command: str) -> None:
     line = ["pair", "--task", "words/0-3", "--out", "out", "--model", "models.py:patient"]
     process = subprocess.Popen(
         ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(slave), *COLLAB, command, *line],
-        env={**ENVIRONMENT, "TERM": "xterm"},
+        env=environment(TERM="xterm"),
         start_new_session=True,  # so that the terminal that it opens is its own
     )
     folder = Path("out/pair") if command == "eval" else Path("out")
-    episodes, deadline = folder / "episodes.jsonl", time.monotonic() + 30
-    while not (episodes.exists() and episodes.stat().st_size):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for_episode(process, folder)
     os.close(slave)
     os.close(master)
     process.wait(10)
@@ -174,19 +157,6 @@ COMMANDS = [
 ]
 
 
-def printed_to(output: IO[str], line: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that prints to `output`."""
-    return subprocess.run(
-        [*COLLAB, *line.split()],
-        stdout=output,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-        timeout=60,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_reader_that_leaves_ends_a_command_quietly(collab: Collab, line: str) -> None:
     if "done" in line:
@@ -196,7 +166,7 @@ def test_a_reader_that_leaves_ends_a_command_quietly(collab: Collab, line: str) 
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as output:
-        done = printed_to(output, line)
+        done = finish(*line.split(), stdout=output)
     assert (done.returncode, done.stderr) in ((141, ""), (0, ""))
     if "--out out" in line:
         assert json.loads(Path("out/run.json").read_text())["status"] in ("interrupted", "done")
@@ -215,10 +185,7 @@ def test_a_record_from_elsewhere_steers_no_terminal(collab: Collab) -> None:
     for command in (["show", "out"], ["show", "out", "0"], ["run", f"t{evil}"], ["show", evil]):
         terminal, inner = os.openpty()
         with os.fdopen(inner) as ends:
-            subprocess.run(
-                [*COLLAB, *command], stdout=ends, stderr=ends, stdin=ends, env=ENVIRONMENT,
-                timeout=60, check=False,
-            )  # fmt: skip
+            finish(*command, stdout=ends, stderr=ends, stdin=ends)
             shown = os.read(terminal, 1 << 20).decode()
         os.close(terminal)
         assert "[blink]" in shown
@@ -229,6 +196,6 @@ def test_a_record_from_elsewhere_steers_no_terminal(collab: Collab) -> None:
 @pytest.mark.parametrize("line", [COMMANDS[1], "schema", "--help"])
 def test_a_full_disk_behind_stdout_is_one_line(project: Path, line: str) -> None:
     with Path("/dev/full").open("w") as output:
-        done = printed_to(output, line)
+        done = finish(*line.split(), stdout=output)
     assert done.stderr == "error: stdout cannot be written: No space left on device\n"
     assert done.returncode == 1

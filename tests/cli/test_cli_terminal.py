@@ -9,12 +9,13 @@ from typing import Literal
 
 import pytest
 from rich.console import Console
+from support.episodes import make_episode, make_score, make_started
 
-from collab import records
 from collab.cli.live.progress import LiveReport
+from collab.cli.screen.episode import show_episode
 from collab.cli.screen.page import Block, TerminalPage
 from collab.cli.screen.streams import guarded_streams, json_text
-from collab.records import Action, Decision, Episode, PartScore, Score, Turn, Usage
+from collab.records import Action, Decision, Episode, PartScore, Turn, Usage
 from collab.runtime.events import (
     AgentActed,
     AgentActing,
@@ -22,7 +23,6 @@ from collab.runtime.events import (
     EpisodeFinished,
     EpisodeStarted,
     RunFinished,
-    RunStarted,
 )
 from collab.runtime.summary import summarize
 from collab.wording import clean
@@ -38,41 +38,28 @@ def text_of(terminal: Console) -> str:
     return terminal.file.getvalue()
 
 
-def score(reward: float) -> Score:
-    part = PartScore(name="tests", level="tests", value=reward, weight=1.0, reason="[2/3] hold")
-    return Score(
-        reward=reward,
-        maximum=1.0,
-        solved=reward == 1,
-        tests=records.Tests(passed=int(3 * reward), total=3),
-        parts=(part,),
-        flags=("worker_died",) if reward < 1 else (),
-        isolation="sealed",
-    )
-
-
 def decision(agent: str) -> Decision:
     action = Action(text=f"def {agent}(): ...", usage=Usage(new_tokens=9, cost=0.5))
     return Decision(agent=agent, observation=(), action=action)
 
 
 def episode(reward: float, sample: int = 0) -> Episode:
-    decisions = (decision("aux"), decision("main"))
-    artifacts = {item.agent: item.action.text for item in decisions}
+    part = PartScore(name="tests", level="tests", value=reward, weight=1.0, reason="[2/3] hold")
+    score = make_score(reward, maximum=1.0, solved=reward == 1, parts=(part,))
     turn = Turn(
-        index=0, decisions=decisions, artifacts=artifacts, joint="x = 1", score=score(reward)
+        index=0,
+        decisions=(decision("aux"), decision("main")),
+        artifacts={"aux": "x = 1", "main": "y = 2"},
+        joint="x = 1",
+        score=score.model_copy(update={"flags": ("worker_died",)}),
     )
     return Episode(id=f"s/0#{sample}", task="s/0", team="pair", sample=sample, turns=(turn,))
 
 
-def play(view: LiveReport, episodes: list[Episode]) -> None:
-    view.see(
-        RunStarted(
-            run="r", folder="runs/r", team="pair", agents=("aux", "main"),
-            models={"aux": "m", "main": "m"}, tasks=("s/0",), samples=len(episodes), turns=1,
-            seed=0, isolation="sealed", versions={},
-        )
-    )  # fmt: skip
+def test_few_episodes_are_shown_in_full() -> None:
+    terminal, episodes = console(80), [episode(1.0), episode(1 / 3, 1)]
+    view = LiveReport(TerminalPage(terminal))
+    view.see(make_started(folder="runs/r", tasks=("s/0",), samples=2))
     for item in episodes:
         view.see(EpisodeStarted(episode=item.id, task="s/0", group=0, sample=item.sample))
         view.see(AgentActing(episode=item.id, turn=0, round=0, agent="aux"))
@@ -81,16 +68,34 @@ def play(view: LiveReport, episodes: list[Episode]) -> None:
         view.see(AgentActed(episode=item.id, turn=0, decision=decision("aux")))
         view.see(EpisodeFinished(episode=item))
     view.see(RunFinished(run="r", status="done", summary=summarize(episodes, 1.0)))
-
-
-def test_few_episodes_are_shown_in_full() -> None:
-    terminal = console(80)
-    play(LiveReport(TerminalPage(terminal)), [episode(1.0), episode(1 / 3, 1)])
     shown = text_of(terminal)
     for told in ("aux, 9 tokens", "joined", "[2/3] hold", "flags: worker_died", "$1.0000"):
         assert told in shown
     assert "2 episodes: 1 solved, 1 not solved; mean return 0.67 of 1.00" in shown
     assert "record: runs/r" in shown
+
+
+EARLY = make_episode("t", 1, make_score(4.0, solved=True), horizon=2)
+
+
+@pytest.mark.parametrize(
+    ("ended", "text"),
+    [
+        (
+            make_episode("t", 0, make_score(1.5), make_score(2.0), horizon=2),
+            "return 3.50 of 8.00",
+        ),
+        (EARLY, "return 8.00 of 8.00: solved in turn 1 of 2, its reward counts for the rest"),
+        (
+            EARLY.model_copy(update={"when_solved": "stop"}),
+            "return 4.00 of 8.00: solved in turn 1 of 2, the rest counts nothing",
+        ),
+    ],
+)
+def test_an_episode_of_several_turns_ends_with_its_return(ended: Episode, text: str) -> None:
+    terminal = console(120)
+    show_episode(TerminalPage(terminal), ended)
+    assert " ".join(text_of(terminal).split()).endswith(text)
 
 
 def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,12 +137,8 @@ def test_nothing_that_others_say_steers_the_part_that_is_drawn_anew(
 ) -> None:
     terminal = console(200)
     view = LiveReport(TerminalPage(terminal))
-    view.see(
-        RunStarted(
-            run=EVIL, folder=EVIL, team=EVIL, agents=(EVIL,), models={EVIL: EVIL}, tasks=(EVIL,),
-            samples=1, turns=1, seed=0, isolation="sealed", versions={},
-        )
-    )  # fmt: skip
+    started = {"agents": (EVIL,), "models": {EVIL: EVIL}, "tasks": (EVIL,)}
+    view.see(make_started(run=EVIL, folder=EVIL, team=EVIL, **started))
     view.see(AgentActing(episode=EVIL, turn=0, round=0, agent=EVIL))
     view.loading(EVIL, 0, 0)
     print(EVIL, file=sys.stderr)

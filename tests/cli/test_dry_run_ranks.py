@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import make_game
 from typer.testing import CliRunner
 
 from collab.cli.app import app
@@ -19,14 +18,9 @@ from collab.trainers.training.plan import cards, placement
 from collab.trainers.training.plan.cards import Card
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
-
-
 @pytest.fixture
-def folder(tiny: Path, tmp_path: Path) -> Path:
-    (tmp_path / "r.yaml").write_text(dump_recipe(make_game(tiny, tmp_path, steps=2)))
+def folder(tiny_words: Path, tmp_path: Path) -> Path:
+    (tmp_path / "r.yaml").write_text(dump_recipe(make_game(tiny_words, tmp_path, steps=2)))
     return tmp_path
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import make_game
 
 import collab
 from collab.errors import RecipeError
@@ -34,10 +33,10 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_untrained_and_trained_team_share_one_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loads: list[str]
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loads: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    game = make_game(save_tiny(tmp_path / "tiny", WORDS), tmp_path, steps=2, learning_rate=0.05)
+    game = make_game(tiny_words, tmp_path, steps=2, learning_rate=0.05)
     asyncio.run(TrainingRun(game, tmp_path / "runs" / "trained", emit=lambda event: None).run())
     untrained = game.model_copy(update={"trainer": None})
     (tmp_path / "untrained.yaml").write_text(dump_recipe(untrained))

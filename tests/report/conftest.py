@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.report_runs import add_held_out, make_episode, make_run, make_training, page_of
-from support.rooms.browser import DESKTOP, HOSTILE, Open, browser
+from support.rooms.browser import HOSTILE, Open, browser, opened_pages
 
 from collab.records import Episode, Failure
 
@@ -37,27 +37,13 @@ def held_out(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Open]:
-    """Opens a file; at the end no error was written and nothing but the file was asked for."""
-    contexts, errors, asked = [], [], []
+    """Opens a file, which asks for nothing but files."""
+    with opened_pages(browser, "file:", offline=True) as open_address:
 
-    def open_page(
-        path: Path, viewport: dict[str, int] = DESKTOP, scheme: str = "light", at: str = ""
-    ) -> Any:
-        context = browser.new_context(viewport=viewport, color_scheme=scheme, offline=True)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: errors.append(message.text))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(path.as_uri() + at)
-        page.wait_for_selector("html[data-ready]")
-        return page
+        def open_page(path: Path, *view: Any, at: str = "") -> Any:
+            return open_address(path.as_uri() + at, *view)
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert errors == []
-    assert {url.partition(":")[0] for url in asked} == {"file"}
+        yield open_page
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ def test_focus_is_visible(open_page: Open, report: Path) -> None:
 def test_axe_finds_nothing(
     open_page: Open, report: Path, viewport: dict[str, int], scheme: str, at: str
 ) -> None:
-    expect_accessible(open_page(report, viewport, scheme, at))
+    expect_accessible(open_page(report, viewport, scheme, at=at))
 
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE])

@@ -63,6 +63,6 @@ def test_thinned_episodes_stay_in_pairs(held_out: Path) -> None:
     played = [shown for shown in report.shown if shown.mode]
     by_task = Counter(shown.episode.task for shown in played)
     assert by_task == {"numbers/8": 6, "numbers/10": 6, "numbers/13": 6}
-    linked = [row[0].text for row in changes(report).rows if row[3].pair]
+    linked = [row[0].text for row in changes(report).rows if row[1].pair]
     assert linked == list(by_task)
     assert "34 of 68 episodes are in this report" in report.notes[0]

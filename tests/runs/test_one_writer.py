@@ -6,16 +6,15 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import processes
+from support.processes import environment, wait_for
 from support.programs.held_model import HELD
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import make_game
 from support.word_project import make_project
 from typer.testing import CliRunner
 
@@ -34,7 +33,6 @@ from collab.trainers.training.data import recorded_episodes
 
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n  b: {prompt: "Say {{ task.word }}."}\n'
 LINE = ("pair", "-t", "words/0-3", "--model", "held.py:held")
-ROOT = Path(__file__).resolve().parents[2]
 REFUSED = "r is being written by another process; wait until it ends, or choose another folder"
 
 
@@ -46,14 +44,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
-
-
 @pytest.fixture
-def game(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
-    recipe = make_game(tiny, tmp_path, steps=2)
+def game(tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
+    recipe = make_game(tiny_words, tmp_path, steps=2)
     (tmp_path / "r.yaml").write_text(dump_recipe(recipe))
     monkeypatch.chdir(tmp_path)
     return recipe
@@ -64,29 +57,15 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: str) -> subprocess.Popen[str]:
-        started.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "collab", *arguments],
-                cwd=tmp_path,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-            )
-        )
+        env = environment(OMP_NUM_THREADS="1")
+        more = {"cwd": tmp_path, "stdout": subprocess.DEVNULL, "env": env}
+        started.append(processes.start(*arguments, **more))
         return started[-1]
 
     yield begin
     for process in started:
         process.kill()
         process.communicate()
-
-
-def wait_for(happened: Callable[[], bool], seconds: float = 120) -> None:
-    until = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.05)
 
 
 def test_a_folder_is_locked_once_and_one_that_holds_nothing_is_removed(tmp_path: Path) -> None:

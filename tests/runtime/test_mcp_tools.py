@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import collab
-from collab.cli.plan import make_plan
+from collab.cli.plan import plan_of
 from collab.errors import RecipeError, ToolUnavailable
 from collab.recipe import load_recipe
 from collab.records import Episode
@@ -160,14 +160,10 @@ def test_a_dry_run_starts_nothing(folder: Path) -> None:
     assert not (folder / "starts").exists()
 
 
-async def planned(folder: Path) -> None:
+def test_a_plan_starts_nothing(folder: Path) -> None:
     settings = [f"agents.a.tools={json.dumps([SERVER])}"]
     recipe = load_recipe("pair", task="words", model="echo", settings=settings)
-    await make_plan(recipe, ["words/0"])
-
-
-def test_a_plan_starts_nothing(folder: Path) -> None:
-    asyncio.run(planned(folder))
+    asyncio.run(plan_of(*find_problems(recipe, ["words/0"])))
     assert not (folder / "starts").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 from support.tiny_words import CHAT, TOOL_CHAT, save_tiny
 
 import collab
-from collab.cli.plan import make_plan
+from collab.cli.plan import plan_of
 from collab.runtime.notes import tool_forms
+from collab.runtime.problems import find_problems
 
 WORDS = ["w3", "Say", "double"]
 TOOL = "def double(n: int) -> int:\n    return 2 * n\n"
@@ -42,12 +44,8 @@ def test_without_a_template_at_hand(project: Path, model: str, told: dict[str, s
     assert tool_forms(load(project, model).recipe) == told
 
 
-async def plan_of(project: Path) -> list[str]:
-    return (await make_plan(load(project, "echo").recipe, ["words/0"])).outlook
-
-
 def test_the_plan_says_how_tools_are_told(project: Path) -> None:
-    import asyncio
-
+    recipe = load(project, "echo").recipe
+    plan = asyncio.run(plan_of(*find_problems(recipe, ["words/0"])))
     told = "tools: a calls them as text, because its model's chat template has no tools"
-    assert told in asyncio.run(plan_of(project))
+    assert told in plan.outlook

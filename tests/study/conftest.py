@@ -6,21 +6,15 @@ from pathlib import Path
 
 import pytest
 from support.studies import RULE, STUDY, train_here
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import make_game
 
 from collab.recipe.schema import dump_recipe
 from collab.study import study as room
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
-
-
 @pytest.fixture
-def project(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "game.yaml").write_text(dump_recipe(make_game(tiny, tmp_path)))
+def project(tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "game.yaml").write_text(dump_recipe(make_game(tiny_words, tmp_path)))
     (tmp_path / "s.yaml").write_text(STUDY)
     (tmp_path / "mine.py").write_text(RULE)
     monkeypatch.chdir(tmp_path)

@@ -14,7 +14,6 @@ from support.studies import STUDY, collab, results, train_here
 
 from collab.errors import RecipeError, RecordError
 from collab.runs.atomic import Lock
-from collab.study import study as folder_room
 from collab.study import study as room
 from collab.study.spec import StudySpec, cells_of, load_study
 from collab.study.study import jobs_for
@@ -165,7 +164,7 @@ def test_a_cell_that_another_process_trains_is_left_alone(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a study was killed, when the processes of its cells are still ending."""
-    monkeypatch.setattr(folder_room, "ENDING_SECONDS", 0.1)
+    monkeypatch.setattr(room, "ENDING_SECONDS", 0.1)
     study = room.Study(load_study(Path("s.yaml")), Path("studies/s"))
     begun = study.folder.cell(study.cells[0])
     with Lock(begun):
@@ -201,7 +200,6 @@ def test_as_many_at_once_as_the_machine_bears() -> None:
     assert jobs_for(plans, cores=2, memory=1000) == 2
     assert jobs_for(plans, cores=8, memory=90) == 2, "0.9 x 90 / 40"
     assert jobs_for(plans, cores=8, memory=10) == 1
-    assert jobs_for(plans, cores=8, memory=None) == 3
 
 
 @pytest.mark.slow

@@ -6,19 +6,18 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import gt
 from pathlib import Path
 
+import psutil
 import pytest
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.processes import COLLAB, wait_for
+from support.studies import results
+from support.trainer_recipes import make_game
 
 from collab.recipe.schema import dump_recipe
-from collab.study.results import StudyResults
 
 pytestmark = pytest.mark.slow
 
@@ -30,13 +29,12 @@ tokens: 100000
 evaluations: 1
 settings: {trainer.checkpoint_every: 1, trainer.evaluation.samples: 1}
 """
-COMMAND = [sys.executable, "-m", "collab", "study", "s.yaml", "--jobs", "2"]
+COMMAND = (*COLLAB, "study", "s.yaml", "--jobs", "2")
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    tiny = save_tiny(tmp_path / "tiny", WORDS)
-    (tmp_path / "game.yaml").write_text(dump_recipe(make_game(tiny, tmp_path)))
+def project(tiny_words: Path, tmp_path: Path) -> Path:
+    (tmp_path / "game.yaml").write_text(dump_recipe(make_game(tiny_words, tmp_path)))
     (tmp_path / "s.yaml").write_text(STUDY)
     return tmp_path
 
@@ -60,26 +58,11 @@ def steps(project: Path) -> list[list[int]]:
     return [[row["step"] for row in each if row["type"] == "step.finished"] for each in rows]
 
 
-def wait_for(happened: Callable[[], bool], seconds: float = 240) -> None:
-    until = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.05)
-
-
 def at_work(project: Path) -> set[int]:
     """Processes that train a cell of this project."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            words = (path / "cmdline").read_bytes().split(b"\0")
-            if b"train" in words and (path / "cwd").readlink() == project:
-                found.add(int(path.name))
-    return found
-
-
-def results(project: Path) -> StudyResults:
-    return StudyResults.model_validate_json((project / "studies/s/study.json").read_text())
+    processes = psutil.process_iter(["cmdline", "cwd"])
+    here = [p for p in processes if p.info["cwd"] == str(project)]
+    return {p.pid for p in here if "train" in p.info["cmdline"]}
 
 
 def test_killed_then_resumed_then_interrupted(project: Path) -> None:

@@ -16,6 +16,7 @@ from collab.records import (
     Turn,
     Usage,
 )
+from collab.runtime.events import RunStarted
 
 OBSERVED = (Message(role="user", content="write"),)
 
@@ -65,3 +66,12 @@ def make_episode(
         id=f"{task}#{sample}", task=task, team="pair", sample=sample, turns=turns,
         failure=failure, **fields,
     )  # fmt: skip
+
+
+def make_started(**changed: Any) -> RunStarted:
+    """The start of a run of one episode, with other fields on request."""
+    values: dict[str, Any] = {
+        "run": "r", "folder": None, "team": "pair", "agents": ("aux",), "models": {}, "turns": 1,
+        "tasks": ("t",), "samples": 1, "seed": 0, "isolation": None, "versions": {},
+    }  # fmt: skip
+    return RunStarted(**values | changed)

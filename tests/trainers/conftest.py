@@ -1,4 +1,4 @@
-"""A tiny model and small teams to train."""
+"""Small teams to train."""
 
 from __future__ import annotations
 
@@ -9,19 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 from support.rooms.gradients import trainer_of
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.training.check import check_recipe
-
-
-@pytest.fixture(scope="session")
-def tiny_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a random Llama that knows a dozen words."""
-    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
 
 
 @pytest.fixture

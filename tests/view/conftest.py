@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support.report_runs import add_held_out, make_episode, make_run, make_training
-from support.rooms.browser import DESKTOP, HOSTILE, Open, browser
+from support.rooms.browser import HOSTILE, Open, browser, opened_pages
 
 __all__ = ["browser"]
 
@@ -44,22 +44,6 @@ def server(runs: Path) -> Iterator[str]:
 
 @pytest.fixture
 def open_page(browser: Any, server: str) -> Iterator[Open]:
-    """Opens a page of the server; no error was written, and nobody else was asked."""
-    contexts, errors, asked = [], [], []
-
-    def open_page(at: str = "", viewport: dict[str, int] = DESKTOP, scheme: str = "light") -> Any:
-        context = browser.new_context(viewport=viewport, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: errors.append(message.text))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(server + at)
-        page.wait_for_selector("html[data-ready]")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert errors == []
-    assert all(url.startswith(server) for url in asked)
+    """Opens a page of the server, which asks nobody else."""
+    with opened_pages(browser, server) as open_address:
+        yield lambda at="", *view: open_address(server + at, *view)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +9,13 @@ from collab.cli.options import JSON, argument, complete_runs
 from collab.cli.screen.page import NAME, WARN, Page, open_page
 from collab.cli.screen.results import show_table
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.results import change_cell, estimate_cell, metric_title
+from collab.evaluation.results import estimate_cell, metric_title
 from collab.evaluation.table import ResultTable, TableRow, words
 from collab.runs import metric_names as names
 from collab.wording import counted
 
 if TYPE_CHECKING:
-    from collab.evaluation.diff import RunDiff, Side
+    from collab.evaluation.diff import RunDiff
     from collab.evaluation.results import Estimate
 
 
@@ -55,12 +54,14 @@ def command(
 
 def _show(page: Page, runs: RunDiff) -> None:
     """Settings that differ, results, and held-out results before and after training."""
-    for label, side in _labelled(runs):
+    for label, side in (("A", runs.first), ("B", runs.second)):
         text = f" {side.folder}: {side.team}, {counted(side.problems, 'problem')}, {side.status}"
         page.line((label, NAME), text)
     page.line()
     if runs.settings:
-        rows = [[s.key, _or_none(s.first), _or_none(s.second)] for s in runs.settings]
+        rows = [
+            [s.key, *("-" if v is None else v for v in (s.first, s.second))] for s in runs.settings
+        ]
         page.table(["setting", "A", "B"], rows)
     else:
         page.line("no setting differs")
@@ -68,14 +69,6 @@ def _show(page: Page, runs: RunDiff) -> None:
         show_table(page, table)
     for note in runs.notes:
         page.line(("note: ", WARN), note)
-
-
-def _labelled(runs: RunDiff) -> Sequence[tuple[str, Side]]:
-    return [("A", runs.first), ("B", runs.second)]
-
-
-def _or_none(value: str | None) -> str:
-    return "-" if value is None else value
 
 
 def _metrics_table(runs: RunDiff) -> ResultTable | None:
@@ -92,7 +85,7 @@ def _metrics_table(runs: RunDiff) -> ResultTable | None:
 def _training_table(runs: RunDiff) -> ResultTable | None:
     rows: list[TableRow] = [
         [words(label), *_row(name, gain, side.before[name], side.metrics[name])]
-        for label, side in _labelled(runs)
+        for label, side in (("A", runs.first), ("B", runs.second))
         for name, gain in side.gain.items()
     ]
     columns = ["", "metric", "gain", "before", "after"]
@@ -101,4 +94,4 @@ def _training_table(runs: RunDiff) -> ResultTable | None:
 
 def _row(name: str, change: Estimate, *ends: Estimate) -> TableRow:
     cells = [estimate_cell(name, each) for each in ends]
-    return [words(metric_title(name)), change_cell(name, change), *cells]
+    return [words(metric_title(name)), estimate_cell(name, change, change=True), *cells]

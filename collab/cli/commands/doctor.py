@@ -131,17 +131,17 @@ def _devices() -> Iterator[Finding]:
         remedy = "install torch again, see https://pytorch.org/get-started"
         yield Finding("torch", False, why, remedy, needed=True)
         return
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    from collab.models.weights import unused_gpu
+    from collab.sandbox.sandbox import processors
+
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     capability = torch.backends.cpu.get_cpu_capability()
     yield Finding("torch", True, f"{torch.__version__}, {build}")
-    yield Finding("cpu", True, f"{counted(cores or 1, 'core')}, {capability}")
+    yield Finding("cpu", True, f"{counted(processors(), 'core')}, {capability}")
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)
         detail = f"{device.name}, {device.total_memory / 2**30:.0f} GiB"
         yield Finding(f"cuda:{index}", True, detail)
-    from collab.models.weights import unused_gpu
-
     if problem := unused_gpu():
         detail, remedy = problem.split("; ", 1)
         yield Finding("cuda", False, detail, remedy)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -17,10 +17,10 @@ from collab.cli.options import (
     PROBLEMS,
     SANDBOX,
     SETTINGS,
+    TEAMS,
     TRUST,
     WORKERS,
-    argument,
-    complete_teams,
+    Isolation,
     consent,
     flag,
     option,
@@ -42,11 +42,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    teams: list[str] = argument(
-        "TEAM",
-        "Names of teams, team files, recipe files, or folders of runs.",
-        autocompletion=complete_teams,
-    ),
+    teams: list[str] = TEAMS,
     *,
     task: list[str] | None = PROBLEMS,
     split: str | None = option("--split", "NAME", "Only the tasks of this split, e.g. train."),
@@ -60,7 +56,7 @@ def command(
         "--k", "K,K", "Values of k for pass@k and best of k. Default: 1,3,5,10 up to --samples."
     ),
     greedy: bool = flag("--greedy", "Take one sample at temperature 0."),
-    select: str | None = option(
+    select: Literal["examples"] | None = option(
         "--select",
         "examples",
         "Choose one of k samples by the prompt's tests and by agreement.",
@@ -86,7 +82,7 @@ def command(
         default=0,
         min=0,
     ),
-    sandbox: str | None = SANDBOX,
+    sandbox: Isolation | None = SANDBOX,
     workers: int | None = WORKERS,
     trust: bool = TRUST,
     json: bool = JSON,
@@ -117,7 +113,10 @@ def command(
       2    bad usage, or a key, server or package is missing
       130  interrupted
     """
+    from collab.cli.live import open_view
+    from collab.evaluation.evaluation import EvaluationRun
     from collab.evaluation.teams import choose_k, find_teams
+    from collab.runs.about import new_run_id
 
     wanted, selection = _numbers(k), _selection(select, recombine, tester, budget)
     evaluated_teams = find_teams(
@@ -137,7 +136,14 @@ def command(
     if dry_run:
         _plan(evaluated_teams, ks, consent(trust), json=json)
         return
-    raise typer.Exit(_evaluate(evaluated_teams, ks, selection, out, consent(trust), json=json))
+    send_spans()
+    folder = out or Path("evals") / new_run_id(evaluated_teams[0].suite.name)
+    evaluation = EvaluationRun(
+        evaluated_teams, ks, selection=selection, out=folder, trust=consent(trust)
+    )
+    remark(evaluation.check())
+    _follow(evaluation, open_view(json=json))
+    raise typer.Exit(_exit_status(evaluation.results()))
 
 
 def _numbers(text: str | None) -> list[int] | None:
@@ -159,8 +165,6 @@ def _selection(
         for name in (name for name, value in given.items() if value):
             raise RecipeError(f"{name} needs --select examples; add that, or leave out {name}")
         return None
-    if select != "examples":
-        raise RecipeError(f"--select takes 'examples', got '{select}'")
     unit, _, number = (budget or "tokens:1").partition(":")
     if unit != "tokens" or not number.isdecimal() or not int(number):
         raise RecipeError(f"--budget takes tokens:N, e.g. tokens:1000, got '{budget}'")
@@ -208,27 +212,6 @@ def _plan(
         f" {counted(sum(plan.calls for plan in plans), 'response')};"
         f" pass@k for k = {', '.join(map(str, ks))}"
     )
-
-
-def _evaluate(
-    teams: list[EvaluatedTeam],
-    ks: tuple[int, ...],
-    selection: Selection | None,
-    out: Path | None,
-    trust: Consent,
-    *,
-    json: bool,
-) -> int:
-    from collab.cli.live import open_view
-    from collab.evaluation.evaluation import EvaluationRun
-    from collab.runs.about import new_run_id
-
-    send_spans()
-    folder = out or Path("evals") / new_run_id(teams[0].suite.name)
-    evaluation = EvaluationRun(teams, ks, selection=selection, out=folder, trust=trust)
-    remark(evaluation.check())
-    _follow(evaluation, open_view(json=json))
-    return _exit_status(evaluation.results())
 
 
 def _follow(evaluation: EvaluationRun, view: View) -> None:

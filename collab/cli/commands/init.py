@@ -5,22 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Literal
 
-from collab.cli.options import argument, one_of, option
+from collab.cli.options import argument, option
 from collab.errors import RecipeError
 
 SCAFFOLDS = Path(__file__).with_name("scaffold")
 
 
-KINDS = ("code", "text", "environment")
-"""The kinds of a project's tasks. Each has a folder of files to begin with."""
 SHOWN = 3
 """Number of existing files that the error lists."""
 
 
 def command(
     folder: Path = argument("FOLDER", "The project's folder.", default=Path()),
-    kind: str = option(
+    kind: Literal["code", "text", "environment"] = option(
         "--kind",
         "KIND",
         "Kind of tasks: code (judged by tests), text (judged by your functions) or"
@@ -40,7 +39,7 @@ def command(
     """
     from collab.recipe.schema import PARTS, json_schema
 
-    scaffold = SCAFFOLDS / one_of("--kind", kind, KINDS)
+    scaffold = SCAFFOLDS / kind
     paths = [path for path in sorted(scaffold.rglob("*")) if "__pycache__" not in path.parts]
     files = [path.relative_to(scaffold) for path in paths if path.is_file()]
     schemas = {Path(".schema") / f"{part}.json": part for part in PARTS}

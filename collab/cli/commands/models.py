@@ -63,10 +63,12 @@ def command(
       collab models --check engine.py:mine
     """
     if check is not None:
-        _check(check, settings or (), adapter or (), json=json)
-    elif adapter or settings:
+        model = _open(check, settings or ())
+        page = None if json else open_page()
+        raise typer.Exit(asyncio.run(_conforms(model, adapter or (), page)))
+    if adapter or settings:
         raise RecipeError("--adapter and --set need --check MODEL")
-    elif json:
+    if json:
         _print_json()
     else:
         _show()
@@ -122,13 +124,8 @@ def _show() -> None:
     page.table(["engine", "written", ""], engines)
 
 
-def _check(name: str, settings: Sequence[str], adapters: Sequence[str], *, json: bool) -> None:
-    """Run the conformance suite on an engine and show the results; exits 1 if a check fails."""
-    model = _open(name, settings)
-    raise typer.Exit(asyncio.run(_conforms(model, adapters, None if json else open_page())))
-
-
 async def _conforms(model: Model, adapters: Sequence[str], page: Page | None) -> int:
+    """Run the conformance suite on a model, show the results, and return the exit status."""
     from json import dumps
 
     from collab.models.conformance import conform

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,18 +11,16 @@ from collab.cli.options import (
     MODEL,
     RUN_OUT,
     SANDBOX,
+    SEED,
     SETTINGS,
     TEAM,
     TRUST,
+    Isolation,
     consent,
     option,
     suite_of,
     with_sandbox,
 )
-
-if TYPE_CHECKING:
-    from collab.recipe import Recipe
-    from collab.records import Problem
 
 
 def command(
@@ -42,21 +38,16 @@ def command(
         "--samples, -n", "G", "Episodes per task. Default: the trainer's group_size, or 8.", min=2
     ),
     tasks: int = option("--tasks", "N", "Maximum number of tasks.", min=1, default=10),
-    seed: int | None = option(
-        "--seed",
-        "N",
-        "Random seed; the same seed draws the same tasks. Default: the recipe's, otherwise 0.",
-        min=0,
-    ),
-    sandbox: str | None = SANDBOX,
+    seed: int | None = SEED,
+    sandbox: Isolation | None = SANDBOX,
     trust: bool = TRUST,
     json: bool = JSON,
     out: Path | None = RUN_OUT,
 ) -> None:
     """Check, before training, whether a team has anything to learn from.
 
-    The command runs some tasks with G samples each, and scores all combinations
-    of the agents' independent answers. Then it prints:
+    The command draws some tasks by the seed, runs them with G samples each, and
+    scores all combinations of the agents' independent answers. Then it prints:
       the returns, and the share of groups whose returns are all equal
       the share of the reward's variance that each agent explains
       the shares of truncated and of empty answers
@@ -77,9 +68,17 @@ def command(
       2    bad usage, or a key, server or package is missing
       130  interrupted
     """
+    import asyncio
+    import time
+
+    from collab.cli.live import open_view
+    from collab.cli.live.playing import exit_status, play
     from collab.cli.plan import check
-    from collab.probe.probe import draw, training_addresses
+    from collab.probe.probe import draw, probe, training_addresses
     from collab.recipe import load_recipe
+    from collab.runs.about import new_run_id
+    from collab.runs.atomic import write_atomically, writing
+    from collab.runs.layout import PROBE
 
     recipe = load_recipe(
         team,
@@ -92,29 +91,15 @@ def command(
     planned = recipe.trainer.group_size if recipe.trainer and recipe.trainer.group_size > 1 else 8
     recipe = recipe.model_copy(update={"samples": samples or planned})
     recipe, problems = check(recipe, training_addresses(recipe, task or []))
-    raise typer.Exit(_probe(recipe, draw(problems, tasks, recipe.seed), out, json=json))
-
-
-def _probe(recipe: Recipe, problems: Sequence[Problem], out: Path | None, *, json: bool) -> int:
-    import asyncio
-    import time
-
-    from collab.cli.live import open_view
-    from collab.cli.live.playing import exit_status, play
-    from collab.probe.probe import probe
-    from collab.runs.about import new_run_id
-    from collab.runs.atomic import write_atomically, writing
-    from collab.runs.layout import PROBE
-
+    problems = draw(problems, tasks, recipe.seed)
     folder = out or Path("runs") / new_run_id(recipe.team.name)
     view = open_view(json=json)
     began = time.perf_counter()
     played = play(recipe, problems, out=folder, view=view)
-    status = exit_status(played, require_solved=False)
-    if played.status != "done" or all(episode.failure for episode in played.episodes):
-        return status
-    outcome = asyncio.run(probe(recipe, problems, played.episodes, time.perf_counter() - began))
-    with writing(folder / PROBE):
-        write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))
-    view.see(outcome)
-    return status
+    if played.status == "done" and not all(episode.failure for episode in played.episodes):
+        seconds = time.perf_counter() - began
+        outcome = asyncio.run(probe(recipe, problems, played.episodes, seconds))
+        with writing(folder / PROBE):
+            write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))
+        view.see(outcome)
+    raise typer.Exit(exit_status(played, require_solved=False))

@@ -21,6 +21,7 @@ from collab.cli.options import (
     TEAM,
     TRUST,
     WORKERS,
+    Isolation,
     consent,
     flag,
     option,
@@ -54,7 +55,7 @@ def command(
         min=2,
     ),
     seed: int | None = SEED,
-    sandbox: str | None = SANDBOX,
+    sandbox: Isolation | None = SANDBOX,
     workers: int | None = WORKERS,
     trust: bool = TRUST,
     json: bool = JSON,
@@ -84,6 +85,8 @@ def command(
     """
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
+    from collab.runtime.best_of import check_best_of
+    from collab.runtime.notes import unused
 
     if best_of is not None and samples is not None:
         raise RecipeError(
@@ -98,7 +101,9 @@ def command(
         samples=best_of or samples,
         seed=seed,
     )
-    _check(recipe, model, best_of)
+    remark(unused(recipe, model), "note")
+    if best_of is not None:
+        check_best_of(recipe, best_of)
     if dry_run or show_recipe:
         _plan(recipe, task or [], json=json, whole=show_recipe)
         return
@@ -109,23 +114,14 @@ def command(
     )
 
 
-def _check(recipe: Recipe, model: str | None, best_of: int | None) -> None:
-    """Print notes on unused settings; raise RecipeError if --best-of does not fit the team."""
-    from collab.runtime.best_of import check_best_of
-    from collab.runtime.notes import unused
-
-    remark(unused(recipe, model), "note")
-    if best_of is not None:
-        check_best_of(recipe, best_of)
-
-
 def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> None:
     import asyncio
     from json import dumps
 
-    from collab.cli.plan import make_plan, show_counts, show_recipe
+    from collab.cli.plan import plan_of, show_counts, show_recipe
+    from collab.runtime.problems import find_problems
 
-    plan = asyncio.run(make_plan(recipe, addresses))
+    plan = asyncio.run(plan_of(*find_problems(recipe, addresses)))
     if json:
         print(dumps(plan.data()))
         return

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from collab.cli.options import argument
+from collab.recipe.schema import Part, json_schema
 
 
 def command(
-    part: str = argument("KIND", "recipe, team, task, reward or trainer.", default="recipe"),
+    part: Part = argument("KIND", "recipe, team, task, reward or trainer.", default="recipe"),
 ) -> None:
     """Print the JSON Schema of your YAML files, for editors.
 
@@ -16,11 +19,4 @@ def command(
       collab schema
       collab schema team > team.schema.json
     """
-    import json
-    from typing import cast
-
-    from collab.cli.options import one_of
-    from collab.recipe.schema import PARTS, Part, json_schema
-
-    chosen = cast(Part, one_of("schema", part, list(PARTS)))
-    print(json.dumps(json_schema(chosen), indent=2))
+    print(json.dumps(json_schema(part), indent=2))

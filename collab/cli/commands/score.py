@@ -16,6 +16,7 @@ from collab.cli.options import (
     SANDBOX,
     SETTINGS,
     TRUST,
+    Isolation,
     argument,
     consent,
     flag,
@@ -50,7 +51,7 @@ def command(
         "--agent", "NAME=FILE", "File with an agent's answer. Repeatable."
     ),
     settings: list[str] | None = SETTINGS,
-    sandbox: str | None = SANDBOX,
+    sandbox: Isolation | None = SANDBOX,
     trust: bool = TRUST,
     json: bool = flag("--json", "Print one JSON object per program, each on its own line."),
 ) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from collab.cli.options import (
     MODEL,
     SANDBOX,
     SETTINGS,
+    TEAMS,
     TRUST,
-    argument,
-    complete_teams,
+    Isolation,
     consent,
     flag,
-    one_of,
     option,
     send_spans,
     with_sandbox,
@@ -29,11 +28,7 @@ HOST, PORT = "127.0.0.1", 8000
 
 
 def command(
-    teams: list[str] = argument(
-        "TEAM",
-        "Names of teams, team files, recipe files, or folders of runs.",
-        autocompletion=complete_teams,
-    ),
+    teams: list[str] = TEAMS,
     *,
     name: list[str] | None = option(
         "--name",
@@ -56,7 +51,7 @@ def command(
         "Task field that gets the user's text. Default: the only field if there is one field,"
         " otherwise prompt.",
     ),
-    history: str = option(
+    history: Literal["refuse", "join"] = option(
         "--history",
         "refuse|join",
         "Earlier messages of a conversation: refuse them, or put them before the new one.",
@@ -64,7 +59,7 @@ def command(
     ),
     allow_sampling: bool = flag("--allow-sampling", "Let requests set temperature and top_p."),
     no_details: bool = flag("--no-details", "Omit the text of each agent from answers."),
-    mcp: str | None = option(
+    mcp: Literal["http", "stdio"] | None = option(
         "--mcp",
         "http|stdio",
         "Offer each team as an MCP tool. http adds /mcp; stdio uses only stdin and stdout.",
@@ -108,7 +103,7 @@ def command(
         min=0,
         default=30.0,
     ),
-    sandbox: str | None = SANDBOX,
+    sandbox: Isolation | None = SANDBOX,
     trust: bool = TRUST,
 ) -> None:
     """Serve teams through an OpenAI-compatible API.
@@ -141,10 +136,8 @@ def command(
     host, port = host or HOST, PORT if port is None else port
     keys = read_keys(key or ())
     hosts = local_names(host, keys)
-    one_of("--history", history, ("refuse", "join"))
     names = named(teams, name or ())
     if mcp is not None:
-        one_of("--mcp", mcp, ("http", "stdio"))
         check_mcp()
         tool_names(names)
     recipes = read_teams(
@@ -158,7 +151,7 @@ def command(
         max_body=max_body,
         details=not no_details,
         allow_sampling=allow_sampling,
-        history="join" if history == "join" else "refuse",
+        history=history,
         field=field,
         run_code=run_code,
         mcp=mcp == "http",

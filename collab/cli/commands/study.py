@@ -12,8 +12,8 @@ from collab.cli.options import JSON, TRUST, argument, consent, flag, option
 from collab.cli.screen.page import open_page
 
 if TYPE_CHECKING:
-    from collab.study.spec import StudySpec
-    from collab.trainers import Plan
+    from collab.cli.live.view import View
+    from collab.study.study import Study
 
 
 def command(
@@ -44,69 +44,49 @@ def command(
     Exit status: 0 success, 1 a run failed, 2 bad usage, 130 interrupted. Finished
     work is always kept.
     """
+    from json import dumps
+
+    from collab.cli.live import open_view
+    from collab.cli.screen.results import show_study_plan
     from collab.errors import RecipeError
+    from collab.sandbox.sandbox import processors
     from collab.study.spec import cells_of, load_study
-    from collab.study.study import cores, free_memory, jobs_for
+    from collab.study.study import Study, free_memory, jobs_for
     from collab.trainers import make_plan
 
     if retry and not resume:
         raise RecipeError("--retry needs --resume; it runs those that failed again")
     spec = load_study(study, consent(trust))
     plans = {cell.name: make_plan(cell.read()[0]) for cell in cells_of(spec)}
-    many = jobs or jobs_for(list(plans.values()), cores(), free_memory())
+    many = jobs or jobs_for(list(plans.values()), processors(), free_memory())
     folder = out or Path("studies") / study.stem
-    if dry_run:
-        _show_plan(spec, plans, many, folder, json=json)
-        return
-    threads = max(1, cores() // many)
-    raise typer.Exit(
-        _run(spec, folder, many, threads, resume=resume, retry=retry, trust=trust, json=json)
-    )
-
-
-def _show_plan(
-    spec: StudySpec, plans: dict[str, Plan], jobs: int, folder: Path, *, json: bool
-) -> None:
-    from json import dumps
-
-    from collab.cli.screen.results import show_study_plan
-
-    if json:
+    if dry_run and json:
         memory = {name: plan.total for name, plan in plans.items()}
-        plan = {"cells": memory, "jobs": jobs, "tokens": spec.tokens, "folder": str(folder)}
+        plan = {"cells": memory, "jobs": many, "tokens": spec.tokens, "folder": str(folder)}
         print(dumps(plan))
+    elif dry_run:
+        show_study_plan(open_page(), spec, plans, many, folder)
     else:
-        show_study_plan(open_page(), spec, plans, jobs, folder)
+        view = open_view(json=json)
+        run = Study(spec, folder, resume=resume, retry=retry, trust=trust, emit=view.see)
+        raise typer.Exit(_run(run, view, many, threads=max(1, processors() // many)))
 
 
-def _run(
-    spec: StudySpec,
-    folder: Path,
-    jobs: int,
-    threads: int,
-    *,
-    resume: bool,
-    retry: bool,
-    trust: bool,
-    json: bool,
-) -> int:
-    from collab.cli.live import open_view
+def _run(run: Study, view: View, jobs: int, threads: int) -> int:
     from collab.cli.live.playing import run_to_end
     from collab.study.page import write_page
-    from collab.study.study import Study
 
-    view, status = open_view(json=json), 0
-    run = Study(spec, folder, resume=resume, retry=retry, trust=trust, emit=view.see)
+    status = 0
 
     async def main() -> None:
         nonlocal status
         results = await run.run(jobs, threads)
-        if page := write_page(results, folder):
+        if page := write_page(results, run.folder.path):
             print(f"report: {page}", file=sys.stderr)
         status = int(results.status == "failed")
 
     def finish(_: object) -> str:
         run.close()
-        return f"; continue with --resume (in {folder})"
+        return f"; continue with --resume (in {run.folder.path})"
 
     return status if run_to_end(main(), view, finish) else 130

@@ -8,11 +8,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Literal
 
 from collab import errors
@@ -87,7 +87,7 @@ def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view:
 def run_to_end(
     work: Coroutine[Any, Any, object], view: View, finish: Callable[[Status], str]
 ) -> bool:
-    """Run the work, and return False if SIGINT, SIGTERM or SIGHUP ended it. See `Interruption`.
+    """Run the work, and return False if SIGINT, SIGTERM or SIGHUP ended it. See `interruptible`.
 
     However the work ends, `finish` is called once, and then the view closes. The text that
     `finish` returns is printed after the word "interrupted" if the work was interrupted.
@@ -105,11 +105,11 @@ def run_to_end(
             print(f"interrupted{remark}", file=sys.stderr)
 
     async def main() -> bool:
-        with Interruption(lambda: end("interrupted")) as interruption:
+        with interruptible(lambda: end("interrupted")) as was_interrupted:
             try:
                 await work
             except asyncio.CancelledError:
-                if not interruption.happened:
+                if not was_interrupted():
                     raise
                 return False
         return True
@@ -123,55 +123,43 @@ def run_to_end(
     return is_done
 
 
-class Interruption:
-    """Context manager in which SIGINT, SIGTERM and SIGHUP cancel the task that entered it.
+@contextmanager
+def interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Context manager in which SIGINT, SIGTERM and SIGHUP cancel the task that entered it. Its
+    value tells whether one of them came.
 
     If the process still runs after `GRACE_SECONDS`, e.g. because a thread does not end, it calls
     `give_up`, kills its children and exits.
     """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    has_come = False
 
-    def __init__(self, give_up: Callable[[], None]) -> None:
-        self.happened = False
-        self._give_up = give_up
-        self._handlers: dict[signal.Signals, Any] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[Any] | None = None
+    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        nonlocal has_come
+        if not has_come:
+            has_come = True
+            deadline = threading.Timer(GRACE_SECONDS, leave)
+            deadline.daemon = True
+            deadline.start()
+            loop.call_soon_threadsafe(task.cancel)
 
-    def __enter__(self) -> Interruption:
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-        for number in ending_signals():
-            self._handlers[number] = signal.signal(number, self._interrupt)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if not self.happened:
-            for number, handler in self._handlers.items():
-                signal.signal(number, handler)
-
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        if self.happened:
-            return
-        self.happened = True
-        deadline = threading.Timer(GRACE_SECONDS, self._leave)
-        deadline.daemon = True
-        deadline.start()
-        if self._loop is not None and self._task is not None:
-            self._loop.call_soon_threadsafe(self._task.cancel)
-
-    def _leave(self) -> None:
+    def leave() -> None:
         try:
-            self._give_up()
+            give_up()
         finally:
             _kill_children()
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(130)
+
+    handlers = {number: signal.signal(number, interrupt) for number in ending_signals()}
+    try:
+        yield lambda: has_come
+    finally:
+        if not has_come:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
 
 def _kill_children() -> None:

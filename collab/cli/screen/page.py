@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 from collab.errors import RecipeError
 from collab.wording import aligned, clean
@@ -50,23 +50,7 @@ class Block:
     """The language for highlighting, or `text` for none."""
 
 
-class Page(Protocol):
-    """Shows lines, headings, blocks and tables."""
-
-    def line(self, *pieces: Piece) -> None:
-        """Print a line of text."""
-
-    def heading(self, title: str) -> None:
-        """Print a heading."""
-
-    def blocks(self, blocks: Sequence[Block]) -> None:
-        """Print blocks of text, each under its title."""
-
-    def table(self, columns: Columns, rows: Sequence[Sequence[Piece]]) -> None:
-        """Print a table with a header."""
-
-
-def open_page() -> PlainPage | TerminalPage:
+def open_page() -> Page:
     """Return a terminal page if stdout is a terminal, otherwise a plain one."""
     if not sys.stdout.isatty():
         return PlainPage(sys.stdout)
@@ -110,17 +94,21 @@ class PlainPage:
         self._stream = stream
 
     def line(self, *pieces: Piece) -> None:
+        """Print a line of text."""
         print(plain(pieces).rstrip(), file=self._stream, flush=True)
 
     def heading(self, title: str) -> None:
+        """Print a heading."""
         self.line("== ", title)
 
     def blocks(self, blocks: Sequence[Block]) -> None:
+        """Print blocks of text, each under its title."""
         for block in blocks:
             self.line("-- ", block.title)
             self.line(block.text.strip("\n"))
 
     def table(self, columns: Columns, rows: Sequence[Sequence[Piece]]) -> None:
+        """Print a table with a header."""
         titles = [column.removeprefix(RIGHT) for column in columns]
         cells = [titles] if any(titles) else []
         cells += [[plain([cell]).replace("\n", " ") for cell in row] for row in rows]
@@ -189,6 +177,9 @@ class TerminalPage:
         for row in rows:
             table.add_row(*[Text.assemble(_cleaned(cell)) for cell in row])
         self.console.print("", table, "", sep="\n")
+
+
+Page = PlainPage | TerminalPage
 
 
 def _cleaned(piece: Piece) -> Piece:

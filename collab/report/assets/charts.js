@@ -158,19 +158,17 @@ class Chart {
     let below = this.steps.map(() => 0);
     for (const line of this.panel.series) {
       const above = below.map((value, n) => value + line.y[n]);
-      const [xs, lows, highs] =
-        line.x.length > 1 ? [line.x, below, above] : [[line.x[0]], below, above];
-      if (xs.length > 1) {
-        svg.append(s("path", { class: `area c${line.color % 8}`, d: this.area(xs, lows, highs) }));
+      if (line.x.length > 1) {
+        svg.append(s("path", { class: `area c${line.color % 8}`, d: this.area(line.x, below, above) }));
       } else {
-        const y = this.y(highs[0]);
+        const y = this.y(above[0]);
         svg.append(
           s("rect", {
             class: `area c${line.color % 8}`,
-            x: this.x(xs[0]) - 12,
+            x: this.x(line.x[0]) - 12,
             width: 24,
             y,
-            height: Math.max(0, this.y(lows[0]) - y),
+            height: Math.max(0, this.y(below[0]) - y),
           }),
         );
       }

@@ -60,15 +60,3 @@ function turnsOf(episode) {
 function signsOf(episode) {
   return [...episode.flags, ...(episode.cut ? ["truncated"] : [])];
 }
-
-// What is not known comes last, in either order.
-function compareKeys(a, b, sign) {
-  for (let n = 0; n < a.length; n++) {
-    if (a[n] === b[n]) continue;
-    if (a[n] === null || a[n] === undefined) return 1;
-    if (b[n] === null || b[n] === undefined) return -1;
-    const text = typeof a[n] === "string";
-    return sign * (text ? a[n].localeCompare(b[n], "en", { numeric: true }) : a[n] - b[n]);
-  }
-  return 0;
-}

@@ -2,11 +2,10 @@
 
 const CHUNK = matchMedia("(max-width: 720px)").matches ? 40 : 200;
 
-class List {
+class List extends SortedTable {
   constructor(data) {
+    super(columnsOf(data));
     this.data = data;
-    this.columns = columnsOf(data);
-    this.order = { column: null, down: false };
     this.shown = [];
     this.drawn = 0;
     this.lowered = data.texts.map(() => null);
@@ -24,7 +23,6 @@ class List {
         .join(" ")
         .toLowerCase(),
     );
-    this.head();
     this.filters();
     byId("more").addEventListener("click", () => this.more());
     new IntersectionObserver(
@@ -33,29 +31,6 @@ class List {
     byId("list").tBodies[0].addEventListener("click", (event) => {
       const row = event.target.closest("tr");
       if (row && !event.target.closest("a")) row.querySelector("a").click();
-    });
-    this.update();
-  }
-
-  head() {
-    const cells = this.columns.map((column) => {
-      const button = h(
-        "button",
-        { type: "button", onclick: () => this.sortBy(column) },
-        column.name,
-      );
-      return h("th", { scope: "col", class: column.right && "right" }, button);
-    });
-    byId("list").tHead.rows[0].append(...cells);
-  }
-
-  sortBy(column) {
-    const down = this.order.column === column ? !this.order.down : Boolean(column.right);
-    this.order = { column, down };
-    [...byId("list").tHead.rows[0].cells].forEach((cell, n) => {
-      if (this.columns[n] === column)
-        cell.setAttribute("aria-sort", down ? "descending" : "ascending");
-      else cell.removeAttribute("aria-sort");
     });
     this.update();
   }
@@ -145,33 +120,19 @@ class List {
     const wanted = this.selects.filter(([select]) => select.value);
     const places = episodes.map((_, place) => place);
     const fits = words.length ? this.matches(words) : () => true;
-    this.shown = places.filter(
+    const fitting = places.filter(
       (place) =>
         fits(episodes[place], place) &&
         wanted.every(([select, test]) => test(episodes[place], select.value)),
     );
-    if (this.order.column) this.sort();
+    this.shown = this.sorted(fitting, (place) => episodes[place]);
     this.drawn = 0;
     byId("list").tBodies[0].replaceChildren();
     byId("list").hidden = !this.shown.length;
-    const all = plural(episodes.length, "episode");
-    byId("count").textContent = !episodes.length
-      ? "There are no episodes."
-      : this.shown.length === episodes.length
-        ? all
-        : this.shown.length
-          ? `${count(this.shown.length)} of ${all}`
-          : `None of ${all} matches. Esc clears the search.`;
+    byId("count").textContent = episodes.length
+      ? shownOf(this.shown.length, episodes.length, "episode")
+      : "There are no episodes.";
     this.more();
-  }
-
-  sort() {
-    const { column, down } = this.order;
-    const keys = new Map(
-      this.shown.map((place) => [place, [column.key(this.data.episodes[place])].flat()]),
-    );
-    const sign = down ? -1 : 1;
-    this.shown.sort((a, b) => compareKeys(keys.get(a), keys.get(b), sign));
   }
 
   more() {

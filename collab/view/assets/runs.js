@@ -13,35 +13,20 @@ const COLUMNS = [
   { name: "Solved", key: (run) => run.solved, right: true },
 ];
 
-class Runs {
+class Runs extends SortedTable {
   constructor() {
+    super(COLUMNS, { column: COLUMNS[1], down: true });
     this.runs = [];
     this.chosen = new Set();
-    this.order = { column: COLUMNS[1], down: true };
     this.known = "";
-    this.head();
-    byId("search").addEventListener("input", () => this.draw());
-    for (const id of ["kind", "status"]) byId(id).addEventListener("change", () => this.draw());
+    const choose = h("td", h("span", { class: "hidden" }, "Chosen"));
+    byId("list").tHead.rows[0].prepend(choose);
+    byId("search").addEventListener("input", () => this.update());
+    for (const id of ["kind", "status"]) byId(id).addEventListener("change", () => this.update());
     byId("filters").addEventListener("submit", (event) => {
       event.preventDefault();
       this.compare();
     });
-  }
-
-  head() {
-    const cells = COLUMNS.map((column) => {
-      const onclick = () => this.sortBy(column);
-      const button = h("button", { type: "button", onclick }, column.name);
-      return h("th", { scope: "col", class: column.right && "right" }, button);
-    });
-    const choose = h("td", h("span", { class: "hidden" }, "Chosen"));
-    byId("list").tHead.rows[0].append(choose, ...cells);
-  }
-
-  sortBy(column) {
-    const down = this.order.column === column ? !this.order.down : column.name !== "Run";
-    this.order = { column, down };
-    this.draw();
   }
 
   async ask() {
@@ -53,7 +38,7 @@ class Runs {
       this.known = text;
       this.runs = JSON.parse(text);
       for (const id of ["kind", "status"]) this.choices(byId(id), id);
-      this.draw();
+      this.update();
     } catch {
       byId("state").textContent = "the server has stopped";
     }
@@ -73,32 +58,15 @@ class Runs {
     return words.every((word) => text.includes(word)) && of("kind") && of("status");
   }
 
-  draw() {
-    const { column, down } = this.order;
+  update() {
     const focus = document.activeElement?.closest("#list tbody tr")?.dataset.name;
     const inBox = document.activeElement?.matches("input[type=checkbox]");
-    const shown = this.runs.filter((run) => this.fits(run));
-    const known = (run) => column.key(run) !== null && column.key(run) !== "";
-    const compare = new Intl.Collator("en", { numeric: true }).compare;
-    const by = (a, b) => {
-      const [x, y] = [column.key(a), column.key(b)];
-      return typeof x === "number" ? x - y : compare(x, y);
-    };
-    shown.sort((a, b) => known(b) - known(a) || (known(a) ? (down ? -1 : 1) * by(a, b) : 0));
+    const shown = this.sorted(this.runs.filter((run) => this.fits(run)));
     byId("list").tBodies[0].replaceChildren(...shown.map((run) => this.row(run)));
     byId("list").hidden = !shown.length;
-    [...byId("list").tHead.rows[0].cells].slice(1).forEach((cell, n) => {
-      if (COLUMNS[n] === column) cell.setAttribute("aria-sort", down ? "descending" : "ascending");
-      else cell.removeAttribute("aria-sort");
-    });
-    const all = plural(this.runs.length, "run");
-    byId("count").textContent = !this.runs.length
-      ? "There are no runs yet. New runs appear here when they start."
-      : shown.length === this.runs.length
-        ? all
-        : shown.length
-          ? `${count(shown.length)} of ${all}`
-          : `None of ${all} matches.`;
+    byId("count").textContent = this.runs.length
+      ? shownOf(shown.length, this.runs.length, "run")
+      : "There are no runs yet. New runs appear here when they start.";
     this.choose();
     if (focus !== undefined) this.focus(focus, inBox);
   }
@@ -127,7 +95,7 @@ class Runs {
   toggle(name, wanted) {
     if (wanted) this.chosen.add(name);
     else this.chosen.delete(name);
-    this.draw();
+    this.update();
   }
 
   choose() {
@@ -191,7 +159,7 @@ function listen(runs) {
     if (event.target === search && ["Escape", "ArrowDown"].includes(event.key)) {
       event.preventDefault();
       if (event.key === "Escape") search.value = "";
-      runs.draw();
+      runs.update();
       runs.step(0);
       return;
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from support.episodes import make_episode, make_score
+from support.episodes import make_episode, make_score, make_started
 
 from collab.cli.live import open_view
 from collab.cli.live.progress import LiveReport
@@ -22,7 +22,6 @@ from collab.runtime.events import (
     AgentActing,
     AgentProgress,
     EpisodeFinished,
-    RunStarted,
 )
 from collab.study.results import CellFinished, CellStarted
 from collab.trainers.training.events import StepFinished, TrainingProgress
@@ -39,14 +38,6 @@ def live() -> Iterator[LiveReport]:
     view = LiveReport(terminal())
     yield view
     view.close()
-
-
-def make_started(**changed: Any) -> RunStarted:
-    values: dict[str, Any] = {
-        "run": "r", "folder": None, "team": "pair", "agents": ("aux",), "models": {}, "turns": 1,
-        "tasks": ("t",), "samples": 1, "seed": 0, "isolation": None, "versions": {},
-    }  # fmt: skip
-    return RunStarted(**values | changed)
 
 
 def lines(view: LiveReport) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -58,3 +59,28 @@ def expect_accessible(page: Any) -> None:
     found = Axe().run(page).response["violations"]
     told = [f"{v['id']}: {v['help']}: {v['nodes'][0]['html'][:200]}" for v in found]
     assert told == []
+
+
+@contextmanager
+def opened_pages(browser: Any, place: str, **options: Any) -> Iterator[Open]:
+    """Opens addresses; at the end no error was written and nothing outside `place` was asked."""
+    contexts, errors, asked = [], [], []
+
+    def open_address(
+        address: str, viewport: dict[str, int] = DESKTOP, scheme: str = "light"
+    ) -> Any:
+        context = browser.new_context(viewport=viewport, color_scheme=scheme, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(address)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield open_address
+    for context in contexts:
+        context.close()
+    assert errors == []
+    assert [url for url in asked if not url.startswith(place)] == []
