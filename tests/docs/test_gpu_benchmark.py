@@ -147,6 +147,7 @@ def test_rows_that_lack_a_package_say_how_to_get_it(
     ]
 
 
+@pytest.mark.slow
 def test_a_late_process_ends_with_those_that_it_started(gpu_first: Any, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     program = (

