@@ -13,6 +13,7 @@ from collab.runs.about import read_about
 from collab.runs.log import to_pandas
 from collab.runtime import Team, load
 from collab.trainers.training.events import Evaluation
+from collab.wording import counted
 
 if TYPE_CHECKING:
     import pandas
@@ -68,7 +69,10 @@ class Training:
 
     def _summary_lines(self) -> list[str]:
         about, metrics = self.about, self.metrics
-        lines = [f"{about.get('status', 'unknown')} after {len(metrics)} steps"]
+        steps = counted(len(metrics), "step")
+        lines = [f"{about.get('status', 'unknown')} after {steps}"]
+        if unlearned := self.summary.get("unlearned"):
+            lines.append(f"nothing was learned in {unlearned} of {steps}")
         if metrics:
             first, last = (row.get(metric_names.RETURN) for row in (metrics[0], metrics[-1]))
             largest = metrics[-1].get(metric_names.RETURN_MAXIMUM)
