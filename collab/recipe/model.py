@@ -292,6 +292,8 @@ def _dispatch(value: Any) -> Any:
     if isinstance(value, dict):
         spec = ENGINES.get(str(value.get("engine", "transformers")), PluginModel)
         return spec.model_validate(value)
+    if not isinstance(value, Spec):
+        raise ValueError(f"must be a model's name or a mapping, got {value!r:.60}")
     return value
 
 

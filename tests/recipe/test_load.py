@@ -180,6 +180,10 @@ def test_unknown_team_names_the_nearest() -> None:
         ),
         ("team: coding\ntask: 7\n", "task: must be a name or a mapping, got 7"),
         ("team: {agents: {a: 7}}\n", "team.agents.a: must be a mapping, got 7"),
+        (
+            "team: {agents: {a: {model: 7}}}\n",
+            "team.agents.a.model: must be a model's name or a mapping, got 7",
+        ),
         ("team: coding\nteam: coding\n", "line 2, column 1: the key 'team' occurs twice"),
         ("- a\n", "expected a mapping, got list"),
         ("team: nothere\n", "unknown team 'nothere'"),
