@@ -158,8 +158,10 @@ def tool_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _plain(name: str) -> str:
+    """Return a name for clients: a file's or folder's, with `-` for other characters."""
     path = Path(name)
-    return path.stem if path.suffix in (".yaml", ".yml") else path.resolve().name
+    plain = path.stem if path.suffix in (".yaml", ".yml") else path.resolve().name
+    return re.sub(r"[^A-Za-z0-9._:-]", "-", plain)
 
 
 def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:

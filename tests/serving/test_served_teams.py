@@ -54,6 +54,7 @@ def test_names_of_teams_files_and_folders(tmp_path: Path) -> None:
         "mine": "a/b/mine.yaml",
         "first": "runs/first/",
     }
+    assert named(["runs/a+b"]) == {"a-b": "runs/a+b"}
     assert named(["x"], ["y"]) == {"y": "x"}
     with pytest.raises(RecipeError, match="two teams are called 'x'"):
         named(["a/x", "b/x"])
