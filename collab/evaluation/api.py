@@ -8,7 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from collab.errors import CollabError
+from collab.errors import CollabError, RecipeError
 from collab.evaluation.evaluation import EvaluationRun
 from collab.evaluation.results import EvaluationEvent, Results
 from collab.evaluation.selection import Selection
@@ -94,6 +94,8 @@ def evaluate(
         settings=[*settings, *within],
         trust=trust,
     )
+    if not isinstance(select, Selection | None):
+        raise RecipeError(f"select takes a collab.Selection, got {select!r:.60}")
     ks = choose_k(k, evaluated_teams[0].recipe.samples)
     folder = Path(out) if out else None
     evaluation = EvaluationRun(evaluated_teams, ks, selection=select, out=folder, trust=trust)

@@ -142,3 +142,8 @@ def test_rows_of_text_without_a_reward_are_told_so() -> None:
         collab.evaluate(made, task=ROWS)
     with pytest.raises(TaskError, match=message):
         made.run(ROWS)
+
+
+def test_a_selection_is_an_object() -> None:
+    with pytest.raises(RecipeError, match=r"takes a collab\.Selection, got 'examples'"):
+        collab.evaluate(team("one", "red"), task=ROWS, select="examples")  # type: ignore[arg-type]
