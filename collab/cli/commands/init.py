@@ -34,7 +34,7 @@ def command(
 
     Examples:
       collab init my-project
-      cd my-project && collab run recipe.yaml
+      cd my-project && collab run recipe.yaml --task my-task/0
       collab init my-game --kind environment
     """
     from collab.recipe.schema import PARTS, json_schema
@@ -64,4 +64,5 @@ def command(
     for path in shown_paths:
         print(folder / path)
     step = "" if folder == Path() else f"cd {folder} && "
-    print(f"next: {step}collab run recipe.yaml")
+    print(f"next: {step}collab run recipe.yaml --task my-task/0")
+    print("then: collab train recipe.yaml --trainer my-trainer --dry-run")
