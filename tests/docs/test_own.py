@@ -1,4 +1,4 @@
-"""The programs in docs/protocols.md and docs/own_algorithm.md, run."""
+"""The programs in docs/protocols.md, docs/own_algorithm.md and docs/suites.md, run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS
 
 import collab
+from collab.recipe import load_task
 from collab.records import Episode
+from collab.tasks import open_suite
 
 TASK = {
     "kind": "text",
@@ -112,3 +114,20 @@ def test_a_rule_is_checked_as_the_page_says() -> None:
     page = Path(__file__).parents[2] / "docs" / "own_algorithm.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert (failed, tried > 5) == (0, True)
+
+
+def test_a_format_and_a_generator_make_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("quiz.jsonl").write_text('{"q": "1 + 1 =", "a": "2"}\n')
+    programs, suites = blocks("suites.md", "python")[-2:], blocks("suites.md", "yaml")[-2:]
+    for file, program in zip(("formats.py", "sums.py"), programs, strict=True):
+        Path(file).write_text(program)
+    rows = []
+    for name, suite in zip("ab", suites, strict=True):
+        Path(f"{name}.yaml").write_text(suite)
+        rows.append(open_suite(load_task(f"{name}.yaml")).select(""))
+    assert [len(some) for some in rows] == [1, 50]
+    assert all("=" in row.public["prompt"] for some in rows for row in some)
+    assert rows[1] == open_suite(load_task("b.yaml")).select("")

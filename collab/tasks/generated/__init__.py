@@ -55,9 +55,10 @@ def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[A
 
     rows: list[Any] = call(what, TaskError, first, Random(source.seed))
     if len(rows) < source.rows:
+        fewer = f"set task.source.rows to {len(rows) * levels} or less, or " if rows else ""
         raise TaskError(
-            f"{what} returned {len(rows)} rows, but {source.rows} are needed; set task.source.rows"
-            f" to {len(rows) * levels} or less, or choose options that allow more rows"
+            f"{what} returned {len(rows)} rows, but {source.rows} are needed; {fewer}choose options"
+            " that allow more rows"
         )
     return rows
 
