@@ -175,7 +175,13 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
             (command, *args), environment = stack.enter_context(as_approved(spec.mcp, given))
             server = StdioServerParameters(command=command, args=args, env=environment)
             transport = stdio_client(server, errlog=log)
-        yield await stack.enter_async_context(Client(transport, cache=None))
+        client: Any = await stack.enter_async_context(Client(transport, cache=None))
+        client.session.validate_tool_result = _unchecked
+        yield client
+
+
+async def _unchecked(*_: Any) -> None:
+    """Replace the SDK's check of a result against the server's own schema, which can take years."""
 
 
 def _http(spec: MCPServer, log: Any) -> Any:
