@@ -30,6 +30,8 @@ from collab.trust.commands import as_approved
 MOST_TOOLS = 128
 MOST = 100_000
 """Maximum number of characters of a result, and of a description."""
+MOST_BYTES = 16_000_000
+"""Longest answer of a server at an address. The SDK limits each event of a stream to 1 MiB."""
 STDERR = 2000
 """Maximum number of bytes shown of a failed server's output."""
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
@@ -185,18 +187,40 @@ async def _unchecked(*_: Any) -> None:
 
 
 def _http(spec: MCPServer, log: Any) -> Any:
-    """Make the HTTP client for a server. It notes refusals, because the SDK hides the status."""
+    """Make the HTTP client for a server, which limits each answer, and refuses compressed ones.
+
+    It notes refusals, because the SDK hides the status.
+    """
     import httpx2
 
-    async def note(answer: httpx2.Response) -> None:
+    class Limited(httpx2.AsyncByteStream):
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for chunk in self._stream:
+                size += len(chunk)
+                if size > MOST_BYTES:
+                    raise httpx2.StreamError(f"an answer has more than {MOST_BYTES:,} bytes")
+                yield chunk
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    async def check(answer: httpx2.Response) -> None:
+        answer.stream = Limited(answer.stream)
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            raise httpx2.StreamError("the server compresses its answers without being asked")
         if answer.is_error:
             remedy = ": check the option `key`" if answer.status_code in (401, 403) else ""
             log.write(f"{answer.status_code} {answer.reason_phrase}{remedy}\n")
 
+    key = {"Authorization": f"Bearer {_variable(spec.key)}"} if spec.key else {}
     return httpx2.AsyncClient(
-        headers={"Authorization": f"Bearer {_variable(spec.key)}"} if spec.key else {},
+        headers={"Accept-Encoding": "identity", **key},
         timeout=httpx2.Timeout(spec.seconds, read=None),
-        event_hooks={"response": [note]},
+        event_hooks={"response": [check]},
     )
 
 

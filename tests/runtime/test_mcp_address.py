@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.local_server import Handler, LocalServer
 from support.tools.mcp_http import KEY, serving
 
 import collab
@@ -58,3 +60,28 @@ def test_without_the_right_key_the_run_does_not_begin(
 def test_an_address_at_which_nobody_listens(project: Path) -> None:
     with pytest.raises(ToolUnavailable, match=r"mcp http://127\.0\.0\.1:9/mcp "):
         play(project, "http://127.0.0.1:9/mcp")
+
+
+class Flood(LocalServer):
+    """Answers each request with a megabyte of blanks, compressed twice if `packed`."""
+
+    def __init__(self, *, packed: bool) -> None:
+        super().__init__()
+        self._body, self._headers = b" " * 1_000_000, {"content_type": "application/json"}
+        if packed:
+            self._body = gzip.compress(gzip.compress(self._body))
+            self._headers["content_encoding"] = "gzip, gzip"
+
+    def post(self, handler: Handler) -> None:
+        handler.send(200, self._body, **self._headers)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_an_answer_has_a_limit(
+    project: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collab.tools.mcp_client.MOST_BYTES", 100_000)
+    reason = "compresses its answers without being asked" if packed else "more than 100,000 bytes"
+    with Flood(packed=packed) as server, pytest.raises(ToolUnavailable, match=reason) as raised:
+        play(project, server.url)
+    assert "\n" not in str(raised.value)
