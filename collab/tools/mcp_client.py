@@ -8,6 +8,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from logging import NullHandler, getLogger
 from typing import Any
 
 from pydantic_core import to_json
@@ -35,6 +36,7 @@ MOST_BYTES = 16_000_000
 STDERR = 2000
 """Maximum number of bytes shown of a failed server's output."""
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+getLogger("mcp").addHandler(NullHandler())  # otherwise the SDK's tracebacks are printed
 
 
 class ToolServers:

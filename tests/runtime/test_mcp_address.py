@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,3 +87,9 @@ def test_an_answer_has_a_limit(
     with Flood(packed=packed) as server, pytest.raises(ToolUnavailable, match=reason) as raised:
         play(project, server.url)
     assert "\n" not in str(raised.value)
+
+
+def test_the_sdk_prints_no_tracebacks() -> None:
+    logs = "import collab.tools.mcp_client, logging; logging.getLogger('mcp.client').error('x')"
+    told = subprocess.run([sys.executable, "-c", logs], capture_output=True, check=True)
+    assert told.stderr == b""
