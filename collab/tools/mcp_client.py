@@ -33,8 +33,8 @@ MOST = 100_000
 """Maximum number of characters of a result, and of a description."""
 MOST_BYTES = 16_000_000
 """Longest answer of a server at an address. The SDK limits each event of a stream to 1 MiB."""
-STDERR = 2000
-"""Maximum number of bytes shown of a failed server's output."""
+STDERR, REASON = 2000, 300
+"""Maximum number of bytes shown of a failed server's output, and of characters of its error."""
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 getLogger("mcp").addHandler(NullHandler())  # otherwise the SDK's tracebacks are printed
 
@@ -129,7 +129,7 @@ class ToolConnection:
                     ready.set_exception(error if is_known else self._unavailable(error, log))
 
     def _unavailable(self, error: BaseException, log: Any) -> ToolUnavailable:
-        reason = one_line(error)
+        reason = " ".join(one_line(error).split())[:REASON]
         if isinstance(error, TimeoutError):
             reason = f"not ready within {self.spec.seconds:g} s (its option seconds)"
         log.seek(max(0, log.seek(0, os.SEEK_END) - STDERR))

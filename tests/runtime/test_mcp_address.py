@@ -64,18 +64,16 @@ def test_an_address_at_which_nobody_listens(project: Path) -> None:
         play(project, "http://127.0.0.1:9/mcp")
 
 
-class Flood(LocalServer):
-    """Answers each request with a megabyte of blanks, compressed twice if `packed`."""
+class Answering(LocalServer):
+    """Gives the same answer, in JSON, to each request."""
 
-    def __init__(self, *, packed: bool) -> None:
+    def __init__(self, status: int, body: bytes, **headers: str) -> None:
         super().__init__()
-        self._body, self._headers = b" " * 1_000_000, {"content_type": "application/json"}
-        if packed:
-            self._body = gzip.compress(gzip.compress(self._body))
-            self._headers["content_encoding"] = "gzip, gzip"
+        self._answer = (status, body)
+        self._headers = {"content_type": "application/json", **headers}
 
     def post(self, handler: Handler) -> None:
-        handler.send(200, self._body, **self._headers)
+        handler.send(*self._answer, **self._headers)
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -83,10 +81,22 @@ def test_an_answer_has_a_limit(
     project: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collab.tools.mcp_client.MOST_BYTES", 100_000)
-    reason = "compresses its answers without being asked" if packed else "more than 100,000 bytes"
-    with Flood(packed=packed) as server, pytest.raises(ToolUnavailable, match=reason) as raised:
+    body, reason, headers = b" " * 1_000_000, "more than 100,000 bytes", {}
+    if packed:
+        body, headers = gzip.compress(gzip.compress(body)), {"content_encoding": "gzip, gzip"}
+        reason = "compresses its answers without being asked"
+    server = Answering(200, body, **headers)
+    with server, pytest.raises(ToolUnavailable, match=reason) as raised:
         play(project, server.url)
     assert "\n" not in str(raised.value)
+
+
+def test_a_long_error_is_shortened(project: Path) -> None:
+    error = {"code": -32603, "message": "no\n" + "x" * 100_000}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    with Answering(400, body) as server, pytest.raises(ToolUnavailable, match="no xxx") as raised:
+        play(project, server.url)
+    assert len(str(raised.value)) < 1000
 
 
 def test_the_sdk_prints_no_tracebacks() -> None:
