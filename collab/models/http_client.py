@@ -17,14 +17,16 @@ MOST_BYTES = 64_000_000
 class ModelClient(AsyncClient):
     """A client without limits on time and connections, because the engines have their own.
 
-    Reading an answer of more than `MOST_BYTES` raises ModelError. It follows no redirects, and uses
+    Reading an answer of more than `MOST_BYTES` raises ModelError. So does an answer that is
+    compressed twice, or by another method than asked for. The client follows no redirects, and uses
     no proxy from the environment for this machine's own addresses, which a proxy cannot reach.
     """
 
     def __init__(self, url: str, key: str = "", *, most_idle: int | None = None, **options: Any):
         """Prepare a client for the server at `url`, which keeps `most_idle` idle connections."""
+        given = {"authorization": f"Bearer {key}"} if key else {}
         super().__init__(
-            headers={"authorization": f"Bearer {key}"} if key else {},
+            headers={"accept-encoding": "gzip, deflate", **given},
             limits=Limits(max_connections=None, max_keepalive_connections=most_idle),
             timeout=None,
             trust_env=not leads_to_loopback(url),
@@ -62,6 +64,12 @@ class _Limited(AsyncByteStream):
         self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        encoding = self._response.headers.get("content-encoding", "").lower()
+        if "," in encoding or encoding in ("br", "zstd"):  # httpx expands these without a limit
+            raise ModelError(
+                f"the server at {self._response.url.host} compressed its answer by {encoding:.60},"
+                " and was asked for gzip or none"
+            )
         size = 0
         async for chunk in self._response.aiter_bytes():
             size += len(chunk)

@@ -8,6 +8,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from logging import NullHandler, getLogger
 from typing import Any
 
 from pydantic_core import to_json
@@ -30,9 +31,12 @@ from collab.trust.commands import as_approved
 MOST_TOOLS = 128
 MOST = 100_000
 """Maximum number of characters of a result, and of a description."""
-STDERR = 2000
-"""Maximum number of bytes shown of a failed server's output."""
+MOST_BYTES = 16_000_000
+"""Longest answer of a server at an address. The SDK limits each event of a stream to 1 MiB."""
+STDERR, REASON = 2000, 300
+"""Maximum number of bytes shown of a failed server's output, and of characters of its error."""
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+getLogger("mcp").addHandler(NullHandler())  # otherwise the SDK's tracebacks are printed
 
 
 class ToolServers:
@@ -125,7 +129,7 @@ class ToolConnection:
                     ready.set_exception(error if is_known else self._unavailable(error, log))
 
     def _unavailable(self, error: BaseException, log: Any) -> ToolUnavailable:
-        reason = one_line(error)
+        reason = " ".join(one_line(error).split())[:REASON]
         if isinstance(error, TimeoutError):
             reason = f"not ready within {self.spec.seconds:g} s (its option seconds)"
         log.seek(max(0, log.seek(0, os.SEEK_END) - STDERR))
@@ -175,22 +179,50 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
             (command, *args), environment = stack.enter_context(as_approved(spec.mcp, given))
             server = StdioServerParameters(command=command, args=args, env=environment)
             transport = stdio_client(server, errlog=log)
-        yield await stack.enter_async_context(Client(transport, cache=None))
+        client: Any = await stack.enter_async_context(Client(transport, cache=None))
+        client.session.validate_tool_result = _unchecked
+        yield client
+
+
+async def _unchecked(*_: Any) -> None:
+    """Replace the SDK's check of a result against the server's own schema, which can take years."""
 
 
 def _http(spec: MCPServer, log: Any) -> Any:
-    """Make the HTTP client for a server. It notes refusals, because the SDK hides the status."""
+    """Make the HTTP client for a server, which limits each answer, and refuses compressed ones.
+
+    It notes refusals, because the SDK hides the status.
+    """
     import httpx2
 
-    async def note(answer: httpx2.Response) -> None:
+    class Limited(httpx2.AsyncByteStream):
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for chunk in self._stream:
+                size += len(chunk)
+                if size > MOST_BYTES:
+                    raise httpx2.StreamError(f"an answer has more than {MOST_BYTES:,} bytes")
+                yield chunk
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    async def check(answer: httpx2.Response) -> None:
+        answer.stream = Limited(answer.stream)
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            raise httpx2.StreamError("the server compresses its answers without being asked")
         if answer.is_error:
             remedy = ": check the option `key`" if answer.status_code in (401, 403) else ""
             log.write(f"{answer.status_code} {answer.reason_phrase}{remedy}\n")
 
+    key = {"Authorization": f"Bearer {_variable(spec.key)}"} if spec.key else {}
     return httpx2.AsyncClient(
-        headers={"Authorization": f"Bearer {_variable(spec.key)}"} if spec.key else {},
+        headers={"Accept-Encoding": "identity", **key},
         timeout=httpx2.Timeout(spec.seconds, read=None),
-        event_hooks={"response": [note]},
+        event_hooks={"response": [check]},
     )
 
 

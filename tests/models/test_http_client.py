@@ -71,3 +71,13 @@ def test_the_limit_counts_decompressed_bytes(monkeypatch: pytest.MonkeyPatch) ->
     assert asyncio.run(run(1000)) == b"x" * 1000
     with pytest.raises(ModelError, match="more than 1,000 bytes"):
         asyncio.run(run(1001))
+
+
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd"])
+def test_what_httpx_expands_without_a_limit_is_refused(encoding: str) -> None:
+    async def run() -> None:
+        async with answering(gzip.compress(gzip.compress(b"x")), encoding=encoding) as client:
+            await client.get(URL)
+
+    with pytest.raises(ModelError, match=f"here compressed its answer by {encoding}, and"):
+        asyncio.run(run())

@@ -13,6 +13,7 @@ from support.hub_server import HubServer
 
 from collab.errors import ModelTimeout, ModelUnavailable, RecipeError
 from collab.models import store
+from collab.models.store.hub import _bar
 from collab.models.store.subprocesses import run_watched
 
 
@@ -100,3 +101,13 @@ def test_a_hub_model_is_fetched_and_found_again_without_the_hub(tiny: Path, tmp_
     assert again == found
     assert never.startswith("ModelUnavailable hub model 'a/b' is not completely cached")
     assert "HF_ENDPOINT" in never
+
+
+def test_a_download_ends_if_the_hub_sends_more_than_it_lists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("collab.models.store.hub.EXCESS", 100)
+    bar = _bar(lambda *_: None)(total=10, unit="B")
+    bar.update(120)
+    with pytest.raises(ModelUnavailable, match="the hub sent 121 bytes, but lists 10 for these"):
+        bar.update(1)

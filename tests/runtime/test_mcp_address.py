@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.local_server import Handler, LocalServer
 from support.tools.mcp_http import KEY, serving
 
 import collab
@@ -58,3 +62,44 @@ def test_without_the_right_key_the_run_does_not_begin(
 def test_an_address_at_which_nobody_listens(project: Path) -> None:
     with pytest.raises(ToolUnavailable, match=r"mcp http://127\.0\.0\.1:9/mcp "):
         play(project, "http://127.0.0.1:9/mcp")
+
+
+class Answering(LocalServer):
+    """Gives the same answer, in JSON, to each request."""
+
+    def __init__(self, status: int, body: bytes, **headers: str) -> None:
+        super().__init__()
+        self._answer = (status, body)
+        self._headers = {"content_type": "application/json", **headers}
+
+    def post(self, handler: Handler) -> None:
+        handler.send(*self._answer, **self._headers)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_an_answer_has_a_limit(
+    project: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collab.tools.mcp_client.MOST_BYTES", 100_000)
+    body, reason, headers = b" " * 1_000_000, "more than 100,000 bytes", {}
+    if packed:
+        body, headers = gzip.compress(gzip.compress(body)), {"content_encoding": "gzip, gzip"}
+        reason = "compresses its answers without being asked"
+    server = Answering(200, body, **headers)
+    with server, pytest.raises(ToolUnavailable, match=reason) as raised:
+        play(project, server.url)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_long_error_is_shortened(project: Path) -> None:
+    error = {"code": -32603, "message": "no\n" + "x" * 100_000}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    with Answering(400, body) as server, pytest.raises(ToolUnavailable, match="no xxx") as raised:
+        play(project, server.url)
+    assert len(str(raised.value)) < 1000
+
+
+def test_the_sdk_prints_no_tracebacks() -> None:
+    logs = "import collab.tools.mcp_client, logging; logging.getLogger('mcp.client').error('x')"
+    told = subprocess.run([sys.executable, "-c", logs], capture_output=True, check=True)
+    assert told.stderr == b""

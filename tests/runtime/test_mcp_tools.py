@@ -68,6 +68,7 @@ def test_one_server_answers_a_whole_run(folder: Path) -> None:
         call("double", n="four"),
         call("fails"),
         call("talks"),
+        call("puzzles"),
         call("environment", name="OPENAI_API_KEY"),
         "Say w3.",
     ]
@@ -84,7 +85,8 @@ def test_one_server_answers_a_whole_run(folder: Path) -> None:
         assert told(episode, 2).startswith("Error: ")
         assert told(episode, 3) == "Error: Error executing tool fails"
         assert told(episode, 4).endswith("(cut: 4000 of 100000 characters)")
-        assert told(episode, 5) == "not set"
+        assert told(episode, 5) == "a" * 40 + "!", "nothing is checked against a server's schema"
+        assert told(episode, 6) == "not set"
     [pid] = starts(folder)
     assert has_ended(pid)
 

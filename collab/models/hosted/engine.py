@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from collab.errors import BudgetExceeded, CollabError, ModelError, ModelTimeout, RecipeError
 from collab.models.base import Batching, Progress, Request
 from collab.models.hosted.errors import Transient
-from collab.models.keys import Redactor, redact
+from collab.models.keys import LONGEST, Redactor, redact
 from collab.models.tool_text import fenced
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import HostedModel, address
@@ -350,7 +350,8 @@ class HostedEngine(ABC):
         if reply.calls and reply.stop_reason == self.calls_tools:
             finish_reason = "stop"
         if finish_reason is None:
-            raise ModelError(f"{self.peer} stopped for an unknown reason: {reply.stop_reason}")
+            reason = f"{reply.stop_reason!s:.200}"
+            raise ModelError(f"{self.peer} stopped for an unknown reason: {reason}")
         calls, unread = self._calls(reply)
         return Action(
             text=redact(reply.text, self._key) + unread,
@@ -359,7 +360,7 @@ class HostedEngine(ABC):
             logprobs=tuple(reply.logprobs),
             prompt_ids=tuple(reply.prompt_ids),
             finish_reason=finish_reason,
-            model=f"{self._engine}:{redact(str(reply.model), self._key)}",
+            model=f"{self._engine}:{redact(str(reply.model), self._key)[:LONGEST]}",
             usage=Usage(
                 prompt_tokens=reply.prompt_tokens + reply.cache_read + reply.cache_written,
                 new_tokens=reply.new_tokens,

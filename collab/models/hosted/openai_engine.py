@@ -27,7 +27,7 @@ from collab.models.hosted.errors import (
     is_page,
     page_at,
 )
-from collab.models.keys import read_key, redact, redact_line
+from collab.models.keys import LONGEST, read_key, redact, redact_line
 from collab.models.tool_text import fenced, plain
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import OpenAIModel
@@ -201,7 +201,7 @@ def _take(reply: Reply, event: dict[str, Any]) -> str:
     choice = event["choices"][0]
     delta = choice.get("delta") or choice.get("message") or {}
     if delta.get("refusal"):
-        raise ModelRefused(f"{reply.model} declined to answer: {delta['refusal']!s:.200}")
+        raise ModelRefused(f"{reply.model!s:.200} declined to answer: {delta['refusal']!s:.200}")
     _take_tokens(reply, choice)
     reply.stop_reason = choice.get("finish_reason") or reply.stop_reason
     for number, piece in enumerate(delta.get("tool_calls") or ()):
@@ -344,7 +344,7 @@ class OpenAIEngine(HostedEngine):
             async with asyncio.timeout(LISTING_SECONDS):
                 response = await self._client.get("models")
             listed = parse_json(response.raise_for_status().content)
-            names = [redact(str(model["id"]), self._key) for model in listed["data"]]
+            names = [redact(str(model["id"]), self._key)[:LONGEST] for model in listed["data"]]
         except Exception:
             return f"is {self._url} right, and the model {self.spec.name!r}?"
         more = ", ..." if len(names) > MOST_LISTED else ""

@@ -16,6 +16,8 @@ UNWANTED = ["*/*", "consolidated*"]
 
 LOOKUP_SECONDS = 5.0
 """Time limit of one attempt to reach the hub. The hub's client may make a second one."""
+EXCESS = 1_000_000_000
+"""Bytes allowed beyond twice the listed size, for parts that are sent again or compressed."""
 
 
 def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
@@ -129,6 +131,10 @@ def _bar(progress: StoreProgress) -> Any:
             nonlocal done
             self.n += n or 0
             if self.counts_bytes:
+                if self.total and self.n > 2 * self.total + EXCESS:
+                    raise ModelUnavailable(
+                        f"the hub sent {self.n:,} bytes, but lists {self.total:,} for these files"
+                    )
                 done = max(done, int(self.n))
                 progress("downloading", done, int(self.total or 0))
             return None

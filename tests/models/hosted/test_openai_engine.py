@@ -140,6 +140,18 @@ def test_a_server_that_does_not_stream() -> None:
     assert (action.text, action.usage.new_tokens) == ("all at once", 4)
 
 
+def test_long_names_and_reasons_are_shortened() -> None:
+    long = "x" * 100_000
+    choice = {"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}
+    with OpenAIServer(whole({"model": long, "choices": [choice]})) as server:
+        [action] = ask_qwen(server)
+    assert action.model.startswith("openai:xxx")
+    assert len(action.model) < 400
+    refusal = {"index": 0, "message": {"refusal": long}, "finish_reason": "stop"}
+    for trouble in (answer("hi", reason=long), whole({"model": long, "choices": [refusal]})):
+        assert 200 < len(failure_of_one(trouble)[1]) < 500
+
+
 def test_a_strict_server_is_asked_without_what_it_refuses() -> None:
     strict = refuse("max_tokens", "seed", "stream_options", "top_p", otherwise=answer("fine"))
     with OpenAIServer(strict) as server:

@@ -6,8 +6,10 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import Annotated
 
 from mcp.server import MCPServer
+from pydantic import Field
 
 server = MCPServer("numbers")
 
@@ -28,6 +30,12 @@ def fails() -> str:
 def talks() -> str:
     """Says a lot."""
     return "x" * 500_000
+
+
+@server.tool()
+def puzzles() -> Annotated[str, Field(json_schema_extra={"pattern": "^(a+)+$"})]:
+    """Text that takes Python years to compare with its own schema."""
+    return "a" * 40 + "!"
 
 
 @server.tool()
