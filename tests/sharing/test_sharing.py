@@ -345,6 +345,8 @@ def test_a_team_of_the_hub_is_asked_about_then_runs(
     stage(run, Path("staged"), repository="me/pair", license=None)
     with HubServer("me/pair", Path("staged")) as server:
         read_datasets_from(server.url, tmp_path / "cache", monkeypatch)
+        monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", server.url)
+        monkeypatch.setattr("huggingface_hub.HfApi", _at(server.url))
         with pytest.raises(Untrusted, match=r"mine\.py"):
             load_recipe("hub:me/pair")
         recipe = load_recipe("hub:me/pair", trust=True)
@@ -359,6 +361,12 @@ def test_a_team_of_the_hub_is_asked_about_then_runs(
     assert load_recipe("hub:me/pair").team.name == "pair", "also without the network"
     with pytest.raises(RecipeError, match="write hub:OWNER/NAME"):
         load_recipe("hub:pair")
+
+
+def _at(url: str) -> Any:
+    from huggingface_hub import HfApi
+
+    return lambda: HfApi(endpoint=url)
 
 
 def test_the_commands(run: Path) -> None:
