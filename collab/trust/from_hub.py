@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from collab.errors import RecipeError
@@ -12,6 +13,8 @@ PREFIX = "hub:"
 NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LOOKUP_SECONDS = 5.0
+MOST_FILES, MOST_BYTES = 1_000, 20_000_000_000
+"""Limits of a repository, as the hub lists it."""
 
 WANTED = [
     RECIPE,
@@ -44,7 +47,10 @@ def folder_of(name: str) -> Path:
 
     place = Path(constants.HF_HUB_CACHE) / "collab-teams" / owner.replace("/", "--")
     try:
-        about = HfApi().model_info(owner, revision=revision or None, timeout=LOOKUP_SECONDS)
+        about = HfApi().model_info(
+            owner, revision=revision or None, timeout=LOOKUP_SECONDS, files_metadata=True
+        )
+        check_size(name, [file.size for file in about.siblings or ()])
         folder = _fetched(owner, str(about.sha), place)
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
         raise RecipeError(
@@ -63,6 +69,20 @@ def folder_of(name: str) -> Path:
     if not (folder / RECIPE).is_file():
         raise RecipeError(f"'{name}' contains no {RECIPE}, so it is not a team")
     return folder
+
+
+def check_size(name: str, sizes: Sequence[int | None]) -> None:
+    """Check the sizes of a repository's files, before they are downloaded.
+
+    Raises:
+        RecipeError: there are too many files or bytes.
+    """
+    size = sum(size or 0 for size in sizes)
+    if len(sizes) > MOST_FILES or size > MOST_BYTES:
+        raise RecipeError(
+            f"'{name}' has {len(sizes):,} files and {size / 1e9:.1f} GB; a team on the hub has at"
+            f" most {MOST_FILES:,} files and {MOST_BYTES / 1e9:g} GB"
+        )
 
 
 def _fetched(owner: str, commit: str, place: Path) -> Path:

@@ -30,3 +30,10 @@ def test_no_compiled_file_is_fetched(name: str) -> None:
     kept = [*names, "functions/deep/a.py"]
     left = filter_repo_objects(kept, allow_patterns=wanted, ignore_patterns=unwanted)
     assert [*left] == ["functions/deep/a.py"]
+
+
+@pytest.mark.parametrize("sizes", [[1] * 1_001, [20_000_000_000, 1, None]])
+def test_a_team_on_the_hub_has_limits(sizes: list[int | None]) -> None:
+    from_hub.check_size("hub:a/b", sizes[:-2])
+    with pytest.raises(RecipeError, match=r"at most 1,000 files and 20 GB"):
+        from_hub.check_size("hub:a/b", sizes)
