@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import collab
 from collab.cli import options
-from collab.cli.screen.streams import guarded_streams, safe_output
+from collab.cli.screen.streams import guarded_streams, open_closed_streams, safe_output
 from collab.errors import CollabError, nearest
 from collab.wording import for_command_line, plain_reason
 
@@ -125,6 +125,7 @@ class Commands(TyperGroup):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line and exit. Every error is one message on stderr."""
+        open_closed_streams()
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
