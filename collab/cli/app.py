@@ -170,6 +170,9 @@ def report(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno in _REFUSALS:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return BAD_USAGE
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd
+        print("error: the current folder was deleted; change to another one", file=sys.stderr)
+        return BAD_USAGE
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     print("".join(traceback.format_list(frames)), end="", file=sys.stderr)
     print(f"error: {type(error).__name__}: {error}", file=sys.stderr)

@@ -208,6 +208,19 @@ def test_a_closed_stream_is_an_empty_one(closed: str, line: str) -> None:
         assert len([*read_episodes(Path("out"))]) == 4
 
 
+@pytest.mark.parametrize("line", ["run pair --model echo", "tasks", "teams"])
+def test_a_deleted_current_folder_is_one_line(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = finish(*line.split())
+    told = "error: the current folder was deleted; change to another one\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 @pytest.mark.parametrize("line", [COMMANDS[1], "schema", "--help"])
 def test_a_full_disk_behind_stdout_is_one_line(project: Path, line: str) -> None:
     with Path("/dev/full").open("w") as output:
