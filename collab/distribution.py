@@ -1,9 +1,11 @@
-"""The installed distribution of collab: its name, its version, and its requirements."""
+"""The installed distribution of collab: its name, version, requirements, and Python."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,15 @@ def requirements() -> list[str]:
 def install(extra: str) -> str:
     """Return the shell command that installs the extra `extra`."""
     return f"pip install '{NAME}[{extra}]'"
+
+
+def own_python() -> list[str]:
+    """Return the command of a Python that imports modules from where this process does.
+
+    Without `-P`, a Python that runs a module imports from the current folder first.
+    """
+    is_here = sys.path[0] in ("", os.getcwd())  # noqa: PTH109
+    return [sys.executable] if is_here else [sys.executable, "-P"]
 
 
 def optional(module: str, user: str, extra: str, error: type[Exception]) -> Any:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -41,9 +41,20 @@ def find(kind: str, name: str, built_in: Mapping[str, Callable[..., Any]]) -> Ca
         return load(kind, name)
     registered = {point.name: point for point in entry_points(group=f"collab.{_plural(kind)}")}
     if name in registered:
-        function: Callable[..., Any] = registered[name].load()
-        return function
+        return _registered(kind, registered[name])
     raise UnknownName(kind, name, {*built_in, *registered})
+
+
+def _registered(kind: str, point: EntryPoint) -> Callable[..., Any]:
+    try:
+        function: Callable[..., Any] = point.load()
+    except Exception as error:
+        package = point.dist.name if point.dist else point.value
+        raise RecipeError(
+            f"{kind} '{point.name}' ({point.value}) of the installed package {package} fails to"
+            f" load: {one_line(error)}; install another version of {package}, or uninstall it"
+        ) from error
+    return function
 
 
 def _plural(kind: str) -> str:

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import collab
 from collab.cli import options
-from collab.cli.screen.streams import guarded_streams, safe_output
+from collab.cli.screen.streams import guarded_streams, open_closed_streams, safe_output
 from collab.errors import CollabError, nearest
 from collab.wording import for_command_line, plain_reason
 
@@ -125,6 +125,7 @@ class Commands(TyperGroup):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line and exit. Every error is one message on stderr."""
+        open_closed_streams()
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
@@ -168,6 +169,9 @@ def report(error: Exception) -> int:
         return _report_usage(error)
     if isinstance(error, OSError) and error.errno in _REFUSALS:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return BAD_USAGE
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd
+        print("error: the current folder was deleted; change to another one", file=sys.stderr)
         return BAD_USAGE
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     print("".join(traceback.format_list(frames)), end="", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -63,14 +64,22 @@ def complete_runs(incomplete: str) -> list[str]:
         for pattern in (f"*/{mark}", f"*/*/{mark}")
         for file in Path(place).glob(pattern)
     }
-    return sorted(folder for folder in folders if folder.startswith(incomplete))
+    return _offered(folders, incomplete)
 
 
 def _named(kind: Kind, incomplete: str) -> list[str]:
     from collab.recipe import library
 
-    names = {name for name, _ in library.components(kind)}
-    return sorted(name for name in names if name.startswith(incomplete))
+    return _offered({name for name, _ in library.components(kind)}, incomplete)
+
+
+_HARMLESS = re.compile(r"[\w./][\w./+-]*")
+"""A name that means the same to every shell and terminal. Shells run or insert others as they are.
+"""
+
+
+def _offered(names: Iterable[str], incomplete: str) -> list[str]:
+    return sorted(n for n in names if n.startswith(incomplete) and _HARMLESS.fullmatch(n))
 
 
 TEAM = argument(

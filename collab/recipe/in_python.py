@@ -51,8 +51,12 @@ def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
 
 def source_name(file: str) -> str:
     """Return the name of a file of rows for messages. Rows passed in Python have no file."""
-    given = _folder.cache_info().currsize and Path(file).is_relative_to(_folder())
-    return "the task passed in Python" if given else file
+    return "the task passed in Python" if is_given(Path(file)) else file
+
+
+def is_given(file: Path) -> bool:
+    """Return True for the file of rows that were passed in Python."""
+    return bool(_folder.cache_info().currsize) and file.is_relative_to(_folder())
 
 
 def _checked(number: int, row: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from collab.loopback import leads_to_loopback
 from collab.recipe import library
 from collab.recipe.base import Spec, specs_in
 from collab.recipe.hosted import AnthropicModel, MCPServer, OpenAIModel
+from collab.recipe.in_python import is_given
 from collab.recipe.model import ENGINES, ReplayModel, ScriptedModel, VLLMModel, parse_model
 from collab.recipe.overrides import as_command
 from collab.recipe.packing import Files, Kind, changed, named_in
@@ -39,12 +40,13 @@ _ANTHROPIC = "https://api.anthropic.com"
 def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Question:
     """Return the question that the user must answer before `spec`, read from `files`, may run.
 
-    If every file is the user's own, only functions from foreign files are part of it. The names in
-    `typed`, which the user wrote, need no approval.
+    If every YAML file is the user's own, only functions, servers and data from foreign files are
+    part of it. The names in `typed`, which the user wrote, need no approval.
     """
     everything = bool(files.foreign)
     listed = _locked(_functions(spec, typed, everything=everything))
     listed += _locked(_servers(spec, typed, everything=everything))
+    listed += _unisolated(spec, typed, everything=everything)
     if everything:
         listed += _reaches(spec, typed)
     if listed and everything:
@@ -81,14 +83,15 @@ def check_functions(spec: Spec) -> None:
 
 
 def settled_in(spec: Spec) -> set[str]:
-    """Return the functions and servers in `spec` that this process may already run."""
+    """Return the functions and servers in `spec` that this process may already run, and its data
+    files, which it may run without isolation."""
     kinds = ("file function", "module function")
     named = {text for kind, _, text in named_in(spec) if kind in kinds}
     settled = {text for text in named if is_unblocked(of_function(text))}
     for part in specs_in(spec):
         if isinstance(part, MCPServer | VLLMModel) and part.words and is_unblocked(part.lock):
             settled.add(_typed_form(part))
-    return settled
+    return settled | {f"unsafe {path}" for path in _data_named_in(spec)}
 
 
 def own_functions(data: dict[str, Any], files: Files) -> set[str]:
@@ -223,9 +226,24 @@ def _content_of(origin: str) -> str:
     return digest.hexdigest()
 
 
+def _unisolated(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Item]:
+    """List programs without isolation. Rows and scripted answers may contain some; if every YAML
+    file is the user's own, only those from foreign files count."""
+    kinds = {part.isolation for part in specs_in(spec) if isinstance(part, SandboxSpec)}
+    paths = [
+        path
+        for path in _data_named_in(spec)
+        if everything or not (_is_own_data(path) or f"unsafe {path}" in typed)
+    ]
+    if "unsafe" in kinds and "unsafe" not in typed and (everything or paths):
+        text = "run programs without any isolation (sandbox.isolation: unsafe)"
+        text += f", also code in {', '.join(map(str, paths))}" if paths else ""
+        yield Item("isolation", text, " ".join(["unsafe", *map(_digest_of_data, paths)]))
+
+
 def _reaches(spec: Spec, typed: set[str]) -> Iterator[Item]:
-    """List what leaves this machine or the sandbox: services with the keys that are sent to them,
-    folders that are written, and programs without isolation."""
+    """List what leaves this machine: services with the keys that are sent to them, and folders that
+    are written."""
     given = {call for text in typed for call in _calls_by(text)}
     for part in specs_in(spec):
         for url, key in _calls(part):
@@ -233,10 +251,6 @@ def _reaches(spec: Spec, typed: set[str]) -> Iterator[Item]:
                 yield Item("address", f"send prompts and {key} to {url}", f"address {key} {url}")
         if isinstance(part, VLLMModel) and (folder := part.adapter_folder):
             yield Item("write", f"write adapters to {folder}", f"writes {folder}")
-        if isinstance(part, SandboxSpec) and part.isolation == "unsafe" and "unsafe" not in typed:
-            text = "run programs without any isolation (sandbox.isolation: unsafe)"
-            content = " ".join(["unsafe", *map(_digest_of_data, _data_named_in(spec))])
-            yield Item("isolation", text, content)
 
 
 def _calls_by(text: str) -> list[tuple[str, str]]:
@@ -277,9 +291,18 @@ def _data_named_in(spec: Spec) -> Iterator[Path]:
             yield Path(text)
 
 
+def _file_of(path: Path) -> Path:
+    """Return a data file, or the episodes of a run's folder."""
+    return path / EPISODES if path.is_dir() else path
+
+
+def _is_own_data(path: Path) -> bool:
+    return is_own(_file_of(path)) or library.is_shipped(path.resolve()) or is_given(path)
+
+
 def _digest_of_data(path: Path) -> str:
     """Return a digest of a file, or of a run's episodes; of nothing if there is no such file."""
-    file = path / EPISODES if path.is_dir() else path
+    file = _file_of(path)
     if not file.is_file():
         return "missing"
     with file.open("rb") as stream:

@@ -8,7 +8,7 @@ import math
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -193,6 +193,8 @@ class Service:
         """Set when requests in progress must be canceled."""
         self._is_ready = False
         self._folders: dict[str, RunFolder] = {}
+        self._ending = ExitStack()
+        """Ends the records."""
         self._kept = 0
 
     @asynccontextmanager
@@ -214,9 +216,8 @@ class Service:
             finally:
                 self._is_ready = False
                 self.shut.set()
-                for folder in self._folders.values():
-                    folder.close()
                 self.teams = {}
+                self._ending.close()
 
     @property
     def is_ready(self) -> bool:
@@ -297,7 +298,8 @@ class Service:
             several = len(self.teams) > 1
             folder = self.settings.record / name if several else self.settings.record
             about = {"run": new_run_id(name), "team": team.recipe.team.name, "command": ["serve"]}
-            self._folders[name] = RunFolder.create(folder, team.recipe, about)
+            self._folders[name] = opened = RunFolder.create(folder, team.recipe, about)
+            self._ending.callback(opened.finish, {**about, "status": "done"})
 
 
 def _why(error: RecordError) -> str:

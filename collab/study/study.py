@@ -23,6 +23,7 @@ import psutil
 import yaml
 from pydantic import ValidationError
 
+from collab.distribution import own_python
 from collab.errors import CollabError, RecordError
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import parse_json, read_mapping
@@ -196,7 +197,7 @@ async def train(
         environment[WRITTEN_IN] = str(written_in.absolute())
     with writing(log), log.open("ab") as stream:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "collab", "train", *arguments),
+            *(*own_python(), "-m", "collab", "train", *arguments),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,

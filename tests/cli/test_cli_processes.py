@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -191,6 +192,33 @@ def test_a_record_from_elsewhere_steers_no_terminal(collab: Collab) -> None:
         assert "[blink]" in shown
         for steering in ("\x1b]0", "\x07", "\x1b[8m", "\x1b[5m", "\u202e", "\x9b"):
             assert steering not in shown, (command, shown)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("line", [COMMANDS[1], "schema"])
+def test_a_closed_stream_is_an_empty_one(closed: str, line: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{shlex.join(COLLAB)} {line} {closed}"],
+        **{"capture_output": True, "text": True, "env": environment(), "timeout": 60},
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert bool(done.stdout) == (" >&-" not in f" {closed}")
+    if "--out" in line:
+        assert len([*read_episodes(Path("out"))]) == 4
+
+
+@pytest.mark.parametrize("line", ["run pair --model echo", "tasks", "teams"])
+def test_a_deleted_current_folder_is_one_line(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = finish(*line.split())
+    told = "error: the current folder was deleted; change to another one\n"
+    assert (done.returncode, done.stderr) == (2, told)
 
 
 @pytest.mark.parametrize("line", [COMMANDS[1], "schema", "--help"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collab.distribution import own_python
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.runs.about import write_about
@@ -77,11 +79,12 @@ def test_torchrun_is_told_to_start_collab_on_this_machine() -> None:
     assert line == [
         "--standalone",
         "--nproc-per-node=8",
-        *("-m", "collab", "train", "r.yaml", "--out", "run"),
+        "--no-python",
+        *(*own_python(), "-u", "-m", "collab", "train", "r.yaml", "--out", "run"),
     ]
     parsed: Any = parse_args(line)
-    assert (parsed.training_script, parsed.max_restarts) == ("collab", 0)
-    assert parsed.training_script_args == ["train", "r.yaml", "--out", "run"]
+    assert (parsed.training_script, parsed.max_restarts) == (sys.executable, 0)
+    assert parsed.training_script_args[-4:] == ["train", "r.yaml", "--out", "run"]
 
 
 def test_a_rank_knows_itself_by_torchruns_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,13 @@ def test_processes_are_spawned_unless_somebody_says_otherwise(
     assert environment["VLLM_WORKER_MULTIPROC_METHOD"] == method
 
 
+def test_processes_import_nothing_from_the_current_folder_as_they_start(folder: Path) -> None:
+    engine = Process(VLLMModel(name=str(folder), kv_cache_gb=0.01))
+    [(_, environment)] = started(engine, folder=folder)
+    assert environment["PYTHONSAFEPATH"] == "1"
+    assert "PYTHONSAFEPATH" not in os.environ, "it is for these processes only"
+
+
 def test_two_bases_divide_the_share_of_one(folder: Path) -> None:
     def shares(*contexts: int) -> list[float]:
         specs = [VLLMModel(name=str(folder), kv_cache_gb=0.01, context=n) for n in contexts]

@@ -9,11 +9,14 @@ from pathlib import Path
 import httpx
 import pytest
 from support.served import DUO, SOLO, Server, recipe
+from typer.testing import CliRunner
 
 import collab
+from collab.cli.app import app
 from collab.errors import RecipeError, RecordError
 from collab.recipe import load_recipe
 from collab.records import read_episodes
+from collab.runs.about import read_about
 from collab.serving.settings import Settings
 from collab.serving.team import fields_of
 from collab.serving.teams import named, read_teams, served_recipe
@@ -116,6 +119,10 @@ def test_episodes_are_kept_where_that_is_wanted(tmp_path: Path) -> None:
     ]
     assert len({episode.id for episode in kept}) == 2
     assert len(list(read_episodes(tmp_path / "kept" / "solo"))) == 1
+    for name in ("duo", "solo"):
+        assert read_about(tmp_path / "kept" / name)["status"] == "done"
+        shown = CliRunner().invoke(app, ["show", str(tmp_path / "kept" / name)])
+        assert (shown.exit_code, " of 0 " in shown.output) == (0, False), shown.output
 
 
 def test_requests_of_one_id_are_episodes_of_their_own(tmp_path: Path) -> None:

@@ -222,6 +222,48 @@ def test_without_isolation_an_approval_covers_the_rows(project: Path, evil: Path
         load_recipe(str(evil))
 
 
+@pytest.mark.parametrize("way", ["a path", "a link", "a run in the project", "answers"])
+def test_without_isolation_ones_own_recipe_asks_about_the_code_of_others(
+    project: Path, evil: Path, tmp_path: Path, way: str
+) -> None:
+    theirs = (project if way == "a run in the project" else tmp_path) / "theirs" / "r.jsonl"
+    theirs.parent.mkdir()
+    (theirs.parent / "run.json").write_text("{}")
+    theirs.write_text('["Say w0."]' if way == "answers" else '{"word": "w0", "answer": "Say w0."}')
+    (project / "link.jsonl").symlink_to(theirs)
+    named = "link.jsonl" if way == "a link" else str(theirs)
+    text = recipe_with(use="parts.py:right")
+    if way == "answers":
+        text = text.replace("model: echo", f"model: 'scripted:{named}'")
+        (project / "words.jsonl").write_text('{"word": "w0", "answer": "Say w0."}\n')
+    else:
+        text = text.replace("words.jsonl", named)
+    (project / "mine.yaml").write_text(text + "sandbox: {isolation: unsafe}\n")
+    with pytest.raises(Untrusted, match=r"without any isolation .*r\.jsonl"):
+        load_recipe("mine.yaml")
+    load_recipe("mine.yaml", settings=["sandbox.isolation=unsafe"])
+    load_recipe("mine.yaml", settings=["sandbox.isolation=sealed"])
+    collab.load("mine.yaml", trust=True)
+    collab.load("mine.yaml").run(out="r")
+    load_recipe("r")
+    theirs.write_text(theirs.read_text() + "\n")
+    with pytest.raises(Untrusted, match="isolation"):
+        load_recipe("mine.yaml")
+    load_recipe("r")
+
+
+def test_without_isolation_ones_own_rows_are_not_asked_about(project: Path) -> None:
+    (project / "words.jsonl").write_text('{"word": "w0", "answer": "Say w0."}\n')
+    text = recipe_with(use="parts.py:right") + "sandbox: {isolation: unsafe}\n"
+    (project / "mine.yaml").write_text(text)
+    load_recipe("mine.yaml")
+    collab.load("mine.yaml", task=[{"word": "w0", "answer": "a"}]).run()
+    load_recipe("mine.yaml", task="tldr")
+    (project.parent / "theirs.jsonl").write_text('{"word": "w0", "answer": "Say w0."}\n')
+    status, said = run("run", "mine.yaml", "--task", "../theirs.jsonl/0")
+    assert (status, "code in" in said) == (2, True), said
+
+
 @pytest.mark.parametrize(
     ("model", "told"),
     [

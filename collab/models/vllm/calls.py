@@ -144,22 +144,28 @@ def append_delta(completion: Completion, output: Any, request: GenerationRequest
         request.report(len(completion.token_ids), part.text)
 
 
+STARTING = {
+    "PYTHONSAFEPATH": "1",
+    "PYTHONWARNINGS": "ignore::UserWarning:multiprocessing.resource_tracker",
+}
+"""Environment variables while processes start: no module comes from the current folder, and
+Python's resource tracker does not warn."""
+
+
 @contextmanager
-def hide_warnings() -> Iterator[None]:
-    """Context manager that hides warnings of vLLM's dependencies and of Python's resource
-    tracker.
-    """
-    variable = "PYTHONWARNINGS"
-    kept = os.environ.get(variable)
-    os.environ[variable] = "ignore::UserWarning:multiprocessing.resource_tracker"
+def starting() -> Iterator[None]:
+    """Context manager that sets `STARTING`, and hides warnings of vLLM's dependencies."""
+    kept = {name: os.environ.get(name) for name in STARTING}
+    os.environ.update(STARTING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        os.environ.pop(variable)
-        if kept is not None:
-            os.environ[variable] = kept
+        for name, value in kept.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from collab.distribution import install
+from collab.distribution import install, own_python
 from collab.errors import ModelTimeout, ModelUnavailable, Untrusted
 from collab.models import store
 from collab.models.vllm.backend import Capacity
@@ -25,7 +25,7 @@ from collab.trust.blocking import is_blocked
 from collab.trust.commands import as_approved
 
 HOST = "127.0.0.1"
-COMMAND = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
+COMMAND = (sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server")
 LOOK_SECONDS = 0.3
 STOP_SECONDS = 20.0
 OF_PYTHON = ("worker_extension_cls", "use_tqdm_on_load", "enable_sleep_mode", "disable_log_stats")
@@ -60,7 +60,7 @@ class OwnServer:
         self._seconds, self._log = spec.ready_seconds, log
         self.url = f"http://{HOST}:{_free_port()}"
         log.parent.mkdir(parents=True, exist_ok=True)
-        guard = (sys.executable, "-m", "collab.models.vllm.guard", str(os.getpid()))
+        guard = (*own_python(), "-m", "collab.models.vllm.guard", str(os.getpid()))
         place = ("--host", HOST, "--port", self.url.rpartition(":")[2])
         self._approved = ExitStack()
         command, variables = self._approved.enter_context(

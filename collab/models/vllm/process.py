@@ -21,9 +21,9 @@ from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
 from collab.models.vllm.calls import (
     append_delta,
     engine_options,
-    hide_warnings,
     keep_settings,
     sampling_params,
+    starting,
 )
 from collab.recipe.model import VLLMModel
 
@@ -191,11 +191,11 @@ class Process:
         spec = self._spec.among(len(_HERE))
         options = engine_options(spec, folder, capacity, sleep=self._sleeps(capacity))
         try:
-            with hide_warnings(), keep_settings():
+            with starting(), keep_settings():
                 from vllm.engine.arg_utils import AsyncEngineArgs
                 from vllm.usage.usage_lib import UsageContext
                 from vllm.v1.engine.async_llm import AsyncLLM
-            with hide_warnings():
+            with starting():
                 # The batch sizes of `vllm.LLM`, which are chosen for throughput.
                 sizes = UsageContext.LLM_CLASS
                 args = AsyncEngineArgs(**options)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from collab.distribution import own_python
 from collab.errors import TrainingError
 from collab.runs.about import mark_interrupted
 from collab.runs.layout import LOGS, TRAINING
@@ -20,7 +21,8 @@ INTERRUPTED = 130
 
 def torchrun_line(ranks: int, arguments: Sequence[str]) -> list[str]:
     """Return the torchrun command that runs `collab` with `arguments` on this many local ranks."""
-    return ["--standalone", f"--nproc-per-node={ranks}", "-m", "collab", *arguments]
+    command = [*own_python(), "-u", "-m", "collab", *arguments]
+    return ["--standalone", f"--nproc-per-node={ranks}", "--no-python", *command]
 
 
 def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) -> int:

@@ -51,3 +51,32 @@ def test_a_shell_is_answered(collab: Collab, line: str, text: str) -> None:
     place["COMP_CWORD"] = str(len(line.split()) - 1)
     result = CliRunner().invoke(app, [], env=place, prog_name="collab")
     assert text in result.stdout.split()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_offered_no_name_that_it_would_run(project: Path, shell: str) -> None:
+    for name in (
+        "$(touch ran)",
+        "`touch ran`",
+        "a;b",
+        "a b",
+        "a\x1b[2J",
+        "a\nb",
+        "\u202ea",
+        "fine-1.é",
+    ):
+        (project / "runs" / name).mkdir(parents=True)
+        (project / "runs" / name / "run.json").write_text("{}")
+        (project / "agents" / f"{name}.yaml").write_text("")
+    (project / "agents" / "--trust.yaml").write_text("")
+    place = {
+        "_COLLAB_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "collab run ",
+        "COMP_CWORD": "2",
+    }
+    place |= {"_TYPER_COMPLETE_ARGS": "collab run ", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    offered = CliRunner().invoke(app, [], env=place, prog_name="collab").stdout
+    assert "fine-1.é" in offered
+    assert "runs/fine-1.é" in offered
+    harmful = ("touch", "a;b", "a b", "a\nb", "\x1b", "\u202e", "trust")
+    assert not [text for text in harmful if text in offered]

@@ -1,0 +1,63 @@
+"""No Python that collab starts imports from the current folder, unless collab itself does."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import collab
+from collab.distribution import own_python
+from collab.study.study import train
+from collab.trainers.ranks.launching import torchrun_line
+
+EVIL = "open('ran', 'w').close()\n"
+
+
+@pytest.fixture
+def evil_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A received folder, in which the user has started the command `collab`."""
+    (tmp_path / "collab").mkdir()
+    for name in ("json.py", "collab/__init__.py", "collab/__main__.py"):
+        (tmp_path / name).write_text(EVIL)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_run_of_a_study_runs_nothing_in_the_current_folder(
+    evil_folder: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.txt"
+    status, error = asyncio.run(train(["nothing.yaml"], log, threads=1))
+    assert (status, "nothing.yaml" in error) == (2, True), error
+    assert not Path("ran").exists()
+
+
+def test_a_rank_runs_nothing_in_the_current_folder(evil_folder: Path) -> None:
+    from torch.distributed.run import config_from_args, parse_args
+
+    ranks: Any = parse_args(torchrun_line(2, ["--help"]))
+    _, command, arguments = config_from_args(ranks)
+    done = subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, "collab" in done.stdout) == (0, True), done.stderr
+    assert not Path("ran").exists()
+
+
+def test_python_m_collab_imports_from_the_current_folder_in_its_children_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert own_python() == [sys.executable, "-P"]
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert own_python() == [sys.executable]
+
+
+def test_every_python_that_the_package_starts_is_named_with_its_flags() -> None:
+    started = re.compile(r'sys\.executable, (?!"-P"|\*_ALONE)')
+    sources = sorted(Path(collab.__file__).parent.rglob("*.py"))
+    assert [str(path) for path in sources if started.search(path.read_text())] == []
