@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,14 +118,7 @@ async def atrain(
         await run.run()
     finally:
         mark_interrupted(folder)
-    training = Training(folder)
-    if training.summary.get("unlearned") == run.step > 0:
-        warnings.warn(
-            f"{folder}: nothing was learned in any step, e.g. because all returns of each group are"
-            " equal (groups/dead in the metrics); raise group_size or the temperature",
-            stacklevel=1,
-        )
-    return training
+    return Training(folder)
 
 
 def _recipe(

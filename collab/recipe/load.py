@@ -128,11 +128,20 @@ def read_recipe(
     place = (
         name if isinstance(name, str) else str(data.get("name") or "the recipe passed in Python")
     )
-    recipe = validate(Recipe, data, place)
+    recipe = validate(Recipe, data, _with_files(place, files))
     words = {str(value) for value in (task, *top.values()) if value} | objects.words
     settled = settled_in(name) if isinstance(name, Spec) else set()
     given = overrides.texts(settings) | words | settled
     return recipe, question_of(place, recipe, files, set() if written_in else given)
+
+
+def _with_files(place: str, files: Files) -> str:
+    """Return the recipe's name with the user's files that it was read from, for errors."""
+    read = [p for p in (*files.trusted, *files.foreign) if not library.is_shipped(p)]
+    here = Path.cwd()
+    shown = [str(p.relative_to(here) if p.is_relative_to(here) else p) for p in read]
+    others = ", ".join(dict.fromkeys(file for file in shown if file != place))
+    return f"{place} ({others})" if others else place
 
 
 def _path_in(variable: str) -> Path | None:

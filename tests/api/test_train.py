@@ -85,11 +85,9 @@ def test_a_run_goes_on_by_the_functions_that_it_had(pair: collab.Team, tmp_path:
     def half(context: Any) -> float:
         return 0.5
 
-    with pytest.warns(UserWarning, match="nothing was learned in any step"):
-        run = collab.train(pair, ROWS, [half], out=tmp_path / "run", **{**QUICK, "steps": 1})
+    run = collab.train(pair, ROWS, [half], out=tmp_path / "run", **{**QUICK, "steps": 1})
     assert "done after 1 step, nothing was learned in 1 of 1 step" in repr(run)
-    with pytest.warns(UserWarning, match="nothing was learned in any step"):
-        again = collab.train(resume=run.folder, rewards=[half], steps=2)
+    again = collab.train(resume=run.folder, rewards=[half], steps=2)
     assert len(again.metrics) == 2
 
 

@@ -34,7 +34,6 @@ def run(code: str, tiny: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.filterwarnings("ignore:.*nothing was learned")
 @pytest.mark.parametrize("page", PAGES)
 def test_the_first_example_trains(
     page: str, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

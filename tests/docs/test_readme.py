@@ -42,7 +42,6 @@ def test_every_command_runs(tmp_path: Path) -> None:
     assert {json.loads(run.read_text())["status"] for run in runs} == {"done"}
 
 
-@pytest.mark.filterwarnings("ignore:.*nothing was learned")
 def test_rows_and_a_function_train_a_team(
     tmp_path_factory: pytest.TempPathFactory,
     capsys: pytest.CaptureFixture[str],
