@@ -226,7 +226,7 @@ class FormerArtifacts:
 class Turn(Record, FormerArtifacts):
     """One turn of an episode: decisions, artifacts, score and feedback."""
 
-    index: int
+    index: int = Field(ge=0)
     decisions: tuple[Decision, ...]
     artifacts: dict[str, str] = {}
     """Artifact that each agent's parser extracted from its last response of the turn."""
@@ -342,7 +342,7 @@ class Episode(Record):
     """Position within the group, 0..G-1."""
     seed: int = 0
     turns: tuple[Turn, ...] = ()
-    horizon: int | None = None
+    horizon: int | None = Field(default=None, le=100_000)
     """H, the turns that the team could have taken, or None in records without it."""
     when_solved: WhenSolved = "absorb"
     """Treatment of turns that were skipped because the task was solved."""
