@@ -18,10 +18,12 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from collab.distribution import install
 from collab.errors import ModelError, ModelUnavailable
+from collab.models import store
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.model import TransformersModel
 
@@ -85,7 +87,10 @@ DTYPES = {
     "float32": torch.float32,
 }
 
-_DAMAGE = KeyError, TypeError, AttributeError, SafetensorError, UnpicklingError
+_DAMAGE = (
+    *(KeyError, TypeError, AttributeError, ArithmeticError),
+    *(SafetensorError, UnpicklingError, StrictDataclassError),
+)
 """Errors that transformers raises for damaged or incomplete files."""
 
 _ONE_AT_A_TIME = RLock()
@@ -117,6 +122,7 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
     target = pick_device(spec.device)
     if spec.load_in == "4bit":
         check_four_bits(spec.name, target)
+    store.read_config(folder, spec.name)
     try:
         with reading(spec.name, folder):
             from transformers import AutoTokenizer

@@ -12,7 +12,7 @@ from typing import Any
 
 from collab.errors import RecordError
 from collab.models.local.adapters import check_harmless
-from collab.models.store import resolve
+from collab.models.store import read_config, resolve
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import TransformersModel, local_weights
@@ -153,6 +153,7 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
     from collab.models.weights import check_four_bits, four_bits, quiet_transformers
 
     weights, device = resolve(base.name, base.revision), torch.device("cpu")
+    read_config(weights, base.name)
     if base.load_in:
         check_four_bits(base.name, device)
     with quiet_transformers():
