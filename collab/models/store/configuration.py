@@ -45,7 +45,13 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _checked(part: dict[str, Any]) -> dict[str, Any]:
-    """Return an object of the configuration unchanged."""
+    """Return an object of the configuration unchanged.
+
+    transformers loads an implementation with a hub's name, e.g. of attention, as native code.
+    """
+    for key, value in part.items():
+        if key == "attribute_map" or (key.endswith("_implementation") and "/" in str(value)):
+            raise ValueError(f"{key} {value!r:.80} can load code from the hub")
     for key in LIMITS.keys() & part.keys():
         value, limit = part[key], LIMITS[key]
         if value is None or isinstance(value, list | dict):  # one number per layer or part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from pathlib import Path
@@ -91,6 +92,24 @@ def test_a_damaged_configuration_is_named_before_work(copy: Path, content: str) 
         with pytest.raises(ModelUnavailable, match=r"config.json is not a config.*; download") as e:
             read()
         assert len(str(e.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"_attn_implementation": "kernels-community/flash-attn2@main:f"},
+        {"attn_implementation": "paged|evil/kernel"},
+        {"attn_implementation": {"": "sdpa", "text_config": "evil/kernel"}},
+        {"text_config": {"_attn_implementation": "evil/kernel"}},
+        {"experts_implementation": "evil/kernel"},
+        {"attribute_map": {"x": "_attn_implementation"}, "x": "evil/kernel"},
+    ],
+)
+def test_native_code_of_the_hub_is_refused(copy: Path, more: dict[str, object]) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | more))
+    with pytest.raises(ModelUnavailable, match="can load code from the hub"):
+        load_model(copy, TransformersModel(name=str(copy)))
 
 
 def test_a_faulty_configuration_is_named_in_a_plan(copy: Path) -> None:
