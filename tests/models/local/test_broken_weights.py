@@ -68,7 +68,7 @@ def test_weights_that_are_pickled_code_do_not_run(copy: Path) -> None:
             return (Path.touch, (copy / "ran",))
 
     (copy / "model.safetensors").unlink()
-    (copy / "pytorch_model.bin").write_bytes(pickle.dumps(Evil()))
+    (copy / "pytorch_model.bin").write_bytes(pickle.dumps(Evil()) + bytes(10**6))
     with pytest.raises(ModelUnavailable, match="UnpicklingError"):
         load_model(copy, TransformersModel(name=str(copy)))
     assert not (copy / "ran").exists()
@@ -109,6 +109,14 @@ def test_native_code_of_the_hub_is_refused(copy: Path, more: dict[str, object]) 
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | more))
     with pytest.raises(ModelUnavailable, match="can load code from the hub"):
+        load_model(copy, TransformersModel(name=str(copy)))
+
+
+@pytest.mark.parametrize("key", ["vocab_size", "intermediate_size", "hidden_size"])
+def test_weights_smaller_than_the_configuration_are_refused(copy: Path, key: str) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {key: 10**6}))
+    with pytest.raises(ModelUnavailable, match=r"describes [\d,]+ parameters, and weights of"):
         load_model(copy, TransformersModel(name=str(copy)))
 
 
