@@ -23,7 +23,7 @@ MOST_HEADER = 100_000_000
 """Maximum size of a file's header in bytes, as in safetensors."""
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
-PLAIN = {"llama", "mistral", "qwen2", "qwen3"}
+PLAIN = "llama", "mistral", "qwen2", "qwen3"
 """Model types in which every other tensor of two dimensions belongs to a linear layer."""
 
 NEEDED = (
