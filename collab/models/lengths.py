@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from collab.errors import ModelError, ModelUnavailable
+from collab.errors import ModelError
 from collab.models import store
 from collab.models.base import Request
 from collab.models.chat import check_context, prompt_ids
@@ -26,10 +25,10 @@ def context_of(spec: ModelSpec) -> int | None:
     config = _config(weights.name, weights.revision) if weights else None
     if config is None:
         return None
-    positions = config.get("max_position_embeddings")
-    context = positions or (config.get("text_config") or {}).get("max_position_embeddings")
+    key, text = "max_position_embeddings", config.get("text_config")
+    context = config.get(key) or (text.get(key) if isinstance(text, dict) else None)
     limits = [context, spec.context if isinstance(spec, VLLMModel) else None]
-    return min((limit for limit in limits if limit), default=None)
+    return min((limit for limit in limits if isinstance(limit, int)), default=None)
 
 
 def check_adapter(folder: Path, spec: ModelSpec) -> None:
@@ -83,18 +82,7 @@ def knows_tools(spec: ModelSpec) -> bool | None:
 @cache
 def _config(name: str, revision: str | None) -> dict[str, Any] | None:
     folder = store.local_folder(name, revision)
-    path = folder / "config.json" if folder else None
-    if path is None or not path.is_file():
-        return None
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(config, dict):
-            raise ValueError("not a mapping")
-    except ValueError as error:
-        raise ModelUnavailable(
-            f"model {name!r}: {path} is not a configuration ({error}); download the model again"
-        ) from error
-    return config
+    return store.read_config(folder, name) if folder else None
 
 
 @cache

@@ -15,8 +15,11 @@ import json
 import re
 from collections.abc import Collection, Sequence
 
+from pydantic import ValidationError
+
 from collab.models.base import Request
 from collab.records import Message, ToolCall, ToolSpec
+from collab.wording import faults
 
 _OPENING = re.compile(r"(?:<tool_call>|```tool\b[^\S\n]*\n)\s*")
 _LIST = re.compile(r"\[TOOL_CALLS\]\s*")
@@ -107,6 +110,8 @@ def _decoded(text: str, start: int) -> tuple[object, int]:
         return _JSON.raw_decode(text, start)
     except ValueError as error:
         raise UnreadableCall(f"not JSON: {error}") from None
+    except RecursionError:
+        raise UnreadableCall("it is nested too deeply") from None
 
 
 def _call(data: object) -> ToolCall:
@@ -117,7 +122,10 @@ def _call(data: object) -> ToolCall:
         raise UnreadableCall(f'"name" is not the name of a tool: {name!r:.80}')
     if not isinstance(arguments, dict):
         raise UnreadableCall('"arguments" is not an object')
-    return ToolCall(name=name, arguments=arguments)
+    try:
+        return ToolCall(name=name, arguments=arguments)
+    except ValidationError as error:
+        raise UnreadableCall(faults(error)[0]) from None
 
 
 def fenced(request: Request) -> tuple[Message, ...]:

@@ -18,10 +18,12 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError, safe_open
 
 from collab.distribution import install
 from collab.errors import ModelError, ModelUnavailable
+from collab.models import store
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.model import TransformersModel
 
@@ -85,7 +87,10 @@ DTYPES = {
     "float32": torch.float32,
 }
 
-_DAMAGE = KeyError, TypeError, AttributeError, SafetensorError, UnpicklingError
+_DAMAGE = (
+    *(KeyError, TypeError, AttributeError, ArithmeticError),
+    *(SafetensorError, UnpicklingError, StrictDataclassError),
+)
 """Errors that transformers raises for damaged or incomplete files."""
 
 _ONE_AT_A_TIME = RLock()
@@ -117,6 +122,7 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
     target = pick_device(spec.device)
     if spec.load_in == "4bit":
         check_four_bits(spec.name, target)
+    store.read_config(folder, spec.name)
     try:
         with reading(spec.name, folder):
             from transformers import AutoTokenizer
@@ -124,6 +130,7 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
             tokenizer = AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False
             )
+            check_parameters(folder, spec.name)
             module = _module(folder, spec, pick_dtype(spec.dtype, target), target)
             if spec.load_in == "4bit":
                 keep_gradients(module)
@@ -143,6 +150,38 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
         stop_ids=_stop_ids(module, tokenizer),
         pad_id=_pad_id(tokenizer),
     )
+
+
+MOST_PER_BYTE = 8
+"""Largest number of parameters per byte of the files, for weights of one bit."""
+
+
+def check_parameters(folder: Path, name: str) -> None:
+    """Check that the weights in `folder` are as large as its config.json says, before memory is
+    allocated. Damaged files raise the errors of transformers.
+
+    Raises:
+        ModelUnavailable: the configuration has far more parameters than the files.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    files = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, framework="pt"):
+            pass  # the header fits the file
+    size = sum(file.stat().st_size for file in files)
+    if not size:
+        return
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    with torch.device("meta"):
+        module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    parameters = sum(parameter.numel() for parameter in module.parameters())
+    if parameters > MOST_PER_BYTE * size:
+        raise ModelUnavailable(
+            f"model {name!r}: config.json describes {parameters:,} parameters, and weights of"
+            f" {size:,} bytes hold at most {MOST_PER_BYTE * size:,}; download the model again, or"
+            " use another"
+        )
 
 
 def _module(folder: Path, spec: TransformersModel, dtype: torch.dtype, device: torch.device) -> Any:

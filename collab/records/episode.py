@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from math import fsum
 from operator import attrgetter
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from collab.errors import CollabError
 from collab.stats import mean
@@ -38,6 +39,10 @@ class ToolSpec(Record):
     """JSON Schema of the object that holds its arguments."""
 
 
+MOST_LEVELS = 100
+"""Deepest nesting of a tool call's arguments. Readers of JSON take about twice as much."""
+
+
 class ToolCall(Record):
     """A model's request to call a tool."""
 
@@ -45,6 +50,23 @@ class ToolCall(Record):
     arguments: dict[str, Any] = {}
     id: str = ""
     """Id of the call at the service, or "" if a model wrote the call as text."""
+
+    @field_validator("arguments")
+    @classmethod
+    def _can_be_recorded(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        if _is_deeper(arguments, MOST_LEVELS):
+            raise ValueError(f"they are nested deeper than the limit of {MOST_LEVELS} levels")
+        try:
+            json.dumps(arguments, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("they contain half of a surrogate pair") from None
+        return arguments
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value
+    is_nested = isinstance(value, dict | list)
+    return is_nested and (not levels or any(_is_deeper(item, levels - 1) for item in inner))
 
 
 class Message(Record):
@@ -204,7 +226,7 @@ class FormerArtifacts:
 class Turn(Record, FormerArtifacts):
     """One turn of an episode: decisions, artifacts, score and feedback."""
 
-    index: int
+    index: int = Field(ge=0)
     decisions: tuple[Decision, ...]
     artifacts: dict[str, str] = {}
     """Artifact that each agent's parser extracted from its last response of the turn."""
@@ -320,7 +342,7 @@ class Episode(Record):
     """Position within the group, 0..G-1."""
     seed: int = 0
     turns: tuple[Turn, ...] = ()
-    horizon: int | None = None
+    horizon: int | None = Field(default=None, le=100_000)
     """H, the turns that the team could have taken, or None in records without it."""
     when_solved: WhenSolved = "absorb"
     """Treatment of turns that were skipped because the task was solved."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from collab.errors import RecordError
 from collab.models.local.adapters import check_harmless
-from collab.models.store import resolve
+from collab.models.store import read_config, resolve
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import TransformersModel, local_weights
@@ -150,12 +150,19 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
     from peft import PeftModel
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    from collab.models.weights import check_four_bits, four_bits, quiet_transformers
+    from collab.models.weights import (
+        check_four_bits,
+        check_parameters,
+        four_bits,
+        quiet_transformers,
+    )
 
     weights, device = resolve(base.name, base.revision), torch.device("cpu")
+    read_config(weights, base.name)
     if base.load_in:
         check_four_bits(base.name, device)
     with quiet_transformers():
+        check_parameters(weights, base.name)
         kept = AutoConfig.from_pretrained(weights, trust_remote_code=False).dtype or torch.float32
         rounded = four_bits(torch.float32, device) if base.load_in else {}
         model: Any = AutoModelForCausalLM.from_pretrained(

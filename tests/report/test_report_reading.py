@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.episodes import make_episode, make_score
 from support.report_runs import make_training
 
 from collab.errors import RecordError
@@ -107,3 +109,15 @@ def test_one_bad_run_among_good_ones(played: Path, tmp_path: Path) -> None:
 def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
     runs = [make_training(tmp_path / name / "run", seed=n) for n, name in enumerate("ab")]
     assert [run.name for run in read_all(runs).runs] == ["a/run", "b/run"]
+
+
+def test_the_time_grows_with_the_turns(tmp_path: Path) -> None:
+    def seconds(turns: int) -> float:
+        episode = make_episode("t", 0, *[make_score(solved=False)] * turns)
+        (tmp_path / "episodes.jsonl").write_text(f"{episode.model_dump_json()}\n")
+        started = time.process_time()
+        make_report(read_all([tmp_path]))
+        return time.process_time() - started
+
+    seconds(10)  # imports
+    assert seconds(4000) < 10 * seconds(1000)

@@ -1,5 +1,6 @@
 """A log holds whole lines only, whatever stops its writer."""
 
+import json
 import os
 import resource
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from collab.errors import RecordError
-from collab.records import Score
+from collab.records import Episode, Score
 from collab.runs.log import BLOCK, Log, each_line, read_lines
 
 Open = Callable[..., Log]
@@ -144,3 +145,13 @@ def test_a_reward_that_is_not_a_finite_number_is_not_read(tmp_path: Path, number
     assert lines.items == []
     [complaint] = lines.complaints
     assert complaint.endswith("reward: must be a finite number")
+
+
+@pytest.mark.parametrize(("horizon", "index"), [(10**18, 0), (1, -(10**18))])
+def test_an_episode_of_too_many_turns_is_not_read(tmp_path: Path, horizon: int, index: int) -> None:
+    turn = {"index": index, "decisions": []}
+    row = {"id": "e", "task": "t", "team": "a", "turns": [turn], "horizon": horizon}
+    (tmp_path / "log").write_text(json.dumps(row) + "\n")
+    lines = read_lines(tmp_path / "log", Episode.model_validate_json, "not an episode")
+    [complaint] = lines.complaints
+    assert "must be at" in complaint

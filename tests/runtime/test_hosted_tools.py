@@ -88,7 +88,7 @@ def test_at_the_limit_an_openai_server_is_asked_to_answer(double: Path) -> None:
     assert server.bodies[1]["tool_choice"] == "none"
 
 
-@pytest.mark.parametrize("arguments", ['{"n": 4', "[4]"])
+@pytest.mark.parametrize("arguments", ['{"n": 4', "[4]", f'{{"n": {"[" * 900}{"]" * 900}}}'])
 def test_arguments_that_are_no_object_are_told_to_the_agent(double: Path, arguments: str) -> None:
     behaviors = openai_server.ask_for("double", arguments), openai_server.answer("Say w3.")
     with OpenAIServer(*behaviors) as server:

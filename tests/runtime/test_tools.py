@@ -48,6 +48,10 @@ def positional(n, /):
 '''
 
 
+UNRECORDABLE = '"\\ud800"', "[" * 100 + "]" * 100
+"""Half of a surrogate pair, and too many levels."""
+
+
 @pytest.fixture
 def tools(project: Path) -> Path:
     (project / "tools.py").write_text(TOOLS)
@@ -292,7 +296,13 @@ def test_calls_are_read(text: str, names: list[str]) -> None:
     assert [call.name for call in read_calls(text)] == names
 
 
-@pytest.mark.parametrize("data", ["{", "[]", '{"name": 3}', '{"name": "a b"}', '{"arguments": {}}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        *("{", "[]", '{"name": 3}', '{"name": "a b"}', '{"arguments": {}}', "[" * 100_000),
+        *(f'{{"name": "a", "arguments": {{"n": {value}}}}}' for value in UNRECORDABLE),
+    ],
+)
 def test_what_is_no_call_is_unreadable(data: str) -> None:
     with pytest.raises(UnreadableCall):
         read_calls(f"<tool_call>{data}</tool_call>")

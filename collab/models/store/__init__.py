@@ -2,6 +2,7 @@
 
 from collab.models.store.aliases import ALIASES, AliasedModel
 from collab.models.store.cache import StoreProgress, cache_root, quiet
+from collab.models.store.configuration import read_config
 from collab.models.store.models import check_name, local_folder, resolve
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "check_name",
     "local_folder",
     "quiet",
+    "read_config",
     "resolve",
 ]

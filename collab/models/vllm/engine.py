@@ -123,6 +123,7 @@ def load_language(folder: Path, name: str) -> Language:
     """
     from collab.models.weights import reading
 
+    store.read_config(folder, name)
     with reading(name, folder):
         from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 

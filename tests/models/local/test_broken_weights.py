@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from pathlib import Path
@@ -16,7 +17,7 @@ from collab.models.weights import load_model
 from collab.recipe import LoraSpec
 from collab.recipe.model import TransformersModel
 from collab.records import Message
-from collab.trainers.training.plan.sizes import count_from_model
+from collab.trainers.training.plan.sizes import count_from_files, count_from_model, counts_of
 
 OWN_CODE = b'{"tokenizer_class": "T", "auto_map": {"AutoTokenizer": ["evil.T", "evil.T"]}}'
 """Names a tokenizer in a Python file of the model's folder."""
@@ -33,9 +34,9 @@ def copy(tiny: Path, tmp_path: Path) -> Path:
         ("model.safetensors", b"\x10\0\0\0\0\0\0\0garbage!garbage!", "SafetensorError: .*header"),
         ("model.safetensors", b"", "SafetensorError"),
         ("tokenizer.json", b"{}", "KeyError|tokenizer"),
-        ("config.json", b'{"model_type": ', "not a valid JSON"),
         ("config.json", b'{"model_type": "nonsense"}', "nonsense"),
-        ("config.json", b"[]", "TypeError"),
+        ("config.json", b'{"model_type": "gpt2", "n_head": 0}', "ZeroDivisionError"),
+        ("config.json", b'{"model_type": "llama", "mlp_bias": "x"}', "'mlp_bias' expected bool"),
         ("tokenizer.json", b"[" * 100_000, "recursion"),
         ("tokenizer_config.json", OWN_CODE, "custom code"),
     ],
@@ -67,21 +68,60 @@ def test_weights_that_are_pickled_code_do_not_run(copy: Path) -> None:
             return (Path.touch, (copy / "ran",))
 
     (copy / "model.safetensors").unlink()
-    (copy / "pytorch_model.bin").write_bytes(pickle.dumps(Evil()))
+    (copy / "pytorch_model.bin").write_bytes(pickle.dumps(Evil()) + bytes(10**6))
     with pytest.raises(ModelUnavailable, match="UnpicklingError"):
         load_model(copy, TransformersModel(name=str(copy)))
     assert not (copy / "ran").exists()
 
 
-@pytest.mark.parametrize("content", ['{"model_type": ', "[]"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *('{"model_type": ', "[]", "[" * 100_000, f'{{"x": "{"x" * 10_000_000}"}}'),
+        *('{"num_attention_heads": 0}', '{"hidden_size": "x"}', '{"hidden_size": NaN}'),
+        '{"text_config": {"num_hidden_layers": 10000}}',
+    ],
+)
 def test_a_damaged_configuration_is_named_before_work(copy: Path, content: str) -> None:
     (copy / "config.json").write_text(content)
-    with pytest.raises(ModelUnavailable, match=r"config.json is not a configuration .*; download"):
-        context_of(TransformersModel(name=str(copy)))
+    spec, lora = TransformersModel(name=str(copy)), LoraSpec()
+    for read in (
+        *(lambda: context_of(spec), lambda: load_model(copy, spec)),
+        *(lambda: count_from_files(spec, lora), lambda: count_from_model(spec, lora)),
+    ):
+        with pytest.raises(ModelUnavailable, match=r"config.json is not a config.*; download") as e:
+            read()
+        assert len(str(e.value)) < 400
 
 
-@pytest.mark.parametrize("content", ['{"model_type": ', "[]"])
-def test_a_damaged_configuration_is_named_in_a_plan(copy: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"_attn_implementation": "kernels-community/flash-attn2@main:f"},
+        {"attn_implementation": "paged|evil/kernel"},
+        {"attn_implementation": {"": "sdpa", "text_config": "evil/kernel"}},
+        {"text_config": {"_attn_implementation": "evil/kernel"}},
+        {"experts_implementation": "evil/kernel"},
+        {"attribute_map": {"x": "_attn_implementation"}, "x": "evil/kernel"},
+    ],
+)
+def test_native_code_of_the_hub_is_refused(copy: Path, more: dict[str, object]) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | more))
+    with pytest.raises(ModelUnavailable, match="can load code from the hub"):
+        load_model(copy, TransformersModel(name=str(copy)))
+
+
+@pytest.mark.parametrize("key", ["vocab_size", "intermediate_size", "hidden_size"])
+def test_weights_smaller_than_the_configuration_are_refused(copy: Path, key: str) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {key: 10**6}))
+    with pytest.raises(ModelUnavailable, match=r"describes [\d,]+ parameters, and weights of"):
+        load_model(copy, TransformersModel(name=str(copy)))
+
+
+@pytest.mark.parametrize("content", ['{"model_type": "gpt2", "n_head": 0}', '{"model_type": {}}'])
+def test_a_faulty_configuration_is_named_in_a_plan(copy: Path, content: str) -> None:
     (copy / "config.json").write_text(content)
-    with pytest.raises(ModelUnavailable, match=r"cannot be loaded: .*; download the model again"):
-        count_from_model(TransformersModel(name=str(copy)), LoraSpec())
+    with pytest.raises(ModelUnavailable, match=r"cannot be loaded from .*(ZeroDivision|Type)Error"):
+        counts_of(TransformersModel(name=str(copy)), LoraSpec())

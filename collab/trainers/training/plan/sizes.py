@@ -23,8 +23,14 @@ MOST_HEADER = 100_000_000
 """Maximum size of a file's header in bytes, as in safetensors."""
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
-PLAIN = {"llama", "mistral", "qwen2", "qwen3"}
+PLAIN = "llama", "mistral", "qwen2", "qwen3"
 """Model types in which every other tensor of two dimensions belongs to a linear layer."""
+
+NEEDED = (
+    *("hidden_size", "intermediate_size", "vocab_size"),
+    *("num_attention_heads", "num_hidden_layers"),
+)
+"""Keys of a configuration that `dimensions_of` reads."""
 
 NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
 """Number of bytes per number: 4 bits, an 8-bit scale per 64 numbers, and a 32-bit one per 64 x 256.
@@ -61,10 +67,13 @@ def count_from_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
     This takes less than a second. transformers needs several to build a model.
     """
     folder = store.local_folder(model.name, model.revision)
+    config = store.read_config(folder, model.name) if folder else {}
+    if folder is None or config.get("model_type") not in PLAIN:
+        return None
+    needed = [*(config.get(key) for key in NEEDED), config.get("head_dim") or 1]
+    if not all(isinstance(value, int) for value in needed):
+        return None
     try:
-        config = json.loads((folder / "config.json").read_text()) if folder else {}
-        if folder is None or config.get("model_type") not in PLAIN:
-            return None
         shapes = _shapes_in(folder)
         embedding = shapes.pop(EMBEDDING)
         head = shapes.pop(HEAD, embedding)
@@ -111,11 +120,13 @@ def count_from_model(model: TransformersModel, lora: LoraSpec) -> Counts:
     from peft import get_peft_model
     from transformers import AutoModelForCausalLM
 
-    from collab.models.weights import four_bit_weights, quiet_transformers
+    from collab.models.weights import four_bit_weights, quiet_transformers, reading
     from collab.trainers.learner.lora import lora_config
 
     with quiet_transformers(), torch.device("meta"):
-        module = AutoModelForCausalLM.from_config(_config(model.name, model.revision))
+        config = _config(model.name, model.revision)
+        with reading(model.name, Path(config.name_or_path)):
+            module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
         parameters = sum(p.numel() for p in module.parameters())
         linear, head = four_bit_weights(module), module.get_output_embeddings().weight.numel()
         adapted = get_peft_model(module, lora_config(lora))
@@ -128,23 +139,25 @@ def _config(name: str, revision: str | None) -> Any:
     weights.
     """
     from transformers import AutoConfig
+    from transformers.utils import cached_file
+
+    from collab.models.weights import reading
 
     store.check_name(name, revision)
-    is_here = name in store.ALIASES or Path(name).expanduser().is_dir()
-    place = store.resolve(name, revision) if is_here else name
-    revision = None if is_here else revision
     try:
-        return AutoConfig.from_pretrained(
-            place, revision=revision, local_files_only=is_here, trust_remote_code=False
-        )
-    except (OSError, ValueError, TypeError) as error:
+        if name in store.ALIASES or Path(name).expanduser().is_dir():
+            folder = store.resolve(name, revision)
+        else:
+            folder = Path(str(cached_file(name, "config.json", revision=revision))).parent
+    except OSError as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
-        remedy = (
-            "download the model again" if is_here else "check the network, or use a local folder"
-        )
         raise ModelUnavailable(
-            f"the configuration of {name!r} cannot be loaded: {reason}; {remedy}"
+            f"the configuration of {name!r} cannot be loaded: {reason}; check the network, or use a"
+            " local folder"
         ) from error
+    store.read_config(folder, name)
+    with reading(name, folder):
+        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 @dataclass(frozen=True)
