@@ -199,7 +199,10 @@ def test_a_record_from_elsewhere_steers_no_terminal(collab: Collab) -> None:
 def test_a_closed_stream_is_an_empty_one(closed: str, line: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f"{shlex.join(COLLAB)} {line} {closed}"],
-        **{"capture_output": True, "text": True, "env": environment(), "timeout": 60},
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
         check=False,
     )
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr

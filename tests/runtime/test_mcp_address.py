@@ -69,11 +69,11 @@ class Answering(LocalServer):
 
     def __init__(self, status: int, body: bytes, **headers: str) -> None:
         super().__init__()
-        self._answer = (status, body)
+        self._status, self._body = status, body
         self._headers = {"content_type": "application/json", **headers}
 
     def post(self, handler: Handler) -> None:
-        handler.send(*self._answer, **self._headers)
+        handler.send(self._status, self._body, **self._headers)
 
 
 @pytest.mark.parametrize("packed", [True, False])

@@ -43,6 +43,7 @@ def test_a_rank_runs_nothing_in_the_current_folder(evil_folder: Path) -> None:
 
     ranks: Any = parse_args(torchrun_line(2, ["--help"]))
     _, command, arguments = config_from_args(ranks)
+    assert isinstance(command, str), "a program, not a function"
     done = subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
     assert (done.returncode, "collab" in done.stdout) == (0, True), done.stderr
     assert not Path("ran").exists()
