@@ -289,7 +289,8 @@ def metric_title(name: str) -> str:
     if part is not None:
         return f"  {part} %"
     if (tries := names.matched(names.TOKENS_OF_TRIES, name)) is not None:
-        return f"tokens of {tries} samples" if tries.isdecimal() else f"tokens of at most {tries}"
+        most = counted(int(tries), "sample") if tries.isdecimal() else f"at most {tries}"
+        return f"tokens of {most}"
     if (turn := names.matched(names.SOLVED_AFTER_TURN, name)) is not None:
         return f"solved after turn {turn} %"
     shown = {names.RETURN_SHARE: "return", names.LAST_REWARD_SHARE: "last turn's reward"}

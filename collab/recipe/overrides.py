@@ -28,7 +28,7 @@ def apply(data: dict[str, Any], setting: str) -> None:
     """
     path, equals, text = setting.partition("=")
     if not equals or not path.strip():
-        raise RecipeError(f"--set takes KEY=VALUE, got '{setting}'")
+        raise RecipeError(f"--set takes KEY=VALUE, e.g. team.turns=2, got '{setting}'")
     keys = path.strip().split(".")
     if keys[0] == "agents":
         keys.insert(0, "team")
