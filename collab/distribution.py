@@ -37,7 +37,7 @@ def install(extra: str) -> str:
 
 
 def own_python() -> list[str]:
-    """Return the command of a Python that imports modules from where this process does.
+    """Return the command that starts Python with the import path of this process.
 
     Without `-P`, a Python that runs a module imports from the current folder first.
     """

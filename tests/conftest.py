@@ -1,4 +1,4 @@
-"""What every test has: a configuration folder of its own, and a sandbox if it asks for one."""
+"""Fixtures of all tests: each test gets its own configuration folder, and a sandbox on request."""
 
 import gc
 import os

@@ -74,8 +74,7 @@ def _named(kind: Kind, incomplete: str) -> list[str]:
 
 
 _HARMLESS = re.compile(r"[\w./][\w./+-]*")
-"""A name that means the same to every shell and terminal. Shells run or insert others as they are.
-"""
+"""Names without special characters. Shells may run other names, or insert them unquoted."""
 
 
 def _offered(names: Iterable[str], incomplete: str) -> list[str]:

@@ -194,7 +194,7 @@ class Service:
         self._is_ready = False
         self._folders: dict[str, RunFolder] = {}
         self._ending = ExitStack()
-        """Ends the records."""
+        """Closes the records when the service ends."""
         self._kept = 0
 
     @asynccontextmanager

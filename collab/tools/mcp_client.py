@@ -185,7 +185,7 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
 
 
 async def _unchecked(*_: Any) -> None:
-    """Replace the SDK's check of a result against the server's own schema, which can take years."""
+    """Replace the SDK's check of a result against the server's own schema, which may never end."""
 
 
 def _http(spec: MCPServer, log: Any) -> Any:

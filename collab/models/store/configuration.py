@@ -10,7 +10,7 @@ from collab.recipe.documents import parse_json
 from collab.runs.reading import open_file
 
 MOST_BYTES = 10_000_000
-"""Longest configuration."""
+"""Maximum size of a configuration."""
 
 LIMITS = {
     **dict.fromkeys(("num_hidden_layers", "num_layers", "n_layers", "n_layer"), 1_000),
