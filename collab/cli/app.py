@@ -198,7 +198,8 @@ def _usage_message(error: Any) -> str:
     name = _name_of(parameter)
     reason = plain_reason(problem["msg"]).rstrip(".")
     if problem["type"] == "value_error":
-        return f"{name}: {reason}"
+        value, _, choices = reason.partition(" is not one of ")
+        return f"{name} must be one of {choices}, got {value}" if choices else f"{name}: {reason}"
     value = problem["input"]
     shown = repr(value) if problem["type"].endswith("_parsing") else str(value)
     return f"{name} {reason}, got {shown:.80}"

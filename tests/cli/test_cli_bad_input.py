@@ -43,7 +43,7 @@ CASES = {
     "plugin": ((*RUN, "--model", "models.py:patent"), "did you mean"),
     "isolation": (
         (*RUN, "--sandbox", "saeled"),
-        "--sandbox: 'saeled' is not one of 'sealed', 'unsafe'\nsee ",
+        "--sandbox must be one of 'sealed', 'unsafe', got 'saeled'\nsee ",
     ),
     "samples": ((*RUN, "--samples", "0"), "--samples must be at least 1, got 0\nsee "),
     "option": ((*RUN, "--smaples", "2"), "unknown option '--smaples'; did you mean '--samples'?"),
@@ -53,11 +53,11 @@ CASES = {
         ("replay", "x", "words/7"),
         "too many arguments: words/7; collab replay takes RUN",
     ),
-    "kind": (("init", "x", "--kind", "game"), "--kind: 'game' is not one of 'code', 'text', 'env"),
+    "kind": (("init", "x", "--kind", "game"), "--kind must be one of 'code', 'text', 'env"),
     "project in a file": (("init", "tasks/words.yaml"), "words.yaml is a file; choose a folder"),
     "problems of a suite": (("tasks", "words/7"), "collab tasks takes a suite: words\n"),
     "command": (("rum", "pair"), "unknown command 'rum'; did you mean 'run'?"),
-    "schema": (("schema", "tema"), "KIND: 'tema' is not one of 'recipe', 'team', 'task', "),
+    "schema": (("schema", "tema"), "KIND must be one of 'recipe', 'team', 'task', "),
     "run to go on with": (
         ("train", "--resume", "nowhere"),
         "nowhere does not exist; `collab show` lists your runs, and `collab train RECIPE` starts",
