@@ -191,9 +191,13 @@ async def _unchecked(*_: Any) -> None:
 def _http(spec: MCPServer, log: Any) -> Any:
     """Make the HTTP client for a server, which limits each answer, and refuses compressed ones.
 
-    It notes refusals, because the SDK hides the status.
+    It notes refusals of both sides in `log`, because the SDK hides them.
     """
     import httpx2
+
+    def refused(reason: str) -> httpx2.StreamError:
+        log.write(f"{reason}\n")
+        return httpx2.StreamError("an answer was refused")
 
     class Limited(httpx2.AsyncByteStream):
         def __init__(self, stream: Any) -> None:
@@ -204,7 +208,7 @@ def _http(spec: MCPServer, log: Any) -> Any:
             async for chunk in self._stream:
                 size += len(chunk)
                 if size > MOST_BYTES:
-                    raise httpx2.StreamError(f"an answer has more than {MOST_BYTES:,} bytes")
+                    raise refused(f"an answer has more than {MOST_BYTES:,} bytes")
                 yield chunk
 
         async def aclose(self) -> None:
@@ -213,7 +217,7 @@ def _http(spec: MCPServer, log: Any) -> Any:
     async def check(answer: httpx2.Response) -> None:
         answer.stream = Limited(answer.stream)
         if answer.headers.get("content-encoding", "identity") != "identity":
-            raise httpx2.StreamError("the server compresses its answers without being asked")
+            raise refused("the server compresses its answers without being asked")
         if answer.is_error:
             remedy = ": check the option `key`" if answer.status_code in (401, 403) else ""
             log.write(f"{answer.status_code} {answer.reason_phrase}{remedy}\n")

@@ -81,14 +81,14 @@ def test_an_answer_has_a_limit(
     project: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collab.tools.mcp_client.MOST_BYTES", 100_000)
-    body, reason, headers = b" " * 1_000_000, "more than 100,000 bytes", {}
+    body, reason, headers = b" " * 110_000, "more than 100,000 bytes", {}
     if packed:
         body, headers = gzip.compress(gzip.compress(body)), {"content_encoding": "gzip, gzip"}
         reason = "compresses its answers without being asked"
     server = Answering(200, body, **headers)
     with server, pytest.raises(ToolUnavailable, match=reason) as raised:
         play(project, server.url)
-    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 300
 
 
 def test_a_long_error_is_shortened(project: Path) -> None:
