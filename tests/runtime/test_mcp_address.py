@@ -73,6 +73,8 @@ class Answering(LocalServer):
         self._headers = {"content_type": "application/json", **headers}
 
     def post(self, handler: Handler) -> None:
+        # Closing a connection with an unread request resets it, and the answer may be lost.
+        handler.rfile.read(int(handler.headers["content-length"]))
         handler.send(self._status, self._body, **self._headers)
 
 
