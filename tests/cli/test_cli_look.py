@@ -56,8 +56,11 @@ def test_tasks_says_which_fields_are_hidden_and_which_are_in_some_rows(
     assert "fields: word, answer (hidden), hint (in 1 of 2)" in collab("tasks", "words").out
 
 
-def test_teams_lists_teams_and_shows_one(collab: Collab) -> None:
-    assert "Two agents each say a word." in collab("teams").out
+def test_teams_lists_the_first_sentence_and_shows_one(collab: Collab) -> None:
+    listed = collab("teams").out
+    assert "Two agents each say a word." in listed
+    assert re.search(r"^coding-pipeline +analyst, aux, main +pipeline +An ", listed, re.M)
+    assert re.search(r"^pocket +aux, main +parallel +Two .* plain text\.$", listed, re.M)
     result = collab("teams", "pair")
     assert "-- a.prompt\nSay {{ task.word }}." in result.out
 

@@ -31,7 +31,7 @@ def _teams() -> None:
 
     def row(path: Path) -> list[Piece]:
         spec = read_recipe(str(path))[0].team
-        return [", ".join(spec.agents), str(spec.protocol), spec.description]
+        return [", ".join(spec.agents), spec.protocol.use, spec.description]
 
     columns = ["team", "agents", "protocol", "description"]
     show_components("team", columns, row, "to show the prompts of a team: collab teams TEAM")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ def show_components(
     kind: Kind, columns: Sequence[str], row: Callable[[Path], Sequence[Piece]], *remarks: str
 ) -> None:
     """Print a table of all components of a kind. `row` maps a component's file to the cells after
-    its name.
+    its name. The last cell is the description, of which the first sentence is shown.
     """
     from collab.recipe.library import components
 
@@ -73,7 +74,8 @@ def show_components(
     rows: list[list[Piece]] = []
     for name, path in components(kind):
         try:
-            cells = row(path)
+            *cells, description = row(path)
+            cells.append(re.split(r"(?<=\.)(?<!Dr\.)\s+(?=[A-Z])", str(description))[0])
         except RecipeError as error:
             cells = [*["-"] * (len(columns) - 2), (f"broken: {error}", BAD)]
         rows.append([(name, NAME), *cells])
