@@ -22,7 +22,7 @@ from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attr
 from collab.given import given, is_in_file, is_in_module, is_of_python, plain_name
 from collab.trust.blocking import approved_digest, is_blocked, of_function
 from collab.trust.modules import keep_to_its_source, load_file
-from collab.trust.sources import digest_of, sources_of
+from collab.trust.sources import digest_of, note_loaded, sources_of
 from collab.wording import plain_reason
 
 _LOADING = threading.RLock()  # else a second thread would be given a file that is half read
@@ -303,6 +303,8 @@ def _loaded(kind: str, name: str, path: Path) -> ModuleType:
     version = approved_digest(str(path)) or digest_of(sources)
     stem = re.sub(r"\W", "_", path.stem)
     module_name = f"collab_plugin_{stem}_{abs(hash((str(path), version)))}"
+    if digest_of(sources) == version:
+        note_loaded(sources)
     if module_name in sys.modules:
         return sys.modules[module_name]
     try:

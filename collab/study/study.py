@@ -424,7 +424,7 @@ def check_same_cell(cell: Cell, run: Path) -> None:
     was = flatten(Packing(run).pack(read_recipe(str(run / TRAINING), is_run=True)[0]))
     with TemporaryDirectory() as name:
         fresh = Path(name)
-        now = flatten(Packing(fresh).pack(_pinned(cell.read()[0])))
+        now = flatten(Packing(fresh, as_read=False).pack(_pinned(cell.read()[0])))
         files = [path.relative_to(fresh) for path in fresh.rglob("*") if path.is_file()]
         others = [file for file in files if not _equal(run / file, fresh / file)]
     settings = [
