@@ -157,7 +157,8 @@ def check_call(
         signature.bind(*takes, **dict.fromkeys(options))
     except TypeError as error:
         raise RecipeError(
-            f"{what} is called with ({', '.join(takes)}) but takes {signature}: {error}"
+            f"{what} is called with ({', '.join(takes)}) but takes {signature}: {error}; define it"
+            f" with ({', '.join(takes)}), and its options after that"
         ) from None
 
 
@@ -237,7 +238,8 @@ def check_options(
         RecipeError: the function does not take an option (the message suggests the nearest name),
             an option has another type, or an option is missing.
     """
-    parameters = list(signature_of(what, function).parameters.values())[1:]
+    signature = signature_of(what, function)
+    parameters = list(signature.parameters.values())[1:]
     takes = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
         for name in options:
@@ -245,7 +247,10 @@ def check_options(
                 raise UnknownName(f"option of {what}", name, takes)
     for name, parameter in takes.items():
         if parameter.default is parameter.empty and name not in options:
-            raise RecipeError(f"{what} needs the option '{name}'")
+            raise RecipeError(
+                f"{what} needs the option '{name}', because it takes"
+                f" ({', '.join(signature.parameters)}); set the option, or remove the parameter"
+            )
     hints = _hints(function)
     return {
         name: _of_type(f"{what}: option '{name}'", hints[name], value) if name in hints else value

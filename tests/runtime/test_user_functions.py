@@ -108,7 +108,7 @@ def test_one_that_exits_or_has_no_text_is_told_too(
 def test_one_that_cannot_be_called_is_refused_when_it_is_opened(
     open_one: Callable[[str], Any], name: str
 ) -> None:
-    with pytest.raises(RecipeError, match=r"mine\.py:\w+[')].* (is called with|needs the option)"):
+    with pytest.raises(RecipeError, match=r"mine\.py:\w+[')].*(; define it|; set the option)"):
         open_one(name)
 
 
