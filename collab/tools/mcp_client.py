@@ -36,7 +36,8 @@ MOST_BYTES = 16_000_000
 STDERR, REASON = 2000, 300
 """Maximum number of bytes shown of a failed server's output, and of characters of its error."""
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
-getLogger("mcp").addHandler(NullHandler())  # otherwise the SDK's tracebacks are printed
+for _name in ("mcp", "client"):  # the SDK's names; otherwise its tracebacks are printed
+    getLogger(_name).addHandler(NullHandler())
 
 
 class ToolServers:
