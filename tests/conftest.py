@@ -29,7 +29,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def without_waiting_for_the_disk() -> Iterator[None]:
+def skip_fsync() -> Iterator[None]:
     """Files outlive the processes that tests kill; only a machine that crashes loses them."""
     before = os.fsync
     os.fsync = lambda fd: None

@@ -212,7 +212,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("name", one_in(6, HUGE))
-def test_a_huge_template_ends(name: str) -> None:
+def test_huge_template_is_refused_within_seconds(name: str) -> None:
     begun = time.thread_time()
     with pytest.raises(CollabError, match=r"handles more than|maximum recursion|nested too deeply"):
         Template(HUGE[name], "team.agents.a.prompt").render(task={"abc": 1})
@@ -259,7 +259,7 @@ GIVEN: dict[str, tuple[str, Callable[[], object]]] = {
 
 
 @pytest.mark.parametrize("name", GIVEN)
-def test_a_template_ends_soon_whatever_it_is_given(name: str) -> None:
+def test_template_with_huge_fields_is_refused_within_seconds(name: str) -> None:
     source, given = GIVEN[name][0], GIVEN[name][1]()
     begun = time.thread_time()
     with pytest.raises(CollabError, match=r"handles more than|has no 'abab"):
@@ -271,7 +271,7 @@ def test_a_template_ends_soon_whatever_it_is_given(name: str) -> None:
     "source",
     ["{{ " + "(" * 5000 + ")" * 5000 + " }}", "{% for a in b %}" * 30, "{{ " + "1" * 5000 + " }}"],
 )
-def test_what_is_nested_too_deeply_is_told(source: str) -> None:
+def test_deep_nesting_is_refused_with_the_template_name(source: str) -> None:
     with pytest.raises(CollabError, match=r"team\.agents\.a\.prompt"):
         Template(source, "team.agents.a.prompt").render(b=[])
 

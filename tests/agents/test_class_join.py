@@ -46,14 +46,16 @@ def tabs(text: str) -> str:
         ("class Shelf:\n" + tabs(ADD + MOVE), bare(TOTAL) + tabs(bare(SORT))),
     ],
 )
-def test_methods_within_a_class_or_beside_one_make_one_class(first: str, second: str) -> None:
+def test_methods_inside_and_outside_a_class_are_joined_into_one_class(
+    first: str, second: str
+) -> None:
     shelf = run(joined(first, second))(9)
     names = ["bb", "a"]
     assert (shelf.add("nuts", 2), shelf.total(), shelf.sort(names)) == (2, 2, 2)
     assert (names, shelf.room) == (["a", "bb"], 9)
 
 
-def test_the_first_of_two_stands_and_what_nobody_wrote_stays() -> None:
+def test_first_definition_wins_and_unwritten_methods_are_kept() -> None:
     text = joined(bare(TOTAL), "def total(self):\n    return -1\ndef move(self, other, name): ...")
     shelf = run(text)(9)
     assert shelf.total() == 0
@@ -62,7 +64,7 @@ def test_the_first_of_two_stands_and_what_nobody_wrote_stays() -> None:
     assert "Move all boxes" in text
 
 
-def test_helpers_constants_and_imports_come_along() -> None:
+def test_helpers_constants_and_imports_are_kept() -> None:
     source = (
         "from __future__ import annotations\nimport math\n\nSMALL = 1\n\n"
         "def half(n):\n    return math.floor(n / 2)\n\n"
@@ -102,6 +104,6 @@ def test_an_agent_that_breaks_its_part_breaks_the_program() -> None:
         ({"prompt": "class Shelf("}, "does not parse"),
     ],
 )
-def test_a_problem_without_a_class_is_told(public: dict[str, str], told: str) -> None:
+def test_problem_without_a_class_is_refused(public: dict[str, str], told: str) -> None:
     with pytest.raises(AgentError, match=told):
         joined(bare(TOTAL), **public)

@@ -28,23 +28,23 @@ AREA = "# file: area.py\ndef area(a):\n    return a * a\n"
         "```text\nhow to\n```\n```python\n# FILE: area.py\ndef area(a):\n    return a * a\n```",
     ],
 )
-def test_a_file_is_read_in_the_forms_that_models_write(response: str) -> None:
+def test_file_is_parsed_in_every_common_response_format(response: str) -> None:
     assert parse(response) == AREA
     assert parse(parse(response)) == AREA
 
 
-def test_without_a_name_there_is_no_file() -> None:
+def test_code_without_a_file_name_gives_no_file() -> None:
     assert parse("```python\ndef area(a):\n    return a\n```") == ""
     assert parse("No code.") == ""
 
 
-def test_of_a_name_that_one_agent_wrote_twice_the_last_counts() -> None:
+def test_last_of_two_files_with_the_same_name_is_kept() -> None:
     assert parse("```\n# file: area.py\nx = 1\n```\n```\n# file: area.py\nx = 2\n```").endswith(
         "2\n"
     )
 
 
-def test_the_joint_program_knows_whose_file_and_line_it_is() -> None:
+def test_joint_program_maps_lines_to_files_and_agents() -> None:
     joint = join({"a": AREA, "b": "# file: main.py\nfrom area import area\n"}, PROBLEM)
     assert [(f.name, f.module) for f in split_files(joint.text)] == [
         ("area.py", "area"),
@@ -55,7 +55,7 @@ def test_the_joint_program_knows_whose_file_and_line_it_is() -> None:
     assert split_files(json.loads(json.dumps(joint.text))) == split_files(joint.text)
 
 
-def test_two_agents_who_write_one_file_are_told() -> None:
+def test_file_written_by_two_agents_is_refused() -> None:
     joint = join({"a": AREA, "b": AREA}, PROBLEM)
     with pytest.raises(BadFiles, match=r"'area\.py' occurs twice, first in line 1") as told:
         split_files(joint.text)
@@ -70,12 +70,12 @@ def test_two_agents_who_write_one_file_are_told() -> None:
         + ".py", "os.py", "random/x.py", "sys.py", "1a.py",
     ],
 )  # fmt: skip
-def test_hostile_names_make_no_program(name: str) -> None:
+def test_hostile_file_names_are_refused(name: str) -> None:
     with pytest.raises(BadFiles):
         split_files(f"# file: {name}\nx = 1\n")
 
 
-def test_files_are_bounded() -> None:
+def test_number_and_size_of_files_are_limited() -> None:
     with pytest.raises(BadFiles, match="33 files; the limit is 32"):
         split_files("".join(f"# file: f{n}.py\n" for n in range(33)))
     with pytest.raises(BadFiles, match="bytes together; the limit is 200000"):
@@ -83,7 +83,7 @@ def test_files_are_bounded() -> None:
     assert not is_files("x = 1\n# file: f.py\n")
 
 
-def test_a_broken_file_is_told_by_its_name_and_the_line_of_both() -> None:
+def test_syntax_error_names_the_file_and_both_line_numbers() -> None:
     parse_program(AREA + "# file: main.py\nfrom area import area\n")
     with pytest.raises(SyntaxError, match=r"\(main\.py, line 2\)") as told:
         parse_program(AREA + "# file: main.py\nx = 1\ny = (\n")

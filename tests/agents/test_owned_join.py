@@ -67,7 +67,7 @@ def answer(joint: Joint) -> object:
 
 
 @pytest.mark.parametrize("name", IN_THE_MODULE)
-def test_the_helpers_definition_counts(name: str) -> None:
+def test_helper_definition_replaces_the_one_in_main(name: str) -> None:
     definition = IN_THE_MODULE[name]
     for main in (f"{definition}\n{CALLS}", f"{CALLS}\n{definition}"):
         assert answer(joined(main)) == "helper"
@@ -76,12 +76,12 @@ def test_the_helpers_definition_counts(name: str) -> None:
     lines_stay(definition.replace("\r", ""))
 
 
-def test_so_it_does_within_a_function() -> None:
+def test_helper_definition_replaces_one_inside_a_function() -> None:
     for name, main in WITHIN.items():
         assert answer(joined(main)) == "helper", name
 
 
-def test_what_defines_no_function_of_that_name_stays() -> None:
+def test_other_definitions_of_that_name_are_kept() -> None:
     for name, main in OF_ANOTHER_KIND.items():
         assert joined(main).text.endswith(f"{main}\n"), name
         assert answer(joined(main)) == 1, name
@@ -100,13 +100,13 @@ def lines_stay(definition: str) -> None:
         assert kept == f"{definition}\n{CALLS}".split("\n")
 
 
-def test_the_helper_may_define_it_as_it_likes() -> None:
+def test_helper_may_define_the_function_in_any_way() -> None:
     for aux in ("is_odd = lambda n: 'helper'", f"{IN_THE_MODULE['several']}\n{AUX}"):
         assert joined(CALLS, aux).text.startswith(aux)
         assert answer(joined(CALLS, aux)) == "helper"
 
 
-def test_without_a_name_in_the_row_a_helpers_function_has_the_agents_name() -> None:
+def test_function_defaults_to_the_agent_name_without_a_helper_in_the_row() -> None:
     problem = Problem(address="p", public={"entry_point": "f"})
     main = "def aux(n):\n    return 'own'\ndef is_odd(n):\n    return aux(n)\n" + CALLS
     assert answer(joined(main, "def aux(n):\n    return 'helper'", problem)) == "helper"
@@ -118,10 +118,10 @@ def test_a_team_without_helpers_keeps_everything() -> None:
     assert answer(joint) == "own"
 
 
-def test_what_does_not_parse_stays_as_it_is() -> None:
+def test_unparsable_source_is_not_renamed() -> None:
     assert rename_definitions("def is_odd(:\n", ["is_odd"]) == "def is_odd(:\n"
 
 
-def test_the_new_name_is_a_new_one() -> None:
+def test_renamed_definition_avoids_existing_names() -> None:
     source = "is_odd_dropped = 1\nis_odd = 2"
     assert rename_definitions(source, ["is_odd"]) == "is_odd_dropped = 1\nis_odd_dropped_ = 2"

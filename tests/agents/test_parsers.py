@@ -39,7 +39,7 @@ def test_one_function_is_found(response: str) -> None:
     assert parse_python(response) == FUNCTION
 
 
-def test_everything_that_defines_is_kept_as_written() -> None:
+def test_definitions_are_kept_verbatim() -> None:
     code = textwrap.dedent(
         """\
         from math import sqrt
@@ -73,7 +73,7 @@ def test_several_blocks_are_put_together() -> None:
 
 
 @pytest.mark.parametrize("response", ["", "   \n", "I cannot help with that.", "```python\n```"])
-def test_no_code_is_empty(response: str) -> None:
+def test_response_without_code_gives_an_empty_artifact(response: str) -> None:
     assert parse_python(response) == ""
 
 
@@ -85,7 +85,7 @@ def test_no_code_is_empty(response: str) -> None:
         ("Sure:\ndef f(:\n    pass", "def f(:\n    pass"),
     ],
 )
-def test_code_that_does_not_parse_is_given_as_it_is(response: str, artifact: str) -> None:
+def test_unparsable_code_is_returned_unchanged(response: str, artifact: str) -> None:
     assert parse_python(response) == artifact
 
 
@@ -93,12 +93,14 @@ def test_code_that_does_not_parse_is_given_as_it_is(response: str, artifact: str
     "bomb",
     ["-" * 90_000 + "1", "(" * 90_000, "a" + ".a" * 50_000, "\0", "x = '\ud800'", "def " * 9_000],
 )
-def test_bombs_are_survived(bomb: str) -> None:
+def test_parser_bombs_do_not_raise(bomb: str) -> None:
     assert isinstance(parse_python(bomb), str)
     assert isinstance(parse_python(f"```python\n{bomb}\n```"), str)
 
 
-def test_a_parser_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_parser_is_loaded_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine.py").write_text("def shout(response):\n    return response.upper()\n")
     monkeypatch.chdir(tmp_path)
     assert parser_for("mine.py:shout")("a") == "A"

@@ -16,12 +16,12 @@ def test_render() -> None:
 
 
 @pytest.mark.parametrize("text", ["def f():\n   ", " ", "\n\n", "  a\n"])
-def test_a_template_as_written_keeps_its_white_space(text: str) -> None:
+def test_verbatim_template_keeps_its_whitespace(text: str) -> None:
     assert Template(text, "here", as_written=True).render() == text
     assert Template("{% if b %}{{ b }}{% endif %}\n  ", "", as_written=True).render(b=1) == "1\n  "
 
 
-def test_a_missing_field_names_the_fields_there_are() -> None:
+def test_error_for_a_missing_field_lists_the_fields() -> None:
     with pytest.raises(AgentError, match=r"here: .*'promt'.*fields: prompt, entry_point"):
         Template("{{ task.promt }}", "here").render(task={"prompt": "x", "entry_point": "f"})
 
@@ -48,7 +48,7 @@ def test_a_missing_field_names_the_fields_there_are() -> None:
         ("{{ tsk.prompt }}", {"task": {}, "turn": 0}, "'tsk' is undefined; known: task, turn"),
     ],
 )
-def test_what_there_is_is_told_to_a_template_that_asks_for_something_else(
+def test_error_for_an_unknown_name_lists_the_available_ones(
     source: str, fields: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(AgentError) as caught:
@@ -56,7 +56,7 @@ def test_what_there_is_is_told_to_a_template_that_asks_for_something_else(
     assert str(caught.value).startswith(f"here: {told}")
 
 
-def test_a_field_of_any_name_is_seen() -> None:
+def test_field_may_have_any_name() -> None:
     fields = {"lacks": "a", "_lacks": "b", "hidden": "c"}
     assert Template("{{ task.lacks }}{{ task['_lacks'] }}", "here").render(task=fields) == "ab"
 
@@ -113,7 +113,7 @@ def test_a_template_prints_no_internal_objects(source: str) -> None:
     "value",
     ["a", 1, 1.5, True, None, [1, ("a",)], {"a": [{"b": 2}]}, Decimal("1.5"), date(2026, 1, 2)],
 )
-def test_a_template_prints_data_as_python_does(value: object) -> None:
+def test_template_prints_data_as_str_does(value: object) -> None:
     fields = {"x": value}
     for source in ("{{ task.x }}", "{{ task.x ~ '' }}", "{{ task.x | string }}"):
         assert Template(source, "here").render(task=fields) == str(value)

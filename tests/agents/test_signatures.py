@@ -11,7 +11,7 @@ PROMPT = (
 )
 
 
-def test_a_prompt_falls_into_code_and_words() -> None:
+def test_prompt_is_split_into_signature_and_docstring() -> None:
     assert signature(PROMPT).endswith("return x\n\n\ndef area(r: float) -> float:")
     assert docstring(PROMPT) == "The area.\n>>> area(0)\n0.0"
 
@@ -21,7 +21,7 @@ def test_a_prompt_without_docstring_stays_whole(prompt: str) -> None:
     assert (signature(prompt), docstring(prompt)) == (prompt, "")
 
 
-def test_templates_have_both_as_filters() -> None:
+def test_signature_and_docstring_are_template_filters() -> None:
     template = Template("{{ task.prompt | signature }} # {{ task.prompt | docstring }}", "prompt")
     shown = template.render(task={"prompt": 'def f(x):\n    """Words."""\n'})
     assert shown == "def f(x): # Words."

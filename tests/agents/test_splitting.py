@@ -44,5 +44,5 @@ def test_the_helpers_function_may_have_another_name() -> None:
 @pytest.mark.parametrize(
     "source", ["def f(x:\n", "aux = lambda x: x\n", "class A:\n    def aux(self): ...\n", "", "\0"]
 )
-def test_without_a_definition_of_aux_all_is_mains(source: str) -> None:
+def test_program_without_aux_definition_goes_to_main(source: str) -> None:
     assert split_program(source) == {"aux": "", "main": source}

@@ -94,7 +94,7 @@ def steps(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("name", one_in(3, CONSTRUCTS))
-def test_twice_the_program_takes_about_twice_the_steps(name: str) -> None:
+def test_doubling_the_program_about_doubles_the_steps(name: str) -> None:
     make = CONSTRUCTS[name]
     once, twice = make(SMALL), make(2 * SMALL)
 

@@ -35,5 +35,5 @@ def test_ignored(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", WORKED_ON.values(), ids=WORKED_ON)
-def test_a_value_that_is_worked_on_in_place_is_not_merely_forwarded(source: str) -> None:
+def test_value_modified_in_place_is_not_a_wrapper(source: str) -> None:
     assert not helper_use(source, "main", "aux").wrapper

@@ -66,9 +66,7 @@ def test_training_in_a_running_loop(pair: collab.Team, tmp_path: Path) -> None:
     assert returns[0] == returns[1]
 
 
-def test_a_callback_that_raises_ends_the_run_which_goes_on_later(
-    pair: collab.Team, tmp_path: Path
-) -> None:
+def test_run_stopped_by_a_callback_can_be_resumed(pair: collab.Team, tmp_path: Path) -> None:
     def stop(metrics: dict[str, Any]) -> None:
         raise KeyboardInterrupt
 
@@ -81,7 +79,7 @@ def test_a_callback_that_raises_ends_the_run_which_goes_on_later(
     assert [row["step"] for row in run.metrics] == [1, 2]
 
 
-def test_a_run_goes_on_by_the_functions_that_it_had(pair: collab.Team, tmp_path: Path) -> None:
+def test_resumed_run_accepts_the_same_functions(pair: collab.Team, tmp_path: Path) -> None:
     def half(context: Any) -> float:
         return 0.5
 
@@ -91,7 +89,7 @@ def test_a_run_goes_on_by_the_functions_that_it_had(pair: collab.Team, tmp_path:
     assert len(again.metrics) == 2
 
 
-def test_settings_are_found_wherever_they_stand(pair: collab.Team, tmp_path: Path) -> None:
+def test_settings_reach_their_section_of_the_recipe(pair: collab.Team, tmp_path: Path) -> None:
     out = tmp_path / "run"
     collab.train(
         pair, ROWS, [wanted], out=out, seed=3, turns=2, temperature=0.7, lora={"rank": 2}, **QUICK
@@ -112,7 +110,7 @@ def test_settings_are_found_wherever_they_stand(pair: collab.Team, tmp_path: Pat
         ({"task": None, "rewards": None}, "the recipe has no task"),
     ],
 )
-def test_mistakes_are_told_before_any_work(
+def test_mistakes_are_refused_before_any_work(
     pair: collab.Team, tmp_path: Path, given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(RecipeError, match=message):
@@ -122,16 +120,14 @@ def test_mistakes_are_told_before_any_work(
     assert not (tmp_path / "r").exists()
 
 
-def test_resume_takes_no_other_run(tmp_path: Path) -> None:
+def test_resume_accepts_no_team_and_train_needs_one(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="resume continues a run with its own recipe"):
         collab.train("coding", resume=tmp_path)
     with pytest.raises(RecipeError, match="pass a team"):
         collab.train()
 
 
-def test_settings_are_scalars_of_numpy_or_named_in_the_refusal(
-    pair: collab.Team, tmp_path: Path
-) -> None:
+def test_settings_accept_numpy_scalars_and_refuse_arrays(pair: collab.Team, tmp_path: Path) -> None:
     settings = {**QUICK, "steps": np.int64(1), "learning_rate": np.float64(1e-4)}
     run = collab.train(pair, ROWS, [wanted], out=tmp_path / "run", **settings)
     assert run.summary["steps"] == 1
@@ -139,7 +135,7 @@ def test_settings_are_scalars_of_numpy_or_named_in_the_refusal(
         collab.train(pair, ROWS, [wanted], learning_rate=np.array([1e-4]))
 
 
-def test_a_folder_without_runs_has_none(tmp_path: Path) -> None:
+def test_folder_without_runs_lists_none(tmp_path: Path) -> None:
     assert collab.list_runs(tmp_path) == []
     with pytest.raises(RecordError, match="is not a folder"):
         collab.list_runs(tmp_path / "none")
@@ -147,7 +143,7 @@ def test_a_folder_without_runs_has_none(tmp_path: Path) -> None:
         collab.read_metrics(tmp_path)
 
 
-def test_a_broken_metric_is_told_whatever_the_folder_is_called(tmp_path: Path) -> None:
+def test_broken_metrics_line_is_refused_and_a_partial_one_skipped(tmp_path: Path) -> None:
     run = tmp_path / "cut off"
     run.mkdir()
     (run / "metrics.jsonl").write_text('{"type": "step.finished", "step": 1}\n{"ty')
@@ -157,7 +153,7 @@ def test_a_broken_metric_is_told_whatever_the_folder_is_called(tmp_path: Path) -
         collab.read_metrics(run)
 
 
-def test_a_broken_run_hides_no_other(tmp_path: Path) -> None:
+def test_broken_run_does_not_hide_the_others(tmp_path: Path) -> None:
     for name, text in (("good", '{"status": "done"}'), ("bad", "{")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.json").write_text(text)

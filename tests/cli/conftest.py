@@ -93,7 +93,7 @@ def shouting(project: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def hearing_hang_ups() -> Iterator[None]:
+def restore_sighup() -> Iterator[None]:
     """Commands hear SIGHUP, also where the tests run under nohup, which has them ignore it."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield

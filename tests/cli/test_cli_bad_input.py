@@ -110,7 +110,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_names_the_value_and_the_remedy(case: str, collab: Collab, project: Path) -> None:
+def test_error_names_the_value_and_the_remedy(case: str, collab: Collab, project: Path) -> None:
     (project / "agents" / "broken.yaml").write_text("agents:\n  a: {prompt: [unclosed\n")
     (project / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     arguments, message = CASES[case]
@@ -122,16 +122,14 @@ def test_names_the_value_and_the_remedy(case: str, collab: Collab, project: Path
     assert (result.status, result.out, Path("runs").exists()) == (2, "", False)
 
 
-def test_each_fault_of_a_file_is_an_error(collab: Collab, project: Path) -> None:
+def test_each_mistake_in_a_file_is_a_separate_error(collab: Collab, project: Path) -> None:
     (project / "bad.yaml").write_text("trainer: {group_size: 0}\n")
     lines = collab("train", "bad.yaml").err.splitlines()
     assert len(lines) == 2
     assert all(line.startswith("error: bad.yaml: ") for line in lines)
 
 
-def test_a_row_that_lacks_a_field_is_found_before_any_is_played(
-    collab: Collab, project: Path
-) -> None:
+def test_row_without_a_field_is_refused_before_any_episode(collab: Collab, project: Path) -> None:
     rows = [{"word": "a", "answer": "b"}, {"wrod": "c", "answer": "d"}]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (project / "tasks" / "words.jsonl").write_text(lines)
@@ -152,7 +150,7 @@ def test_one_broken_team_does_not_hide_the_others(collab: Collab, project: Path)
     assert "broken: " in result.out
 
 
-def test_a_defect_of_ours_is_short_and_shows_no_values(
+def test_internal_error_is_short_and_shows_no_values(
     collab: Collab, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(spec: object) -> None:

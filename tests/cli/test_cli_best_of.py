@@ -28,7 +28,7 @@ def run(collab: Collab, *more: str, answers: dict[str, list[str]] = ANSWERS) -> 
     return collab("run", "pair", "-t", "words/0", "--model", model, "--best-of", "3", *more)
 
 
-def test_the_best_pair_was_never_played(collab: Collab) -> None:
+def test_best_pair_is_a_new_combination(collab: Collab) -> None:
     result = run(collab, "--out", "out")
     assert result.status == 0
     told = (
@@ -44,7 +44,7 @@ def test_the_best_pair_was_never_played(collab: Collab) -> None:
     assert len(Path("out/episodes.jsonl").read_text().splitlines()) == 3, "nothing else was played"
 
 
-def test_what_was_played_is_preferred_to_its_equals(collab: Collab) -> None:
+def test_played_combination_wins_ties(collab: Collab) -> None:
     answers = {"a": ["no", "Say w0.", "Say w0."], "b": ["no", "Say w0.", "no"]}
     result = run(collab, "--json", answers=answers)
     best = result.events[-1]
@@ -60,7 +60,7 @@ def test_what_was_played_is_preferred_to_its_equals(collab: Collab) -> None:
         (("--best-of", "100"), "100^2 = 10000 joint artifacts"),
     ],
 )
-def test_it_is_refused_where_answers_cannot_be_joined_anew(
+def test_best_of_is_refused_when_answers_cannot_be_recombined(
     collab: Collab, more: tuple[str, ...], told: str
 ) -> None:
     result = run(collab, *more)

@@ -24,7 +24,7 @@ def silent(spec):
 """
 
 
-def test_an_engine_of_ones_own_is_checked(project: Path, collab: Collab) -> None:
+def test_custom_engine_is_checked(project: Path, collab: Collab) -> None:
     (project / "engine.py").write_text(SILENT)
     result = collab("models", "--check", "engine.py:silent", "--set", "name=mine")
     assert result.status == 1
@@ -45,7 +45,9 @@ def test_a_server_is_checked(project: Path, collab: Collab) -> None:
     assert outcomes["adapters"] == "not applicable"
 
 
-def test_no_secret_is_told(project: Path, collab: Collab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_prints_no_secret(
+    project: Path, collab: Collab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-never-to-be-seen")
     with OpenAIServer(status(401, "invalid_api_key", "bad key: sk-never-to-be-seen")) as server:
         result = collab("models", "--check", f"openai:{server.base_url}#qwen")
@@ -102,7 +104,7 @@ def stubborn(spec):
 
 
 @pytest.mark.slow
-def test_an_engine_that_cannot_be_stopped_is_left_behind(project: Path) -> None:
+def test_engine_that_ignores_cancellation_does_not_block_the_check(project: Path) -> None:
     (project / "engine.py").write_text(STUBBORN)
     command = [sys.executable, "-m", "collab", "models", "--check", "engine.py:stubborn", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -17,7 +17,7 @@ def played(collab: Collab, out: str, *more: str) -> None:
     assert result.status == 0, result.err
 
 
-def fails_on(folder: str, number: int) -> None:
+def zero_rewards(folder: str, number: int) -> None:
     """Let a run have earned nothing on some of its problems."""
     path = Path(folder, "episodes.jsonl")
     rows = [json.loads(line) for line in path.read_text().splitlines()]
@@ -30,7 +30,7 @@ def fails_on(folder: str, number: int) -> None:
 def test_settings_that_differ_and_results_paired_by_problem(collab: Collab) -> None:
     played(collab, "a")
     played(collab, "b", "--seed", "7", "--set", "agents.a.role=Be brief.")
-    fails_on("a", 4)
+    zero_rewards("a", 4)
     [outcome] = collab("diff", "a", "b", "--json").events
     assert {s["key"]: (s["first"], s["second"]) for s in outcome["settings"]} == {
         "seed": ("0", "7"),
@@ -56,7 +56,7 @@ def test_runs_without_a_common_problem(collab: Collab) -> None:
     assert "B less A" not in message.out
 
 
-def test_changed_functions_are_told(collab: Collab) -> None:
+def test_changed_functions_are_listed(collab: Collab) -> None:
     played(collab, "a")
     played(collab, "b")
     for name, text in (("a", "1"), ("b", "2")):
@@ -91,7 +91,7 @@ def evaluation(step: int, **returns: float) -> str:
     return json.dumps({"type": "evaluation.finished", "step": step, "sampled": sampled}) + "\n"
 
 
-def test_trainings_are_told_before_and_after(collab: Collab) -> None:
+def test_training_runs_are_compared_before_and_after(collab: Collab) -> None:
     for out, gain in (("a", 1.0), ("b", 2.0)):
         played(collab, out)
         Path(out, "training.yaml").write_text(Path(out, "recipe.yaml").read_text())

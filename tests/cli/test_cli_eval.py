@@ -26,7 +26,7 @@ def row(text: str, title: str) -> list[str]:
     return re.split(r"\s{2,}", line.removeprefix(title).strip())
 
 
-def test_teams_stand_side_by_side_with_intervals(collab: Collab) -> None:
+def test_teams_are_shown_side_by_side_with_intervals(collab: Collab) -> None:
     result = collab(*ECHO, "--task", "words/0-5")
     assert result.status == 0, result.err
     assert "words: 6 problems, 1 sample, echo, seed 0" in result.out
@@ -59,7 +59,7 @@ def test_a_dry_run_plans_every_team_and_plays_none(collab: Collab) -> None:
     assert collab("eval", "pair", "--task", "words/99", "--dry-run").status == 2
 
 
-def test_the_second_call_plays_nothing_again(collab: Collab) -> None:
+def test_second_call_plays_no_episode_again(collab: Collab) -> None:
     first = collab(*ECHO, "--task", "words/0-3", "--json")
     written = Path("out/pair/episodes.jsonl").read_bytes()
     second = collab(*ECHO, "--task", "words/0-3", "--json")
@@ -134,7 +134,7 @@ def test_the_schema_of_the_results_is_stable(collab: Collab) -> None:
     assert list(results["differences"][0]) == ["team", "baseline", "metrics"]
 
 
-def test_a_teams_folder_is_a_run_like_any(collab: Collab) -> None:
+def test_folder_of_an_evaluated_team_is_an_ordinary_run(collab: Collab) -> None:
     collab(*ECHO, "--task", "words/0-1")
     shown = collab("show", "out/pair")
     assert "words/1#0" in shown.out
@@ -154,9 +154,7 @@ def test_greedy_sets_every_agent_to_temperature_0(collab: Collab) -> None:
     assert "0.7" not in recipe
 
 
-def test_failed_episodes_count_for_nothing_and_are_tried_again(
-    collab: Collab, project: Path
-) -> None:
+def test_failed_episodes_are_excluded_from_the_means(collab: Collab, project: Path) -> None:
     (project / "script.yaml").write_text("[{failure: the line is dead}, x, Say w1., Say w1.]")
     line = ("eval", "pair", "-t", "words/0-1", "--model", "scripted:script.yaml", "--out", "out")
     result = collab(*line)
@@ -167,7 +165,7 @@ def test_failed_episodes_count_for_nothing_and_are_tried_again(
 
 
 @pytest.mark.parametrize(("chosen", "mean"), [("pair", 0.25), ("runs/first", 1.0), ("first", 1.0)])
-def test_a_reward_that_was_edited_is_named_and_one_is_chosen(
+def test_changed_reward_is_refused_until_one_is_chosen(
     collab: Collab, project: Path, chosen: str, mean: float
 ) -> None:
     collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
@@ -183,14 +181,14 @@ def test_a_reward_that_was_edited_is_named_and_one_is_chosen(
     assert [team.metrics["return"].mean for team in results.teams] == [mean, mean]
 
 
-def test_a_suite_of_ones_own_is_not_asked_about_beside_a_run(collab: Collab, project: Path) -> None:
+def test_own_suite_given_by_file_needs_no_reward_choice(collab: Collab, project: Path) -> None:
     collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
     (project / "parts.py").write_text("def right(context):\n    return 0.25\n")
     done = collab("eval", "pair", "runs/first", "-t", "tasks/words.yaml/0", "-m", "echo")
     assert (done.status, done.err) == (0, "")
 
 
-def test_a_team_that_fails_throughout_is_an_error(collab: Collab, project: Path) -> None:
+def test_team_whose_episodes_all_fail_is_an_error(collab: Collab, project: Path) -> None:
     (project / "script.yaml").write_text("[{failure: the line is dead}, x]")
     result = collab("eval", "pair", "-t", "words/0", "--model", "scripted:script.yaml")
     assert result.status == 1
@@ -200,7 +198,7 @@ def test_a_team_that_fails_throughout_is_an_error(collab: Collab, project: Path)
     assert row(result.out, "failed") == ["1 of 1"]
 
 
-def test_cost_is_that_of_the_whole_evaluation(collab: Collab, project: Path) -> None:
+def test_cost_covers_the_whole_evaluation(collab: Collab, project: Path) -> None:
     paid = HELD.replace("new_tokens=3", "new_tokens=3, cost=0.25")
     (project / "paid.py").write_text(paid)
     result = collab("eval", "pair", "-t", "words/0-1", "--model", "paid.py:held")

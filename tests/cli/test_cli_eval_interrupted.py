@@ -25,7 +25,7 @@ LINE = ("pair", "shouting", "-t", "words/0-3", "--out", "out", "--model", "held.
 
 
 @pytest.fixture
-def held(project: Path) -> Path:
+def hold_file(project: Path) -> Path:
     (project / "held.py").write_text(HELD)
     (project / "hold").touch()
     return project / "hold"
@@ -38,7 +38,7 @@ def begin(*arguments: str) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_killed_evaluation_is_readable_and_gone_on_with(collab: Collab, held: Path) -> None:
+def test_killed_evaluation_is_readable_and_resumed(collab: Collab, hold_file: Path) -> None:
     process = begin()
     process.kill()
     process.communicate(timeout=10)
@@ -49,7 +49,7 @@ def test_a_killed_evaluation_is_readable_and_gone_on_with(collab: Collab, held: 
     assert told.out.startswith("out/report.html: 1 episode, ")
     assert "out: the evaluation is running" in told.err
     assert "<table" in Path("out/report.html").read_text()
-    held.unlink()
+    hold_file.unlink()
     result = collab("eval", *LINE)
     assert result.status == 0, result.err
     assert "pair: 3 episodes to run, 1 recorded" in result.out
@@ -59,7 +59,7 @@ def test_a_killed_evaluation_is_readable_and_gone_on_with(collab: Collab, held: 
     assert results.teams[0].metrics["return"].mean == 1.0
 
 
-def test_an_interrupted_evaluation_shows_what_is_there(held: Path) -> None:
+def test_interrupted_evaluation_shows_its_partial_results(hold_file: Path) -> None:
     process = begin("--json")
     interrupted = time.monotonic()
     process.send_signal(signal.SIGINT)

@@ -17,7 +17,7 @@ from collab.trainers import TrainingRun
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def new_projects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("begun") / "mine"
     for kind in ("code", "text", "environment"):
         result = CliRunner().invoke(app, ["init", str(folder / kind), "--kind", kind])
@@ -27,20 +27,20 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def scaffold(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(begun / "code", tmp_path / "mine")
+def scaffold(new_projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(new_projects / "code", tmp_path / "mine")
     monkeypatch.chdir(tmp_path / "mine")
     return tmp_path / "mine"
 
 
-def test_the_project_runs_as_it_is(collab: Collab, scaffold: Path) -> None:
+def test_new_project_runs_unchanged(collab: Collab, scaffold: Path) -> None:
     result = collab("run", "recipe.yaml", "--model", "echo")
     assert result.status == 0, result.err
     assert "my-team on 3 problems" in result.out
     assert len(list((scaffold / "runs").iterdir())) == 1
 
 
-def test_every_yaml_file_names_a_schema_that_is_there(scaffold: Path) -> None:
+def test_every_yaml_file_names_an_existing_schema(scaffold: Path) -> None:
     for path in scaffold.rglob("*.yaml"):
         first = path.read_text().splitlines()[0]
         assert first.startswith("# yaml-language-server: $schema=")
@@ -48,7 +48,7 @@ def test_every_yaml_file_names_a_schema_that_is_there(scaffold: Path) -> None:
         assert set(yaml.safe_load(path.read_text())) <= set(schema["properties"])
 
 
-def test_its_canonical_solutions_pass(collab: Collab, scaffold: Path) -> None:
+def test_canonical_solutions_of_the_new_task_pass(collab: Collab, scaffold: Path) -> None:
     lines = (scaffold / "tasks" / "problems.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     for number, row in enumerate(rows):
@@ -59,16 +59,19 @@ def test_its_canonical_solutions_pass(collab: Collab, scaffold: Path) -> None:
 
 @pytest.fixture(params=["text", "environment"])
 def other_kind(
-    request: pytest.FixtureRequest, begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    new_projects: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> str:
     kind: str = request.param
-    shutil.copytree(begun / kind, tmp_path / "mine")
+    shutil.copytree(new_projects / kind, tmp_path / "mine")
     monkeypatch.chdir(tmp_path / "mine")
     return kind
 
 
-def test_every_kind_of_project_is_whole(collab: Collab, other_kind: str) -> None:
-    test_every_yaml_file_names_a_schema_that_is_there(Path())
+def test_every_kind_of_project_is_complete(collab: Collab, other_kind: str) -> None:
+    test_every_yaml_file_names_an_existing_schema(Path())
     for line in ("run recipe.yaml", "train recipe.yaml --trainer my-trainer"):
         result = collab(*line.split(), "--model", "echo", "--dry-run")
         assert "warning" not in result.err, result.err

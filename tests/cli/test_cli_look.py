@@ -47,9 +47,7 @@ def test_tasks_lists_problems_by_address_and_signature(collab: Collab) -> None:
     assert "164 problems; splits: humaneval/train (33-132)" in result.out
 
 
-def test_tasks_says_which_fields_are_hidden_and_which_are_in_some_rows(
-    collab: Collab, project: Path
-) -> None:
+def test_tasks_marks_hidden_fields_and_fields_of_some_rows(collab: Collab, project: Path) -> None:
     rows = [{"word": "a", "answer": "b"}, {"word": "c", "answer": "d", "hint": "e"}]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (project / "tasks" / "words.jsonl").write_text(lines)

@@ -80,7 +80,7 @@ def test_a_summary_of_any_shape(run: Path, collab: Collab) -> None:
 
 
 @pytest.mark.parametrize("file", ["run.json", "episodes.jsonl", "recipe.yaml", "metrics.jsonl"])
-def test_files_that_are_none(run: Path, collab: Collab, file: str) -> None:
+def test_malformed_record_files_cause_no_crash(run: Path, collab: Collab, file: str) -> None:
     before = (run / file).read_bytes() if (run / file).exists() else None
     odd = ["", "[", "[" * 100_000, "9" * 5000, "null\n", '{"a": "\\ud800"}\n', "\x00\xff"]
     for text in [*odd, "2024-99-99"]:
@@ -96,7 +96,7 @@ def test_files_that_are_none(run: Path, collab: Collab, file: str) -> None:
 
 @pytest.mark.parametrize("kind", ["device", "pipe"])
 @pytest.mark.parametrize("file", ["run.json", "episodes.jsonl", "recipe.yaml", "data/words.jsonl"])
-def test_what_has_no_end_is_not_read(run: Path, collab: Collab, file: str, kind: str) -> None:
+def test_endless_files_are_not_read(run: Path, collab: Collab, file: str, kind: str) -> None:
     path = run / file
     path.unlink()
     if kind == "pipe":
@@ -109,5 +109,5 @@ def test_what_has_no_end_is_not_read(run: Path, collab: Collab, file: str, kind:
         assert result.status in (0, 2)
 
 
-def test_an_episode_of_a_place_of_many_digits(run: Path, collab: Collab) -> None:
+def test_episode_number_with_many_digits_is_unknown(run: Path, collab: Collab) -> None:
     assert "unknown episode" in collab("show", "run", "9" * 5000).err

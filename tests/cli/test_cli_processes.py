@@ -66,7 +66,7 @@ def test_an_interrupted_run_ends_within_two_seconds(model: str, number: signal.S
 
 
 @pytest.mark.parametrize("command", ["run", "eval"])
-def test_a_terminal_that_is_closed_interrupts(command: str) -> None:
+def test_closing_the_terminal_interrupts_the_command(command: str) -> None:
     master, slave = os.openpty()
     line = ["pair", "--task", "words/0-3", "--out", "out", "--model", "models.py:patient"]
     process = subprocess.Popen(
@@ -83,7 +83,7 @@ def test_a_terminal_that_is_closed_interrupts(command: str) -> None:
     assert left_behind(process.pid) == []
 
 
-def test_nohup_goes_on_when_the_terminal_is_closed() -> None:
+def test_nohup_continues_when_the_terminal_is_closed() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup starts a command
     try:
         process = begin("--model", "models.py:patient")
@@ -97,7 +97,7 @@ def test_nohup_goes_on_when_the_terminal_is_closed() -> None:
     assert process.returncode == 130
 
 
-def test_every_line_of_a_run_with_the_best_of_its_answers_is_on_stdout() -> None:
+def test_best_of_lines_are_written_to_stdout() -> None:
     ended = finish("run", "pair", "-t", "words/0-1", "--model", "echo", "--best-of", "2", "--json")
     assert ended.returncode == 0, ended.stderr
     types = [json.loads(line)["type"] for line in ended.stdout.splitlines()]
@@ -116,7 +116,7 @@ def test_a_killed_run_is_readable_to_its_last_finished_episode(collab: Collab) -
     assert "1 of 4 episodes finished" in shown.err
 
 
-def test_what_others_write_to_stdout_is_not_between_the_json_lines(project: Path) -> None:
+def test_foreign_output_to_stdout_goes_to_stderr_in_json_mode(project: Path) -> None:
     (project / "parts.py").write_text(
         "import os, subprocess\n"
         "def right(context):\n"
@@ -159,7 +159,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_a_reader_that_leaves_ends_a_command_quietly(collab: Collab, line: str) -> None:
+def test_closed_pipe_ends_a_command_quietly(collab: Collab, line: str) -> None:
     if "done" in line:
         played = collab("run", "pair", "--task", "words/0-3", "-m", "echo", "--out", "done")
         assert played.status == 0
@@ -175,7 +175,7 @@ def test_a_reader_that_leaves_ends_a_command_quietly(collab: Collab, line: str) 
         assert collab("show", "out").out
 
 
-def test_a_record_from_elsewhere_steers_no_terminal(collab: Collab) -> None:
+def test_foreign_record_cannot_control_the_terminal(collab: Collab) -> None:
     evil = "\x1b]0;owned\x07\x1b[8m\u202e[blink]x\x9b2J"
     assert collab("run", "pair", "--task", "words/0", "-m", "echo", "--out", "out").status == 0
     about = json.loads(Path("out/run.json").read_text())
@@ -196,7 +196,7 @@ def test_a_record_from_elsewhere_steers_no_terminal(collab: Collab) -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("line", [COMMANDS[1], "schema"])
-def test_a_closed_stream_is_an_empty_one(closed: str, line: str) -> None:
+def test_closed_stream_is_treated_as_empty(closed: str, line: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f"{shlex.join(COLLAB)} {line} {closed}"],
         capture_output=True,
@@ -212,7 +212,7 @@ def test_a_closed_stream_is_an_empty_one(closed: str, line: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["run pair --model echo", "tasks", "teams"])
-def test_a_deleted_current_folder_is_one_line(
+def test_deleted_current_folder_is_a_one_line_error(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "gone"
@@ -225,7 +225,7 @@ def test_a_deleted_current_folder_is_one_line(
 
 
 @pytest.mark.parametrize("line", [COMMANDS[1], "schema", "--help"])
-def test_a_full_disk_behind_stdout_is_one_line(project: Path, line: str) -> None:
+def test_full_disk_on_stdout_is_a_one_line_error(project: Path, line: str) -> None:
     with Path("/dev/full").open("w") as output:
         done = finish(*line.split(), stdout=output)
     assert done.stderr == "error: stdout cannot be written: No space left on device\n"

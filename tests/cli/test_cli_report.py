@@ -19,7 +19,7 @@ def run(collab: Collab) -> Path:
     return folder
 
 
-def test_one_run_has_its_report_in_its_folder(collab: Collab, run: Path) -> None:
+def test_report_of_one_run_is_written_to_its_folder(collab: Collab, run: Path) -> None:
     result = collab("report", str(run))
     assert (result.status, result.err) == (0, "")
     assert result.out.startswith("out/report.html: 6 episodes, ")
@@ -28,19 +28,19 @@ def test_one_run_has_its_report_in_its_folder(collab: Collab, run: Path) -> None
     assert "<dd>pair</dd>" in page
 
 
-def test_several_runs_have_theirs_here(collab: Collab, run: Path) -> None:
+def test_report_of_several_runs_is_written_to_the_current_folder(collab: Collab, run: Path) -> None:
     collab("run", "pair", "-t", "words/3", "-m", "echo", "--out", "second")
     assert collab("report", str(run), "second").status == 0
     assert "pair: 2 runs" in Path("report.html").read_text()
 
 
-def test_out_and_episodes(collab: Collab, run: Path) -> None:
+def test_out_and_episodes_options(collab: Collab, run: Path) -> None:
     result = collab("report", str(run), "--out", "new/r.html", "--episodes", "4")
     assert result.out.startswith("new/r.html: 4 episodes, ")
     assert "warning: 4 of 6 episodes are in this report" in result.err
 
 
-def test_a_file_that_cannot_be_written(collab: Collab, run: Path) -> None:
+def test_unwritable_report_file_is_refused(collab: Collab, run: Path) -> None:
     result = collab("report", str(run), "--out", "tasks")
     assert result.status == 2
     assert "tasks cannot be written: Is a directory; choose another file with --out" in result.err
@@ -81,7 +81,9 @@ def test_an_evaluation_is_shown_with_its_teams(collab: Collab, evaluated: Path) 
     assert len(data["episodes"]) == 16
 
 
-def test_an_evaluation_counts_what_it_is_of(collab: Collab, evaluated: Path) -> None:
+def test_evaluation_report_shows_only_its_own_tasks_and_samples(
+    collab: Collab, evaluated: Path
+) -> None:
     file = evaluated / "eval.json"
     results = json.loads(file.read_text())
     file.write_text(json.dumps({**results, "samples": 1, "tasks": ["words/0", "words/1"]}))
@@ -106,7 +108,7 @@ def test_a_changed_team_is_shown_as_it_was_evaluated_last(collab: Collab, evalua
         (lambda text: text[:100], "eval.json: not an evaluation"),
     ],
 )
-def test_an_evaluation_that_broke_off(
+def test_unfinished_evaluation_is_reported(
     collab: Collab, evaluated: Path, change: Callable[[str], str], message: str
 ) -> None:
     file = evaluated / "eval.json"

@@ -49,7 +49,7 @@ def test_json_is_a_stream_of_events(collab: Collab) -> None:
     assert result.events[0]["folder"] == "out"
 
 
-def test_turns_show_what_agents_are_told_and_the_change(collab: Collab, project: Path) -> None:
+def test_turns_show_feedback_and_the_change_in_reward(collab: Collab, project: Path) -> None:
     answers = {"a": ["Say w1.", "Say w0."], "b": ["Say w0.", "Say w0."]}
     (project / "script.yaml").write_text(yaml.safe_dump(answers))
     (project / "told.py").write_text("def tell(outcome):\n    return {'a': 'Listen to b.'}\n")
@@ -64,7 +64,7 @@ def test_turns_show_what_agents_are_told_and_the_change(collab: Collab, project:
     assert "reward 1.00 of 1.00 (+0.50 from the turn before)" in result.out
 
 
-def test_a_script_that_is_not_used_up_fails_the_run(collab: Collab, project: Path) -> None:
+def test_unused_script_answers_fail_the_run(collab: Collab, project: Path) -> None:
     (project / "script.yaml").write_text("[one, two, three]")
     arguments = ("--task", "words/0", "--model", "scripted:script.yaml", "--json", "--out", "out")
     result = collab("run", "pair", *arguments)
@@ -74,7 +74,7 @@ def test_a_script_that_is_not_used_up_fails_the_run(collab: Collab, project: Pat
     assert json.loads(Path("out/run.json").read_text())["status"] == "failed"
 
 
-def test_every_episode_failing_fails_the_run(collab: Collab, project: Path) -> None:
+def test_run_fails_when_every_episode_fails(collab: Collab, project: Path) -> None:
     (project / "script.yaml").write_text("[{failure: the line is dead}, {failure: so is this}]")
     result = collab("run", "pair", "--task", "words/0", "--model", "scripted:script.yaml")
     assert result.status == 1
@@ -82,7 +82,7 @@ def test_every_episode_failing_fails_the_run(collab: Collab, project: Path) -> N
     assert "1 failed (ModelError 1)" in result.out
 
 
-def test_a_model_that_cannot_be_had_is_bad_usage(collab: Collab, project: Path) -> None:
+def test_unavailable_model_is_bad_usage(collab: Collab, project: Path) -> None:
     (project / "models.py").write_text(
         "from collab.errors import ModelUnavailable\n\n\n"
         "class Gone:\n"
@@ -99,7 +99,7 @@ def test_a_model_that_cannot_be_had_is_bad_usage(collab: Collab, project: Path) 
     assert "ModelUnavailable: no such model on the hub" in result.err
 
 
-def test_require_solved_wants_every_episode_solved(collab: Collab) -> None:
+def test_require_solved_needs_every_episode_solved(collab: Collab) -> None:
     assert collab(*ECHO, "--task", "words/0", "--require-solved").status == 1
     assert collab(*ECHO, "--task", "words/0", "--require-pass").status == 1, "its older name"
 
@@ -125,25 +125,25 @@ def test_a_dry_run_prints_the_plan_and_the_recipe_on_request(collab: Collab) -> 
     result = collab(*asked, "--show-recipe")
     assert result.status == 0
     assert result.out.endswith(plan)
-    recipe = recipe_above_the_plan(result.out)
+    recipe = printed_recipe(result.out)
     assert recipe["team"]["agents"]["b"]["sampling"] == {"temperature": 0.5}
     last = "8 episodes (4 x 2), at most 160 new tokens in 16 responses"
     assert result.out.splitlines()[-1] == last
     assert not Path("runs").exists()
 
 
-def recipe_above_the_plan(out: str) -> Any:
+def printed_recipe(out: str) -> Any:
     title, _, rest = out.partition("-- effective recipe\n")
     assert not title.strip()
     return yaml.safe_load(rest.partition("\npair, parallel")[0])
 
 
-def test_workers_are_a_setting_of_the_sandbox_and_are_shown(collab: Collab) -> None:
+def test_workers_option_sets_the_sandbox_and_is_shown(collab: Collab) -> None:
     code = ("run", "pocket", "-t", "pocket-code/0", "-m", "echo")
     result = collab(*code, "--workers", "3", "--dry-run")
     assert "judging: 3 programs at a time, on this machine" in result.out
     result = collab(*ECHO, "--task", "words/0", "--workers", "3", "--show-recipe")
-    assert recipe_above_the_plan(result.out)["sandbox"]["workers"] == 3
+    assert printed_recipe(result.out)["sandbox"]["workers"] == 3
     assert collab(*ECHO, "--task", "words/0", "--workers", "0", "--dry-run").status == 2
 
 
@@ -156,7 +156,7 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(
     assert "\x1b" not in result.out
 
 
-def test_problems_are_found_once_a_run(collab: Collab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suite_is_opened_once_per_run(collab: Collab, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
 
     def watched(spec: TaskSpec) -> Suite:
@@ -168,7 +168,7 @@ def test_problems_are_found_once_a_run(collab: Collab, monkeypatch: pytest.Monke
     assert opened == ["words"]
 
 
-def test_loading_a_model_is_no_part_of_a_run(collab: Collab, project: Path) -> None:
+def test_model_loading_does_not_count_as_run_time(collab: Collab, project: Path) -> None:
     result = collab("run", "pair", "-t", "words/0", "-m", "models.py:heavy", "--json", "--out", "o")
     assert result.status == 0, result.err
     for summary in (
@@ -190,7 +190,7 @@ def test_truncated_agents_are_named_at_the_end(collab: Collab, project: Path) ->
     assert "responses of b" not in result.out
 
 
-def test_feedback_that_no_turn_is_left_for_is_named(collab: Collab, project: Path) -> None:
+def test_unused_feedback_is_warned_about(collab: Collab, project: Path) -> None:
     message = "warning: team.feedback is never used: team.turns is 1; set team.turns=2"
     arguments = (*ECHO, "-t", "words/0", "--set", "team.feedback=[self]")
     assert message in collab(*arguments).err

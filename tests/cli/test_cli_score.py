@@ -56,7 +56,7 @@ def test_agents_artifacts(collab: Collab) -> None:
     assert "solved, 3 of 3 tests, reward 4.00 of 4.00" in result.out
 
 
-def test_an_unsafe_judge_is_shown(collab: Collab) -> None:
+def test_unsafe_isolation_is_shown(collab: Collab) -> None:
     assert "unsafe" in collab("score", "humaneval/12", "wrong.py", "--sandbox", "unsafe").out
 
 
@@ -81,20 +81,20 @@ def test_bad_usage(case: str, collab: Collab, project: Path) -> None:
     assert (result.status, result.out) == (2, "")
 
 
-def test_what_editors_write_besides_the_program(collab: Collab, project: Path) -> None:
+def test_byte_order_mark_and_crlf_are_accepted(collab: Collab, project: Path) -> None:
     program = (project / "right.py").read_bytes().replace(b"\n", b"\r\n")
     (project / "windows.py").write_bytes(b"\xef\xbb\xbf" + program)
     (scored,) = collab("score", "humaneval/12", "windows.py", "--json").events
     assert scored["solved"]
 
 
-def test_a_file_without_end(collab: Collab) -> None:
+def test_endless_file_is_refused(collab: Collab) -> None:
     result = collab("score", "humaneval/12", "/dev/zero")
     assert "/dev/zero: cannot be read: more than" in result.err
     assert (result.status, result.out) == (2, "")
 
 
-def test_an_address_of_several_problems(collab: Collab) -> None:
+def test_address_of_several_problems_is_refused(collab: Collab) -> None:
     result = collab("score", "humaneval/0-3", "right.py")
     assert result.status == 2
     assert "needs one problem" in result.err

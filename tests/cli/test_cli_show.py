@@ -25,7 +25,7 @@ def test_lists_the_episodes(collab: Collab, run: Path) -> None:
     assert result.err == ""
 
 
-def test_a_training_says_what_it_gained(collab: Collab, run: Path) -> None:
+def test_show_prints_the_gain_of_a_training_run(collab: Collab, run: Path) -> None:
     gain = {"before": 0.5, "after": 1.5, "gain": 1.0, "error": 0.25, "maximum": 2.0, "tasks": 4}
     gains = {"sampled": gain | {"solved_before": None, "solved_after": None}}
     about = json.loads((run / "run.json").read_text())
@@ -69,7 +69,7 @@ def test_unknown_parts(collab: Collab, run: Path, arguments: tuple[str, ...], me
     assert message in result.err
 
 
-def test_a_cut_off_run_is_shown_as_far_as_it_came(collab: Collab, run: Path) -> None:
+def test_partial_run_is_shown_up_to_its_last_episode(collab: Collab, run: Path) -> None:
     episodes = (run / "episodes.jsonl").read_bytes().splitlines(keepends=True)
     (run / "episodes.jsonl").write_bytes(b"".join(episodes[:2]) + b"{}\n" + episodes[2][:50])
     about = json.loads((run / "run.json").read_text())
@@ -82,7 +82,7 @@ def test_a_cut_off_run_is_shown_as_far_as_it_came(collab: Collab, run: Path) -> 
     assert "is still running, or was killed: 2 of 6 episodes finished" in result.err
 
 
-def test_a_run_without_run_json(collab: Collab, run: Path) -> None:
+def test_run_without_run_json_is_shown_with_a_warning(collab: Collab, run: Path) -> None:
     (run / "run.json").unlink()
     result = collab("show", str(run))
     assert result.out.count("words/") == 6
@@ -96,7 +96,7 @@ def test_replay_is_the_same(collab: Collab, run: Path) -> None:
     assert not Path("runs").exists()
 
 
-def test_replay_tells_what_differs(collab: Collab, run: Path, project: Path) -> None:
+def test_replay_reports_differences(collab: Collab, run: Path, project: Path) -> None:
     rows = run / "data" / "words.jsonl"
     rows.write_text(rows.read_text().replace('"Say w1."', '"Say what."'))
     result = collab("replay", str(run), "--json")
@@ -105,7 +105,7 @@ def test_replay_tells_what_differs(collab: Collab, run: Path, project: Path) -> 
     assert result.events[-1]["type"] == "run.finished"
 
 
-def test_replay_asks_for_what_was_recorded_only(collab: Collab, run: Path) -> None:
+def test_replay_covers_only_recorded_episodes(collab: Collab, run: Path) -> None:
     lines = (run / "episodes.jsonl").read_bytes().splitlines(keepends=True)
     (run / "episodes.jsonl").write_bytes(b"".join(lines[:2]))
     result = collab("replay", str(run))
@@ -113,7 +113,7 @@ def test_replay_asks_for_what_was_recorded_only(collab: Collab, run: Path) -> No
     assert "tokens of 2 episodes" in result.out
 
 
-def test_an_agent_with_a_model_of_its_own_is_replayed_too(collab: Collab) -> None:
+def test_agent_with_its_own_model_is_replayed_too(collab: Collab) -> None:
     own = ("--set", "agents.a.model=echo")
     collab("run", "pair", "-t", "words/0", "-m", "echo", *own, "--out", "own")
     Path("own/recipe.yaml").write_text(

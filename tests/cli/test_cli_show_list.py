@@ -27,7 +27,7 @@ def began(folder: Path, when: str) -> None:
     write_about(folder, {**read_about(folder), "started": when})
 
 
-def test_without_a_run_all_are_listed_newest_first(collab: Collab) -> None:
+def test_show_lists_all_runs_newest_first(collab: Collab) -> None:
     began(played(collab, "runs/old"), "2020-01-02T03:04:05+00:00")
     began(played(collab, "runs/new"), "2021-01-02T03:04:05+00:00")
     collab("eval", "pair", "-t", "words/0", "-m", "echo", "--out", "evals/e")
@@ -40,7 +40,7 @@ def test_without_a_run_all_are_listed_newest_first(collab: Collab) -> None:
     assert result.err == ""
 
 
-def test_a_team_without_a_name_is_told_by_its_agents(collab: Collab) -> None:
+def test_unnamed_team_is_labeled_by_its_agents(collab: Collab) -> None:
     agents = {name: {"prompt": "x"} for name in ("aux", "ma/in", "c", "d", "e")}
     assert TeamSpec.model_validate({"agents": agents}).name == "aux+ma-in+c+2"
     assert TeamSpec.model_validate({"name": "duo", "agents": agents}).name == "duo"
@@ -54,7 +54,7 @@ def test_a_team_without_a_name_is_told_by_its_agents(collab: Collab) -> None:
     assert text == {"runs/unnamed": "aux+main", "runs/old": "a+b"}
 
 
-def test_no_run_is_no_error(collab: Collab) -> None:
+def test_empty_list_of_runs_is_not_an_error(collab: Collab) -> None:
     result = collab("show")
     assert (result.status, result.out) == (0, "")
     assert "no runs in runs/, evals/, studies/; begin with: collab run" in result.err
@@ -66,7 +66,7 @@ def test_a_broken_run_is_listed_with_the_reason(collab: Collab) -> None:
 
 
 @pytest.mark.parametrize("odd", ["x", None, [1], {"a": 1}, 10**4000, True])
-def test_odd_numbers_are_none(collab: Collab, odd: Any) -> None:
+def test_malformed_numbers_cause_no_crash(collab: Collab, odd: Any) -> None:
     folder = played(collab, "runs/a")
     about = json.loads((folder / "run.json").read_text())
     about["summary"] |= dict.fromkeys(("mean_return", "largest_return", "solved", "solvable"), odd)
@@ -82,7 +82,7 @@ def test_odd_numbers_are_none(collab: Collab, odd: Any) -> None:
     assert collab("show").status == 0
 
 
-def test_of_a_training_the_last_evaluation_is_told(collab: Collab) -> None:
+def test_training_run_is_listed_with_its_last_evaluation(collab: Collab) -> None:
     folder = played(collab, "runs/a")
     (folder / "training.yaml").write_text("")
     task = {"joint_return": 1.5, "solved": 0.25, "maximum": 4.0}
@@ -105,7 +105,7 @@ def test_an_evaluation_shows_its_tables_and_names_its_teams(collab: Collab) -> N
     assert collab("show", "teams", "--json").events[0]["suite"] == "words"
 
 
-def test_a_run_whose_process_is_gone_was_killed(collab: Collab) -> None:
+def test_running_run_with_a_dead_process_is_shown_as_killed(collab: Collab) -> None:
     folder = played(collab, "runs/a")
     write_about(folder, {**read_about(folder), "status": "running"})
     about = read_about(folder)
@@ -129,5 +129,5 @@ def test_a_run_whose_process_is_gone_was_killed(collab: Collab) -> None:
         ({"pid": 10**40}, "running"),
     ],
 )
-def test_which_processes_are_taken_to_be_there(change: dict[str, Any], status: str) -> None:
+def test_status_of_a_running_process(change: dict[str, Any], status: str) -> None:
     assert status_of({"status": "running", "process": {**this_process(), **change}}) == status

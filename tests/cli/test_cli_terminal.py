@@ -98,7 +98,7 @@ def test_an_episode_of_several_turns_ends_with_its_return(ended: Episode, text: 
     assert " ".join(text_of(terminal).split()).endswith(text)
 
 
-def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     def colours() -> str:
         terminal = console(80, "truecolor")
         TerminalPage(terminal).blocks([Block("code", "def f(): return 1")])
@@ -110,7 +110,7 @@ def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[3" not in colours()
 
 
-def test_markup_and_control_characters_are_shown_as_they_are() -> None:
+def test_markup_and_control_characters_are_escaped() -> None:
     terminal = console(80)
     page = TerminalPage(terminal)
     page.line("[red]", ("\x1b]0;title\x07", "dim"))
@@ -132,7 +132,7 @@ def assert_harmless(shown: str) -> None:
     assert "[link=http://evil]" in bare.replace("\n", "")
 
 
-def test_nothing_that_others_say_steers_the_part_that_is_drawn_anew(
+def test_untrusted_text_cannot_control_the_live_view(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal = console(200)
@@ -147,7 +147,7 @@ def test_nothing_that_others_say_steers_the_part_that_is_drawn_anew(
     assert_harmless(text_of(terminal))
 
 
-def test_nothing_that_others_say_steers_from_stderr() -> None:
+def test_untrusted_text_cannot_control_the_terminal_through_stderr() -> None:
     beneath = io.StringIO()
     with redirect_stderr(beneath), guarded_streams():
         print(EVIL, file=sys.stderr)
@@ -156,7 +156,7 @@ def test_nothing_that_others_say_steers_from_stderr() -> None:
     assert beneath.getvalue().count("[link=") == 2
 
 
-def test_json_keeps_what_it_holds_and_steers_nothing() -> None:
+def test_json_output_is_lossless_and_harmless() -> None:
     told = episode(1.0).model_copy(update={"id": f"é{EVIL}\x7f\U000e0041"})
     text = json_text(told)
     assert Episode.model_validate_json(text) == told

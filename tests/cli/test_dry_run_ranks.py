@@ -48,7 +48,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--set", "model.device=cuda:1"], "model.device is 'cuda:1'"),
     ],
 )
-def test_gpus_that_are_not_here_are_asked_for_by_a_card(
+def test_missing_gpus_are_refused_with_a_hint_to_card(
     folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -60,7 +60,7 @@ def test_gpus_that_are_not_here_are_asked_for_by_a_card(
     assert dry(folder, *arguments, "--card", "h100").exit_code == 0
 
 
-def test_so_many_gpus_of_a_card_are_planned_for(folder: Path) -> None:
+def test_plan_covers_several_gpus_of_a_card(folder: Path) -> None:
     result = dry(folder, "--gpus", "4", "--card", "rtx4090")
     assert "on 4 x rtx4090: fits" in result.stdout
     assert " GB for each of 4 ranks\n" in result.stdout
@@ -71,9 +71,7 @@ def test_processes_without_a_gpu_are_counted(folder: Path) -> None:
     assert "ranks" not in dry(folder).stdout.partition("memory:")[2].partition("\n")[0]
 
 
-def test_the_gpus_of_this_machine_are_planned_for_as_they_are_taken(
-    folder: Path, two_gpus: None
-) -> None:
+def test_plan_uses_all_local_gpus_and_the_smallest_memory(folder: Path, two_gpus: None) -> None:
     """All of them, and as much as the smallest one holds."""
     result = dry(folder, "--set", "model.device=auto")
     assert "on 2 x l4: fits" in result.stdout
@@ -83,7 +81,7 @@ def test_the_gpus_of_this_machine_are_planned_for_as_they_are_taken(
     assert "--gpus 3, but the recipe's models can use only 2" in result.stderr
 
 
-def test_a_card_of_this_machine_is_known_with_the_memory_that_it_has(
+def test_local_card_reports_its_actual_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class About:
@@ -98,7 +96,7 @@ def test_a_card_of_this_machine_is_known_with_the_memory_that_it_has(
     assert cards.local_card(0) == Card("Tesla T4", 47_000_000_000, bfloat16=False)
 
 
-def test_a_gpu_that_does_not_multiply_bfloat16_holds_numbers_of_four_bytes(
+def test_gpu_without_bfloat16_holds_float32_weights(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As training has it there, where a model's dtype is `auto`."""
@@ -116,7 +114,7 @@ def test_a_gpu_that_does_not_multiply_bfloat16_holds_numbers_of_four_bytes(
     assert weights(False, "auto") == weights(False, "float32") == 2 * weights(True, "auto")
 
 
-def test_what_a_gpu_alone_has_is_refused_as_training_refuses_it(folder: Path) -> None:
+def test_gpu_only_setting_is_refused_without_a_gpu(folder: Path) -> None:
     found = dry(folder, "--set", "trainer.tree_attention=varlen")
     assert found.exit_code == 2
     assert "'varlen' needs a GPU" in found.stderr

@@ -40,7 +40,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> int:
         ("cpu", {"ranks": 1}, Wanted(1, on_gpus=False)),
     ],
 )
-def test_every_gpu_is_used_unless_said_otherwise(
+def test_every_gpu_is_used_by_default(
     gpus: int, device: str, given: dict[str, int], wanted: Wanted | None
 ) -> None:
     assert ranks_wanted(recipe(device), **{"gpus": None, "ranks": None, **given}, resume=None) == (
@@ -56,7 +56,7 @@ def test_every_gpu_is_used_unless_said_otherwise(
         ({"ranks": 2, "gpus": 2}, "use only one of them"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_remedy(
+def test_impossible_rank_options_are_refused_with_the_remedy(
     gpus: int, given: dict[str, int], text: str
 ) -> None:
     with pytest.raises(RecipeError) as raised:
@@ -64,7 +64,7 @@ def test_what_cannot_be_is_refused_with_the_remedy(
     assert text in str(raised.value)
 
 
-def test_a_run_goes_on_in_as_many_ranks_as_it_had(tmp_path: Path) -> None:
+def test_resumed_run_keeps_its_number_of_ranks(tmp_path: Path) -> None:
     write_about(tmp_path, {"run": "r", "ranks": 3})
     assert ranks_wanted(recipe("cpu"), None, None, tmp_path) == Wanted(3, on_gpus=False)
     assert ranks_wanted(recipe("cpu"), None, 1, tmp_path) == Wanted(1, on_gpus=False)
@@ -72,7 +72,7 @@ def test_a_run_goes_on_in_as_many_ranks_as_it_had(tmp_path: Path) -> None:
     assert ranks_wanted(recipe("cpu"), None, None, tmp_path) is None
 
 
-def test_torchrun_is_told_to_start_collab_on_this_machine() -> None:
+def test_torchrun_starts_collab_on_this_machine() -> None:
     from torch.distributed.run import parse_args
 
     line = torchrun_line(8, ["train", "r.yaml", "--out", "run"])
@@ -87,7 +87,7 @@ def test_torchrun_is_told_to_start_collab_on_this_machine() -> None:
     assert parsed.training_script_args[-4:] == ["train", "r.yaml", "--out", "run"]
 
 
-def test_a_rank_knows_itself_by_torchruns_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rank_is_recognized_by_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
         monkeypatch.delenv(name, raising=False)
     assert (is_rank(), is_first()) == (False, True)
@@ -99,7 +99,7 @@ def test_a_rank_knows_itself_by_torchruns_environment(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("seen", "own"), [(None, "2"), ("4,5,6,7", "6"), ("5", "5"), ("GPU-a,GPU-b,GPU-c", "GPU-c")]
 )
-def test_a_rank_sees_its_own_gpu_alone(
+def test_rank_sees_only_its_own_gpu(
     monkeypatch: pytest.MonkeyPatch, seen: str | None, own: str
 ) -> None:
     monkeypatch.setenv("LOCAL_RANK", "2")
@@ -110,7 +110,7 @@ def test_a_rank_sees_its_own_gpu_alone(
     assert os.environ["CUDA_VISIBLE_DEVICES"] == own
 
 
-def test_the_first_ranks_status_stands_and_another_ones_end_is_told(tmp_path: Path) -> None:
+def test_rank_0_status_is_returned_and_other_failures_are_reported(tmp_path: Path) -> None:
     assert _tell({0: 2}, tmp_path) == 2
     assert _tell({0: 1, 1: 1}, tmp_path) == 1
     (tmp_path / "training.yaml").touch()

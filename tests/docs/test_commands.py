@@ -16,7 +16,7 @@ from collab.cli.app import COMMANDS, app
 PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.parent.glob("*.md"))]
 
 
-def told(page: Path) -> list[str]:
+def commands_of(page: Path) -> list[str]:
     """The commands of a page: lines of its blocks, and words between backticks."""
     text = page.read_text().replace("\\\n", " ")
     lines = re.findall(
@@ -29,7 +29,7 @@ def told(page: Path) -> list[str]:
 def test_commands_and_options_exist() -> None:
     group: Any = get_command(app)
     context = Context(group)
-    for command in [command for page in PAGES for command in told(page)]:
+    for command in [command for page in PAGES for command in commands_of(page)]:
         _, name, *words = shlex.split(command, comments=True)
         if name.startswith("-"):
             continue
@@ -41,4 +41,4 @@ def test_commands_and_options_exist() -> None:
 
 
 def test_there_are_commands_to_check() -> None:
-    assert sum(len(told(page)) for page in PAGES) > 30
+    assert sum(len(commands_of(page)) for page in PAGES) > 30

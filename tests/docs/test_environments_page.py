@@ -38,12 +38,12 @@ def test_the_table_names_all_games() -> None:
         assert all(f"`{seat}`" in seats for seat in game.seats), row
 
 
-def test_ones_own_game_passes_the_checks(project: Path) -> None:
+def test_custom_game_passes_the_checks(project: Path) -> None:
     found = CliRunner().invoke(app, ["tasks", "meeting", "--check"])
     assert found.exit_code == 0, found.output
 
 
-def test_ones_own_game_is_played(project: Path) -> None:
+def test_custom_game_can_be_played(project: Path) -> None:
     words = {"ann": ["right"] * 2, "bob": ["left"] * 2}
     Path("script.json").write_text(json.dumps(words))
     recipe = load_recipe("walkers", task="meeting", model="echo")

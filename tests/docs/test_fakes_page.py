@@ -14,17 +14,17 @@ PAGE = (DOCS / "fakes.md").read_text()
 
 
 @pytest.mark.slow
-def test_its_test_passes(tmp_path: Path) -> None:
+def test_pytest_example_of_the_page_passes(tmp_path: Path) -> None:
     (tmp_path / "answers.yaml").write_text(blocks("fakes.md", "yaml")[0])
     (tmp_path / "test_team.py").write_text(blocks("fakes.md", "python")[0])
     shell("python -m pytest -q -p no:cacheprovider test_team.py", tmp_path)
 
 
 @pytest.mark.slow
-def test_its_commands_run(tmp_path: Path) -> None:
+def test_commands_of_the_page_run(tmp_path: Path) -> None:
     shell(blocks("fakes.md", "sh")[0], tmp_path)
 
 
-def test_it_has_every_key_of_an_answer() -> None:
+def test_page_lists_every_key_of_an_answer() -> None:
     keys = set(re.findall(r"^\| `(\w+)` \| [^`|]*", PAGE, re.MULTILINE))
     assert keys >= set(ScriptedAnswer.model_fields)

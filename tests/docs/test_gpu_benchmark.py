@@ -30,7 +30,7 @@ def rows_in(out: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def in_process(gpu_first: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def measure_in_process(gpu_first: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are measured here, as torch is imported already; the first has a process of its own."""
 
     def measure(command: list[str], seconds: float) -> dict[str, Any]:
@@ -49,8 +49,8 @@ def in_process(gpu_first: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("in_process")
-def test_every_row_is_measured_or_says_why_not(
+@pytest.mark.usefixtures("measure_in_process")
+def test_every_row_is_measured_or_gives_a_reason(
     gpu_first: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "rows.jsonl"
@@ -91,7 +91,7 @@ def stand_in(gpu_first: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 CEILINGS = [f"ceiling/{name}" for name in ("matmul", "copy", "launch", "sort", "attention")]
 
 
-def test_a_second_start_goes_on_with_what_is_missing_and_what_failed(
+def test_second_start_measures_only_missing_and_failed_rows(
     gpu_first: Any, tmp_path: Path, stand_in: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "rows.jsonl"
@@ -118,7 +118,7 @@ def test_a_second_start_goes_on_with_what_is_missing_and_what_failed(
     assert "failed" not in "".join(told)
 
 
-def test_another_machine_has_rows_of_its_own(
+def test_each_machine_has_separate_rows(
     gpu_first: Any, tmp_path: Path, stand_in: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "rows.jsonl"
@@ -133,7 +133,7 @@ def test_another_machine_has_rows_of_its_own(
     assert "n 2" in ours
 
 
-def test_rows_that_lack_a_package_say_how_to_get_it(
+def test_rows_that_lack_a_package_name_the_install_command(
     gpu_first: Any, tmp_path: Path, stand_in: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = importlib.import_module("gpu_parts.rows")
@@ -148,7 +148,7 @@ def test_rows_that_lack_a_package_say_how_to_get_it(
 
 
 @pytest.mark.slow
-def test_a_late_process_ends_with_those_that_it_started(gpu_first: Any, tmp_path: Path) -> None:
+def test_timed_out_process_is_killed_with_its_children(gpu_first: Any, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     program = (
         "import pathlib, subprocess, sys, time\n"
@@ -160,7 +160,7 @@ def test_a_late_process_ends_with_those_that_it_started(gpu_first: Any, tmp_path
     assert not psutil.pid_exists(int(note.read_text()))
 
 
-def test_numbers_are_found_before_the_last_words_of_vllm(
+def test_vllm_result_is_parsed_before_its_shutdown_lines(
     gpu_first: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sampling = importlib.import_module("gpu_parts.sampling")
@@ -170,13 +170,13 @@ def test_numbers_are_found_before_the_last_words_of_vllm(
     assert sampling.by_vllm("tiny", 2, 3, 4) == {"rows": 2, "tokens_per_second": 1.0}
 
 
-def test_a_process_that_fails_says_its_last_words(gpu_first: Any) -> None:
+def test_failed_process_reports_its_last_output(gpu_first: Any) -> None:
     program = "import sys; sys.exit('no memory is left')"
     found = gpu_first.measured([sys.executable, "-c", program], 30)
     assert found == {"failed": "no memory is left"}
 
 
-def test_without_a_gpu_it_says_how_to_try_it(
+def test_benchmark_without_a_gpu_says_how_to_try_it(
     gpu_first: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

@@ -20,7 +20,7 @@ def row_of(shape: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["0.5B", "1.5B", "7B"])
-def test_the_table_is_as_planned(
+def test_table_matches_the_plan(
     shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(DOCS.parent / "benchmarks"))

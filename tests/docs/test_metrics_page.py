@@ -21,5 +21,5 @@ def names_on_the_page() -> set[str]:
     return {name for row in rows for name in re.findall(r"`(.*?)`", row)}
 
 
-def test_the_page_names_all_that_is_measured() -> None:
+def test_page_lists_every_metric() -> None:
     assert names_on_the_page() == names_in_the_code()

@@ -23,7 +23,7 @@ def test_every_cell_runs(path: Path, tmp_path: Path) -> None:
     assert any("text/html" in out.get("data", {}) for out in shown)
 
 
-def test_they_hold_no_outputs_and_no_path_of_a_machine() -> None:
+def test_notebooks_hold_no_outputs_and_no_local_path() -> None:
     for path in NOTEBOOKS.glob("*.ipynb"):
         text = path.read_text()
         assert '"outputs": []' in text

@@ -119,7 +119,7 @@ def test_every_row_is_tried() -> None:
 
 
 @pytest.mark.parametrize("what", list(FILES))
-def test_it_takes_as_many_files(project: Path, what: str) -> None:
+def test_extension_takes_the_number_of_files_in_the_table(project: Path, what: str) -> None:
     before = set(project.rglob("*"))
     path, text, setting = FILES[what]
     (project / path).write_text(text)
@@ -140,7 +140,7 @@ def test_it_takes_as_many_files(project: Path, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", list(ALGORITHMS))
-def test_an_algorithm_takes_one_file(
+def test_algorithm_takes_the_number_of_files_in_the_table(
     project: Path, tmp_path_factory: pytest.TempPathFactory, what: str
 ) -> None:
     tiny = save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)

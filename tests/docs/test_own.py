@@ -50,7 +50,7 @@ def play(folder: Path, answers: dict[str, list[str]], *settings: str) -> Episode
     return episode
 
 
-def test_the_moderated_debate_ends_when_they_agree(folder: Path) -> None:
+def test_moderated_debate_ends_on_agreement(folder: Path) -> None:
     assert len(blocks("protocols.md", "python")[0].splitlines()) == 10
     answers = {"ann": ["x", "y"], "bob": ["y", "y"], "moderator": ["Why x?", "AGREED", "It is y."]}
     [turn] = play(folder, answers).turns
@@ -81,16 +81,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
-def test_the_algorithms_train_and_their_state_goes_on(
-    folder: Path, tiny: Path, number: int
-) -> None:
+def test_algorithms_of_the_page_train_and_resume(folder: Path, tiny: Path, number: int) -> None:
     algorithm = yaml.safe_load(blocks("own_algorithm.md", "yaml")[number])["trainer"]["algorithm"]
     check_resume(algorithm, tiny, folder)
     averages = saved_in(folder / "whole")["algorithm"].get("averages", {})
     assert set(averages) == ({"a", "b"} if number else set())
 
 
-def test_the_shipped_algorithms_are_those_of_the_page() -> None:
+def test_pages_list_every_built_in_algorithm_and_protocol() -> None:
     from collab.runtime.protocols import BUILT_IN as protocols
     from collab.trainers.credit import BUILT_IN as algorithms
 
@@ -101,7 +99,7 @@ def test_the_shipped_algorithms_are_those_of_the_page() -> None:
         assert missing == [], page
 
 
-def test_the_trainers_with_a_result_are_those_of_the_page() -> None:
+def test_page_lists_every_trainer_with_a_result() -> None:
     from collab.trainers.results import RESULTS
 
     page = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text()
@@ -110,13 +108,13 @@ def test_the_trainers_with_a_result_are_those_of_the_page() -> None:
     assert {row[0].strip("`") for row in rows if row[-1] != "-"} == set(RESULTS)
 
 
-def test_a_rule_is_checked_as_the_page_says() -> None:
+def test_doctest_of_the_page_passes() -> None:
     page = Path(__file__).parents[2] / "docs" / "own_algorithm.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert (failed, tried > 5) == (0, True)
 
 
-def test_a_format_and_a_generator_make_rows(
+def test_format_and_generator_of_the_page_make_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

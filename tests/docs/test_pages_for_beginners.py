@@ -16,12 +16,12 @@ from collab.runtime.protocols import BUILT_IN
 from collab.trainers.training.check import check_recipe
 
 
-def test_the_index_leads_to_every_page() -> None:
+def test_index_links_to_every_page() -> None:
     linked = set(re.findall(r"\]\((\w+\.md)\)", (DOCS / "index.md").read_text()))
     assert linked == {page.name for page in DOCS.glob("*.md")} - {"index.md"}
 
 
-def test_the_evaluation_of_the_page_is_taken() -> None:
+def test_evaluation_settings_of_the_page_are_valid() -> None:
     [data] = [yaml.safe_load(text) for text in blocks("held_out.md", "yaml")]
     settings = [f"trainer.{key}={value}" for key, value in data["trainer"].items()]
     recipe = load_recipe("pocket", task="pocket-code", trainer="magrpo", settings=settings[1:])
@@ -40,7 +40,7 @@ def test_the_first_recipe_can_be_trained(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_the_templates_of_a_protocol_are_named(name: str) -> None:
+def test_page_names_the_templates_of_every_protocol(name: str) -> None:
     page = (DOCS / "protocols.md").read_text()
     section = page.partition("## Templates by protocol")[2].partition("\n## ")[0]
     [row] = [line for line in section.splitlines() if re.match(rf"\|.*`{name}`.*\|.*\|", line)]

@@ -43,7 +43,7 @@ def test_the_command_draws_a_run(picture: ModuleType, drawn: list[str]) -> None:
     assert {"aux,", "main,", "not", "solved", "judged"} <= set(drawn)
 
 
-def test_the_picture_has_the_words_of_a_run_of_today(picture: ModuleType, drawn: list[str]) -> None:
+def test_picture_matches_the_current_output(picture: ModuleType, drawn: list[str]) -> None:
     """Titles, parts and labels stand in both; numbers and the agents' texts differ."""
     words = words_of(picture.PICTURE.read_text())
     labels = ["points", "why", "judged", "isolation", "return", "responses", "prompt", "record:"]

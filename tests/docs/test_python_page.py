@@ -60,6 +60,6 @@ def test_the_other_examples_run(
     assert "runs/first done" in capsys.readouterr().out
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     for name in collab.__all__:
         assert getattr(collab, name) is not None, name

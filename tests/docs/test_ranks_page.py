@@ -15,7 +15,7 @@ from collab.recipe.schema import dump_recipe
 from collab.recipe.trainer import RanksSpec
 
 
-def test_the_settings_of_the_page_are_those_of_a_recipe() -> None:
+def test_settings_of_the_page_match_the_recipe() -> None:
     rows = re.findall(r"^\| `trainer\.ranks\.(\w+)` \| (\d+) s", page(), re.MULTILINE)
     defaults = RanksSpec().model_dump()
     assert {name: float(value) for name, value in rows} == defaults

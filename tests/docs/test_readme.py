@@ -23,7 +23,7 @@ def commands() -> list[str]:
     return [line for block in blocks("sh") for line in block.splitlines()]
 
 
-def test_make_has_the_readmes_targets() -> None:
+def test_make_targets_of_the_readme_exist() -> None:
     made = [line for line in commands() if line.startswith("make ")]
     assert made == ["make run", "make test"]
     for line in made:
@@ -55,5 +55,5 @@ def test_rows_and_a_function_train_a_team(
     assert "<Rollout: 1 episode" in capsys.readouterr().out
 
 
-def test_it_is_short() -> None:
+def test_readme_is_short() -> None:
     assert len(TEXT.splitlines()) <= 120

@@ -27,7 +27,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(navigation) == sorted(written | MADE)
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_of_the_pages_resolve() -> None:
     for page in PAGES:
         prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
         for target in re.findall(r"\]\((?!https://)([^)\s]+)\)", prose):
@@ -43,30 +43,30 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_the_reference_names_what_there_is() -> None:
+def test_reference_names_only_existing_objects() -> None:
     for page in (DOCS / "reference").glob("*.md"):
         for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE):
             room, _, thing = name.rpartition(".")
             assert hasattr(import_module(room), thing) or find_spec(name), name
 
 
-def test_the_drawn_house_is_the_one_that_is_checked() -> None:
+def test_layer_diagram_matches_the_checked_layers() -> None:
     drawn = [line.split() for line in blocks("architecture.md", "text")[0].splitlines()]
     assert [set(floor) for floor in reversed(drawn)] == FLOORS[:-1]
 
 
-def test_each_term_is_told_once_and_in_order() -> None:
+def test_terms_are_unique_and_sorted() -> None:
     terms = re.findall(r"^\| ([^|]+) \|", (DOCS / "terms.md").read_text(), re.MULTILINE)[1:]
     assert terms == sorted(set(terms), key=str.lower)
 
 
-def test_paths_of_the_package_are_those_of_today() -> None:
+def test_package_paths_in_the_pages_exist() -> None:
     for page in PAGES:
         for path in re.findall(r"`((?:collab|tests|benchmarks)/[\w./]+)`", page.read_text()):
             assert (ROOT / path).exists(), f"{page.name}: {path}"
 
 
-def test_the_targets_that_contributors_are_told_exist() -> None:
+def test_make_targets_named_for_contributors_exist() -> None:
     texts = [(ROOT / name).read_text() for name in ("CONTRIBUTING.md", ".ci/run")]
     texts += [path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml")]
     told = {

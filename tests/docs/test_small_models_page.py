@@ -19,7 +19,7 @@ def pocket(**changes: object) -> Recipe:
     return Recipe.model_validate({**data, **changes})
 
 
-def test_each_agent_has_a_length_of_its_own() -> None:
+def test_each_agent_has_its_own_sampling_limits() -> None:
     [agents] = [snippet["agents"] for snippet in SNIPPETS if "agents" in snippet]
     team = {"agents": agents, "sampling": {"temperature": 0.5, "max_new_tokens": 100}}
     recipe = pocket(team=team)
@@ -28,7 +28,7 @@ def test_each_agent_has_a_length_of_its_own() -> None:
     assert (main.max_new_tokens, main.stop, main.temperature) == (48, (), 0.8)
 
 
-def test_its_trainers_can_train() -> None:
+def test_trainers_of_the_page_can_train() -> None:
     trainers = [snippet["trainer"] for snippet in SNIPPETS if "trainer" in snippet]
     assert {key for trainer in trainers for key in trainer} >= {"episodes"}
     for trainer in trainers:

@@ -31,7 +31,7 @@ def replace(file: Path, words: dict[str, str]) -> None:
     file.write_text(text)
 
 
-def test_the_study_of_the_page_is_the_example() -> None:
+def test_study_of_the_page_matches_the_example() -> None:
     told = yaml.safe_load(blocks("study.md", "yaml")[0])
     shipped = DOCS.parent / "examples" / "studies" / "game.yaml"
     assert yaml.safe_load(shipped.read_text()) == told

@@ -56,7 +56,7 @@ def score_of(turn: Turn) -> Score:
     return turn.score
 
 
-def told(episode: Episode) -> dict[str, str]:
+def feedback_by_agent(episode: Episode) -> dict[str, str]:
     """By agent: what it was told after the first turn."""
     return {
         agent: "\n".join(item.text for item in items)
@@ -81,13 +81,13 @@ def test_planner_coder_and_reviewer(folder: Path, team: str) -> None:
 @pytest.mark.parametrize(
     ("team", "join"), [("trio", "joins.py:coders"), ("coding-planned", "python")]
 )
-def test_nobody_is_told_anything_false(folder: Path, team: str, join: str) -> None:
+def test_feedback_contains_nothing_false(folder: Path, team: str, join: str) -> None:
     """Also where the join is the user's, which is handed the words of all and takes the code."""
     with (folder / "joins.py").open("a") as file:
         file.write("\ndef coders(artifacts, problem):\n    return artifacts['coder']\n")
     episode = play(folder, team, [WRONG, RIGHT], f"team.join={join}")
     assert score_of(episode.turns[0]).maximum == pytest.approx(2.1)
-    heard = told(episode)
+    heard = feedback_by_agent(episode)
     assert "Static analysis:\n- `longest` is defined" in heard["coder"]
     whole = "Static analysis of the joint program:\n- coder: `longest` is defined"
     assert all(whole in heard[agent] for agent in ("planner", "reviewer"))
@@ -113,17 +113,17 @@ def test_nobody_is_told_anything_false(folder: Path, team: str, join: str) -> No
         ),
     ],
 )
-def test_what_is_wrong_is_told_of_the_one_who_wrote_it(
+def test_error_in_the_code_is_attributed_to_its_author(
     folder: Path, coder: str, own: str, to_others: str
 ) -> None:
-    heard = told(play(folder, "trio", [coder, RIGHT]))
+    heard = feedback_by_agent(play(folder, "trio", [coder, RIGHT]))
     assert f"- {own}" in heard["coder"]
     for agent in ("planner", "reviewer"):
         assert f"- {to_others}" in heard[agent]
         assert "your" not in heard[agent]
 
 
-def test_what_the_team_can_earn_is_told_beforehand(folder: Path) -> None:
+def test_page_shows_the_rewards_a_team_can_earn(folder: Path) -> None:
     """As docs/teams.md shows it."""
     lines = outlook(load_recipe("trio", task="humaneval"))
     assert lines == blocks("teams.md", "text")[0].splitlines()
@@ -149,7 +149,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_trio_is_trained_and_goes_on(folder: Path, tiny: Path) -> None:
+def test_trio_is_trained_and_resumed(folder: Path, tiny: Path) -> None:
     settings = ["sampling.max_new_tokens=4", "team.sampling.max_new_tokens=4", "trainer=magrpo"]
     for key, value in {"steps": 2, "group_size": 2, "tasks_per_step": 1, "tasks": "0-3"}.items():
         settings.append(f"trainer.{key}={value}")

@@ -55,7 +55,7 @@ def test_the_team_solves_the_task_with_the_right_answers(
     assert collab.load("painters", model="scripted:script.yaml").run("colors/0").episode.solved
 
 
-def test_the_recipe_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recipe_of_the_tutorial_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_project(tmp_path)
     monkeypatch.chdir(tmp_path)
     trainer = load_recipe("recipe.yaml").trainer

@@ -27,16 +27,16 @@ def test_a_game_conforms(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["nim", "kuhn"])
 def test_thousands_of_games_end_as_they_should(name: str) -> None:
-    many(name, 5000)
+    play_many_games(name, 5000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tic-tac-toe", "blocks2d", "grid-plan", "mini-sudoku"])
 def test_thousands_of_longer_games_end_as_they_should(name: str) -> None:
-    many(name, 2000)
+    play_many_games(name, 2000)
 
 
-def many(name: str, episodes: int) -> None:
+def play_many_games(name: str, episodes: int) -> None:
     """`play` raises where a game does not keep its word."""
     chance, game = Random(7), BUILT_IN[name]()
     for number in range(episodes):
@@ -55,11 +55,11 @@ FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
     "did not end": lambda game: {"step": lambda self, actions: Step(self._observed())},
     "allows 0 to 0.5": lambda game: {"returns": (0.0, 0.5)},
     "`zero_sum` is set": lambda game: {"zero_sum": True},
-    "two different games": lambda game: {"reset": drawn_outside(game)},
+    "two different games": lambda game: {"reset": reset_with_other_randomness(game)},
     r"test_games_conform\.py:\d+: ZeroDivisionError": lambda game: {
         "step": lambda self, actions: 1 / 0
     },
-    r"reset paid \{'left': 0.5\}": lambda game: {"reset": paid_at_once(game)},
+    r"reset paid \{'left': 0.5\}": lambda game: {"reset": reset_with_rewards(game)},
     "continued differently|its deep copy": lambda game: {"__deepcopy__": lambda self, memo: self},
     "after the end": lambda game: {"moves": lambda self: {"left": ["x"]}},
     "a int, not text": lambda game: {"render": lambda self: 3},
@@ -68,23 +68,23 @@ FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
 }
 
 
-def drawn_outside(game: type[Environment]) -> Callable[..., Step]:
+def reset_with_other_randomness(game: type[Environment]) -> Callable[..., Step]:
     outside = Random(3)
     return lambda self, random: game.reset(self, outside)
 
 
-def paid_at_once(game: type[Environment]) -> Callable[..., Step]:
+def reset_with_rewards(game: type[Environment]) -> Callable[..., Step]:
     return lambda self, random: replace(game.reset(self, random), rewards={"left": 0.5})
 
 
 @pytest.mark.parametrize("opened", [-2, 1, 3, 5, 6])
-def test_a_board_cannot_be_opened_with_other_numbers_of_marks(opened: int) -> None:
+def test_board_with_an_invalid_number_of_marks_is_refused(opened: int) -> None:
     with pytest.raises(RecipeError, match=f"opened is {opened}; use 0, 2 or 4"):
         TicTacToe(opened=opened)
 
 
 @pytest.mark.parametrize("fault", list(FAULTS))
-def test_the_suite_finds_what_is_wrong(fault: str) -> None:
+def test_conformance_suite_detects_each_fault(fault: str) -> None:
     game = match()
     assert all(not told.fault for told in conform(game, episodes=40))
 
@@ -113,7 +113,7 @@ FORFEITS = (
 
 
 @pytest.mark.parametrize("name", ["nim", "kuhn", "tic-tac-toe"])
-def test_a_cheat_in_a_game_for_two_forfeits_at_the_largest_cost(name: str) -> None:
+def test_cheats_in_a_two_player_game_forfeit_at_the_largest_cost(name: str) -> None:
     chance = Random(5)
     for cheat in 20 * FORFEITS:
         game = BUILT_IN[name]()
@@ -159,17 +159,17 @@ SUDOKU = (
         ("mini-sudoku", "filler", SUDOKU),
     ],
 )
-def test_a_cheat_in_a_game_for_all_is_worth_no_more_than_silence(
+def test_cheats_in_a_cooperative_game_earn_no_more_than_silence(
     name: str, seat: str, cheats: tuple[str, ...]
 ) -> None:
     assert len(cheats) >= 20
     for number in range(10):
-        silence = earned(name, seat, "", number)
+        silence = return_of_constant_text(name, seat, "", number)
         for cheat in cheats:
-            assert earned(name, seat, cheat, number) <= silence + 1e-9, cheat
+            assert return_of_constant_text(name, seat, cheat, number) <= silence + 1e-9, cheat
 
 
-def earned(name: str, seat: str, text: str, seed: int) -> float:
+def return_of_constant_text(name: str, seat: str, text: str, seed: int) -> float:
     """What one who says the same at every turn earns beside others who say nothing."""
     game, total = BUILT_IN[name](), 0.0
     step = game.reset(Random(seed))
@@ -179,13 +179,13 @@ def earned(name: str, seat: str, text: str, seed: int) -> float:
     return total
 
 
-def test_what_is_paid_for_progress_is_paid_once() -> None:
+def test_progress_is_rewarded_only_once() -> None:
     """Walking to and fro, or writing and overwriting, brings nothing."""
     for number in range(20):
         for text in ("UDUDUD", "LRLRLR", "UUUUUU", "RRLLRR"):
-            near = earned("grid-plan", "walker", text, number)
+            near = return_of_constant_text("grid-plan", "walker", text, number)
             assert near < 0.5 or near > 1.5, "near the goal, or at it"
         for text in ("1 1 1\n1 1 2\n1 1 3\n1 1 4", "\n".join(["1 1 1"] * 16)):
-            assert earned("mini-sudoku", "filler", text, number) < 0.5
+            assert return_of_constant_text("mini-sudoku", "filler", text, number) < 0.5
         for text in ("fill red 1 1 5 5\nclear 1 1 5 5", "fill red 1 1 5 5\nfill yellow 1 1 5 5"):
-            assert earned("blocks2d", "warm", text, number) < 1.0
+            assert return_of_constant_text("blocks2d", "warm", text, number) < 1.0

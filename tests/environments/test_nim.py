@@ -38,7 +38,7 @@ def test_an_illegal_move_forfeits(move: str) -> None:
     assert play("take 1 from 1", move)[1] == {"first": 1.0, "second": -1.0}
 
 
-def test_heaps_that_are_no_game() -> None:
+def test_invalid_heaps_are_refused() -> None:
     with pytest.raises(RecipeError, match="at most 9, with 1 to 30 sticks"):
         Nim((31,))
     with pytest.raises(RecipeError, match="with 1 to 30 sticks"):

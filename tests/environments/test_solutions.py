@@ -50,19 +50,19 @@ def value_of_board(board: tuple[str, ...], player: str = "x") -> int:
     return max((-value_of_board(after, other) for after in moved), default=0)
 
 
-def test_who_wins_at_nim_wins_by_parity() -> None:
+def test_nim_winner_follows_from_parity() -> None:
     for heaps in product(range(6), repeat=3):
         assert wins_at_nim(heaps) == parity(heaps), heaps
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2, 1 / 3])
-def test_best_play_at_kuhn_poker(alpha: float) -> None:
+def test_equilibrium_of_kuhn_poker_has_the_known_value(alpha: float) -> None:
     best = kuhn.equilibrium(alpha)
     assert kuhn.value(best, best) == pytest.approx(-1 / 18) == kuhn.VALUE
     assert kuhn.exploitability(best) == pytest.approx(0.0)
 
 
-def test_what_is_no_best_play_is_exploited() -> None:
+def test_suboptimal_play_is_exploitable() -> None:
     assert kuhn.exploitability(kuhn.uniform()) == pytest.approx(0.4583333)
     with_jack = {**kuhn.equilibrium(), ("jack", "b"): {"c": 1.0}}
     assert kuhn.exploitability(with_jack) > 0.1
@@ -70,7 +70,7 @@ def test_what_is_no_best_play_is_exploited() -> None:
     assert kuhn.exploitability(silent) == pytest.approx(2.0)
 
 
-def test_no_other_reply_is_better() -> None:
+def test_best_reply_beats_every_other_reply() -> None:
     """The best reply is found by settling situations one by one; here by trying all of them."""
     chance = Random(1)
     strategy = {}
@@ -90,7 +90,7 @@ def test_no_other_reply_is_better() -> None:
     assert kuhn.exploitability(strategy) == pytest.approx(sum(gains) / 2)
 
 
-def test_a_game_of_kuhn_poker_is_worth_what_its_solution_says() -> None:
+def test_played_kuhn_poker_has_the_value_of_its_solution() -> None:
     chance, strategy = Random(0), kuhn.equilibrium()
     earned = []
     for _ in range(6000):

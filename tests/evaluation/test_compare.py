@@ -59,7 +59,7 @@ def test_differences_are_paired_by_task() -> None:
     assert change.tasks == 4
 
 
-def test_pairing_takes_what_tasks_have_in_common_out_of_the_interval() -> None:
+def test_pairing_removes_shared_task_variance_from_the_interval() -> None:
     first, base = result_of("a", [(n % 4,) for n in range(6)])
     other, values = result_of("b", [(n % 4 + (0.4, 0.5, 0.6)[n % 3] * 0.5,) for n in range(6)])
     change = difference(first, base, other, values).metrics["return"]
@@ -68,7 +68,7 @@ def test_pairing_takes_what_tasks_have_in_common_out_of_the_interval() -> None:
     assert change.high - change.low < (own.high - own.low) / 3
 
 
-def test_speed_is_by_the_time_in_which_an_episode_was_under_way() -> None:
+def test_speed_excludes_time_without_a_running_episode() -> None:
     together = [
         make_episode("a", 0, make_score(), started="2026-01-01T00:00:00.000+00:00", seconds=4.0),
         make_episode("a", 1, make_score(), started="2026-01-01T00:00:01.000+00:00", seconds=5.0),
@@ -83,7 +83,7 @@ def test_speed_is_by_the_time_in_which_an_episode_was_under_way() -> None:
     assert speed.seconds_per_response == pytest.approx(8 / 4)
 
 
-def test_failures_are_counted_and_the_first_is_told() -> None:
+def test_failures_are_counted_and_the_first_is_kept() -> None:
     groups = {"t": [make_episode("t", 0, make_score()), make_episode("t", 1, failed=True)]}
     result = team_result(make_team("a"), groups, {}, folder=None, models={})
     assert (result.failed, result.failures) == (1, {"ModelTimeout": 1})
@@ -92,7 +92,7 @@ def test_failures_are_counted_and_the_first_is_told() -> None:
     assert result.agents["aux"]["new_tokens"] == 10
 
 
-def test_records_with_schemes_still_load() -> None:
+def test_older_records_with_schemes_load() -> None:
     score = make_score().model_dump()
     schemes = [{"name": "wrapper", "lines": [5], "why": "main returns what aux gives"}]
     assert Score.model_validate({**score, "schemes": schemes}) == make_score()

@@ -66,7 +66,9 @@ def metrics(results: Results) -> list[Any]:
     return [team.metrics for team in results.teams]
 
 
-def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluation_without_a_folder_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     result = collab.evaluate("coding-single", "coding", task="humaneval/0", model="echo")
     assert result.status == "done"
@@ -74,12 +76,12 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_k_that_the_samples_cannot_tell_is_refused() -> None:
+def test_k_larger_than_the_samples_is_refused() -> None:
     with pytest.raises(RecipeError, match=r"use --samples 5 \(.*, or leave 5 out of --k"):
         collab.evaluate("coding", task="humaneval/0", samples=2, k=[1, 5], model="echo")
 
 
-def test_problems_with_too_few_whole_episodes_for_k_are_told(
+def test_problems_with_fewer_than_k_finished_episodes_are_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

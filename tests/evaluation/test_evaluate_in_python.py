@@ -25,7 +25,7 @@ def team(name: str, prompt: str) -> collab.Team:
     return collab.Team(name=name, agents=agents, model="echo", rewards=[right], hidden=["answer"])
 
 
-def test_teams_of_objects_side_by_side_in_a_running_loop() -> None:
+def test_teams_from_python_are_evaluated_in_a_running_loop() -> None:
     async def cell() -> Any:
         return collab.evaluate(team("one", "{{ task.prompt }}"), team("two", "red"), task=ROWS)
 
@@ -59,7 +59,7 @@ def test_a_notebook_shows_names_as_text() -> None:
     assert "<td>a&lt;b&gt;</td>" in results._repr_html_()
 
 
-def test_a_key_of_a_section_is_a_setting() -> None:
+def test_keyword_argument_sets_a_recipe_setting() -> None:
     made = team("a", "one two three four")
     results = collab.evaluate(made, task=ROWS, max_new_tokens=2)
     assert results.teams[0].agents["a"]["new_tokens"] == 2 * len(ROWS)
@@ -72,7 +72,7 @@ def last(artifacts: Any, problem: Any) -> Any:
 
 
 @pytest.mark.parametrize("config", ["config", "/proc/nowhere"], ids=["kept", "read-only"])
-def test_a_run_of_ones_own_takes_other_rows_without_a_yes(
+def test_own_run_accepts_other_rows_without_approval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / config))
@@ -83,7 +83,7 @@ def test_a_run_of_ones_own_takes_other_rows_without_a_yes(
     assert results.teams[0].metrics["return"].mean == 0.5
 
 
-def test_nothing_finished_is_an_error_that_names_the_first_failure() -> None:
+def test_evaluation_without_finished_episodes_names_the_first_failure() -> None:
     def broken(context: Any) -> float:
         raise ValueError("no scale")
 
@@ -91,7 +91,7 @@ def test_nothing_finished_is_an_error_that_names_the_first_failure() -> None:
         collab.evaluate(team("a", "red"), task=ROWS, rewards=[broken])
 
 
-def test_a_team_that_fails_beside_another_is_warned_of() -> None:
+def test_team_whose_episodes_all_fail_raises_a_warning() -> None:
     def parse(response: str) -> str:
         raise ValueError("no parse")
 
@@ -110,19 +110,19 @@ def test_a_reward_of_trl_is_refused_before_any_work() -> None:
         collab.evaluate(team("a", "red"), task=ROWS, rewards=[trl])
 
 
-def test_a_prompt_is_rehearsed_before_any_work() -> None:
+def test_prompt_is_checked_before_any_work() -> None:
     with pytest.raises(RecipeError, match="task has no 'question'"):
         collab.evaluate(team("a", "{{ task.question }}"), task=ROWS)
 
 
-def test_rehearsals_warn() -> None:
+def test_unused_templates_raise_a_warning() -> None:
     agents = {"a": collab.Agent(prompt="{{ task.prompt }}", templates={"rebut": "No."})}
     made = collab.Team(agents=agents, model="echo", rewards=[right], hidden=["answer"])
     with pytest.warns(UserWarning, match=r"rebut is not used"):
         collab.evaluate(made, task=ROWS)
 
 
-def test_episodes_and_events_are_followed() -> None:
+def test_callbacks_receive_episodes_and_events() -> None:
     ids: list[str] = []
     types: list[str] = []
     collab.evaluate(
@@ -135,7 +135,7 @@ def test_episodes_and_events_are_followed() -> None:
     assert (types[0], types[-1]) == ("eval.started", "eval.finished")
 
 
-def test_rows_of_text_without_a_reward_are_told_so() -> None:
+def test_text_rows_without_a_reward_are_refused() -> None:
     made = collab.Team(agents={"a": collab.Agent()}, model="echo")
     message = r"^the task passed in Python: no reward is given, and without.*rewards=\[\.\.\.\]"
     with pytest.raises(TaskError, match=message):
@@ -144,6 +144,6 @@ def test_rows_of_text_without_a_reward_are_told_so() -> None:
         made.run(ROWS)
 
 
-def test_a_selection_is_an_object() -> None:
+def test_selection_must_be_a_selection_object() -> None:
     with pytest.raises(RecipeError, match=r"takes a collab\.Selection, got 'examples'"):
         collab.evaluate(team("one", "red"), task=ROWS, select="examples")  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ def record(path: Path, *episodes: Episode, identity: str = "one") -> None:
     folder.finish({"identity": identity, "status": "done"})
 
 
-def test_a_line_that_was_cut_off_is_taken_out_before_the_next(tmp_path: Path) -> None:
+def test_partial_line_is_removed_before_the_next_is_written(tmp_path: Path) -> None:
     path = tmp_path / "team"
     record(path, make_episode("t", 0, make_score()))
     with (path / "episodes.jsonl").open("a") as stream:
@@ -46,7 +46,7 @@ def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
     assert [episode.sample for episode in read_episodes(path)] == [0]
 
 
-def test_another_team_of_the_same_name_gets_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_second_team_of_the_same_name_gets_a_separate_folder(tmp_path: Path) -> None:
     folder = EvaluationFolder(tmp_path / "out")
     place = folder.place_of("coding", "one")
     record(place)
@@ -58,7 +58,7 @@ def test_another_team_of_the_same_name_gets_a_folder_of_its_own(tmp_path: Path) 
     again.close()
 
 
-def test_episodes_without_an_identity_are_left_alone(tmp_path: Path) -> None:
+def test_episodes_without_an_identity_are_not_reused(tmp_path: Path) -> None:
     folder = EvaluationFolder(tmp_path / "out")
     place = folder.place_of("coding", "one")
     record(place, make_episode("t", 0, make_score()))
@@ -70,18 +70,18 @@ def test_episodes_without_an_identity_are_left_alone(tmp_path: Path) -> None:
     again.close()
 
 
-def test_nothing_stays_of_an_evaluation_that_did_not_begin(tmp_path: Path) -> None:
+def test_evaluation_that_did_not_begin_leaves_no_folder(tmp_path: Path) -> None:
     EvaluationFolder(tmp_path / "out").close()
     assert not (tmp_path / "out").exists()
 
 
-def test_the_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "episodes.jsonl").write_text("")
     with pytest.raises(RecordError, match="contains other files; choose another folder with --out"):
         EvaluationFolder(tmp_path)
 
 
-def test_only_the_tasks_and_samples_asked_for_count() -> None:
+def test_only_requested_tasks_and_samples_are_chosen() -> None:
     result = {(t, n): make_episode(t, n, make_score()) for t in ("a", "b", "c") for n in range(3)}
     del result["b", 0]
     groups = choose_episodes(result, ["b", "a"], 2)
@@ -91,7 +91,7 @@ def test_only_the_tasks_and_samples_asked_for_count() -> None:
     }
 
 
-def test_what_is_no_evaluation_says_so(tmp_path: Path) -> None:
+def test_folder_without_an_evaluation_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="is not an evaluation's folder"):
         read_results(tmp_path)
     (tmp_path / "eval.json").write_text(json.dumps({"evaluation": "x"}))
@@ -99,7 +99,7 @@ def test_what_is_no_evaluation_says_so(tmp_path: Path) -> None:
         read_results(tmp_path)
 
 
-def test_a_broken_evaluation_is_read_as_far_as_it_can_be(tmp_path: Path) -> None:
+def test_broken_evaluation_is_read_as_far_as_possible(tmp_path: Path) -> None:
     (tmp_path / "pair").mkdir()
     (tmp_path / "eval.json").write_text("{")
     record = open_evaluation(tmp_path)

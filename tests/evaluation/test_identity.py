@@ -36,7 +36,7 @@ REWARD = {"parts": {"p": {"use": "length"}}}
         {"sandbox": {"workers": 3}},
     ],
 )
-def test_what_changes_no_episode_keeps_the_identity(changes: dict[str, Any]) -> None:
+def test_irrelevant_changes_keep_the_identity(changes: dict[str, Any]) -> None:
     assert identity_of(make(**changes), ROWS) == identity_of(make(), ROWS)
 
 
@@ -52,15 +52,15 @@ def test_what_changes_no_episode_keeps_the_identity(changes: dict[str, Any]) -> 
         {"task": {"source": SOURCE, "reward": {"parts": {"p": {"use": "length", "weight": 2}}}}},
     ],
 )
-def test_what_changes_an_episode_changes_the_identity(changes: dict[str, Any]) -> None:
+def test_relevant_changes_alter_the_identity(changes: dict[str, Any]) -> None:
     assert identity_of(make(**changes), ROWS) != identity_of(make(), ROWS)
 
 
-def test_the_rows_of_the_suite_belong_to_it() -> None:
+def test_identity_depends_on_the_rows() -> None:
     assert identity_of(make(), ROWS) != identity_of(make(), [*ROWS, {"text": "c"}])
 
 
-def test_files_count_by_what_is_in_them_and_not_by_their_place(tmp_path: Path) -> None:
+def test_identity_depends_on_file_contents_not_paths(tmp_path: Path) -> None:
     def with_adapter(place: str, weights: bytes) -> str:
         folder = tmp_path / place
         folder.mkdir(exist_ok=True)
@@ -74,7 +74,7 @@ def test_files_count_by_what_is_in_them_and_not_by_their_place(tmp_path: Path) -
     assert with_adapter("one", b"second") != before
 
 
-def test_a_rewards_function_counts_by_its_file(tmp_path: Path) -> None:
+def test_identity_depends_on_the_source_of_a_reward_function(tmp_path: Path) -> None:
     path = tmp_path / "parts.py"
 
     def with_function(body: str, name: str = "right") -> str:

@@ -70,19 +70,21 @@ DIFFERENCES: dict[str, Simulated] = {
 }
 
 
-def drawn(draw: Callable[..., NDArray[np.float64]]) -> Simulated:
+def clipped_values(draw: Callable[..., NDArray[np.float64]]) -> Simulated:
     """Values of a distribution, cut off at 0 and 1."""
     return lambda cases, tasks, random: np.clip(draw(random, (cases, tasks)), 0, 1)
 
 
 SKEWED: dict[str, Simulated] = {
-    "Bernoulli, 10 %": drawn(lambda random, size: random.random(size) < 0.1),
-    "Bernoulli, 80 %": drawn(lambda random, size: random.random(size) < 0.8),
+    "Bernoulli, 10 %": clipped_values(lambda random, size: random.random(size) < 0.1),
+    "Bernoulli, 80 %": clipped_values(lambda random, size: random.random(size) < 0.8),
     "Bernoulli, 50 %": MEANS["one sample, 50 %"],
-    "exponential": drawn(lambda random, size: random.exponential(1 / 6, size)),
-    "lognormal": drawn(lambda random, size: random.lognormal(0, 1, size) / 10),
-    "lognormal, downwards": drawn(lambda random, size: 1 - random.lognormal(0, 1, size) / 10),
-    "Beta, 10 %": drawn(lambda random, size: random.beta(0.2, 1.8, size)),
+    "exponential": clipped_values(lambda random, size: random.exponential(1 / 6, size)),
+    "lognormal": clipped_values(lambda random, size: random.lognormal(0, 1, size) / 10),
+    "lognormal, downwards": clipped_values(
+        lambda random, size: 1 - random.lognormal(0, 1, size) / 10
+    ),
+    "Beta, 10 %": clipped_values(lambda random, size: random.beta(0.2, 1.8, size)),
 }
 SKEWED_DIFFERENCES: dict[str, Simulated] = {
     **{name: SKEWED[name] for name in ("Bernoulli, 10 %", "exponential", "lognormal")},
@@ -98,22 +100,22 @@ SKEWED_DIFFERENCES: dict[str, Simulated] = {
 def test_intervals_of_few_tasks_cover_the_truth(tasks: int) -> None:
     for simulate in SKEWED.values():
         low, high = mean_limits(simulated(simulate, tasks, FEWER_CASES), 0, 1)
-        assert covered(low, high, truth(simulate)) >= 0.92
+        assert coverage(low, high, truth(simulate)) >= 0.92
     for simulate in SKEWED_DIFFERENCES.values():
         low, high = difference_limits(simulated(simulate, tasks, FEWER_CASES), 1)
-        assert covered(low, high, truth(simulate)) >= 0.92
+        assert coverage(low, high, truth(simulate)) >= 0.92
 
 
 @pytest.mark.parametrize(("name", "tasks"), one_row_in(4, product(MEANS, [31, 100])))
 def test_intervals_of_means_cover_the_truth(name: str, tasks: int) -> None:
     low, high = mean_limits(simulated(MEANS[name], tasks), 0, 1)
-    assert 0.93 <= covered(low, high, truth(MEANS[name])) <= 0.97
+    assert 0.93 <= coverage(low, high, truth(MEANS[name])) <= 0.97
 
 
 @pytest.mark.parametrize(("name", "tasks"), one_row_in(4, product(DIFFERENCES, [31, 100])))
 def test_intervals_of_paired_differences_cover_the_truth(name: str, tasks: int) -> None:
     low, high = difference_limits(simulated(DIFFERENCES[name], tasks), 1)
-    assert 0.93 <= covered(low, high, truth(DIFFERENCES[name])) <= 0.985
+    assert 0.93 <= coverage(low, high, truth(DIFFERENCES[name])) <= 0.985
 
 
 def simulated(simulate: Simulated, tasks: int, cases: int = CASES) -> NDArray[np.float64]:
@@ -125,19 +127,19 @@ def truth(simulate: Simulated) -> float:
     return float(simulate(1, 500_000, np.random.default_rng(99)).mean())
 
 
-def covered(low: NDArray[np.float64], high: NDArray[np.float64], truth: float) -> float:
+def coverage(low: NDArray[np.float64], high: NDArray[np.float64], truth: float) -> float:
     return float(((low <= truth) & (truth <= high)).mean())
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_tasks_that_are_all_alike_have_the_exact_interval_of_a_proportion(value: float) -> None:
+def test_identical_tasks_get_the_exact_interval_of_a_proportion(value: float) -> None:
     low, high = mean_limits([[value] * 31], 0, 1)
     assert low <= value <= high
     # Jeffreys' limit of 0 passes in 31, when only the unseen half counts: Beta(1/2, 31).
     assert high - low == pytest.approx(0.078, abs=0.003)
 
 
-def test_a_constant_difference_leaves_room_on_both_sides() -> None:
+def test_constant_difference_has_a_two_sided_interval() -> None:
     low, high = difference_limits([[0.0] * 31], 1.0)
     assert -0.1 < low < 0 < high < 0.1
 

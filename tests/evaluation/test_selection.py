@@ -32,7 +32,7 @@ def rows(tmp_path: Path) -> str:
     return str(path)
 
 
-def evaluated(
+def metrics_of(
     tmp_path: Path,
     rows: str,
     answers: dict[str, list[str]],
@@ -48,7 +48,7 @@ def evaluated(
     return {name: estimate.mean for name, estimate in results.teams[0].metrics.items()}
 
 
-def test_shown_tests_and_inputs_like_theirs() -> None:
+def test_shown_tests_and_similar_inputs_are_extracted() -> None:
     assert shown_asserts(ROW) == ["assert area(2, 3) == 6"]
     calls = further_calls(ROW)
     assert "area(3, 3)" in calls
@@ -56,16 +56,16 @@ def test_shown_tests_and_inputs_like_theirs() -> None:
 
 
 def test_a_program_is_chosen_by_the_shown_test(tmp_path: Path, rows: str) -> None:
-    metrics = evaluated(tmp_path, rows, {"main": [SUM, SUM, RIGHT]}, collab.Selection())
+    metrics = metrics_of(tmp_path, rows, {"main": [SUM, SUM, RIGHT]}, collab.Selection())
     assert metrics["pass@1"] == pytest.approx(1 / 3)
     assert metrics["selected@1"] == pytest.approx(1 / 3)
     assert metrics["selected@3"] == 1.0
 
 
-def test_agreement_chooses_among_those_that_pass(tmp_path: Path, rows: str) -> None:
-    metrics = evaluated(tmp_path, rows, {"main": [SIX, RIGHT, RIGHT]}, collab.Selection())
+def test_agreement_selects_among_passing_programs(tmp_path: Path, rows: str) -> None:
+    metrics = metrics_of(tmp_path, rows, {"main": [SIX, RIGHT, RIGHT]}, collab.Selection())
     assert metrics["selected@3"] == 1.0
-    tied = evaluated(tmp_path, rows, {"main": [SIX, RIGHT]}, collab.Selection())
+    tied = metrics_of(tmp_path, rows, {"main": [SIX, RIGHT]}, collab.Selection())
     assert tied["selected@2"] == 0.5
 
 
@@ -75,7 +75,9 @@ TESTS = "assert area(4, 5) == 20\nassert area(1, 7) == 7"
 @pytest.mark.parametrize(
     ("tester", "value"), one_row_in(3, [("tester", 1.0), ("", 0.0), ("nobody", 0.0)])
 )
-def test_a_testers_tests_choose_too(tmp_path: Path, rows: str, tester: str, value: float) -> None:
+def test_tests_of_a_tester_also_select(
+    tmp_path: Path, rows: str, tester: str, value: float
+) -> None:
     script = tmp_path / "answers.yaml"
     script.write_text(yaml.safe_dump({"coder": [SIX, SIX, RIGHT], "tester": [TESTS, "", ""]}))
     agents = {
@@ -89,7 +91,7 @@ def test_a_testers_tests_choose_too(tmp_path: Path, rows: str, tester: str, valu
 
 
 def test_hidden_tests_choose_nothing(tmp_path: Path, rows: str) -> None:
-    metrics = evaluated(tmp_path, rows, {"main": [SIX, SIX, RIGHT]}, collab.Selection())
+    metrics = metrics_of(tmp_path, rows, {"main": [SIX, SIX, RIGHT]}, collab.Selection())
     assert metrics["selected@3"] == 0.0
 
 
@@ -99,24 +101,22 @@ def test_parts_of_different_samples_are_combined(tmp_path: Path, rows: str, prot
         "aux": ["def aux(a, b):\n    return a + b", "def aux(a, b):\n    return a * b"],
         "main": ["def area(a, b):\n    return aux(a, b)", "def area(a, b):\n    return -aux(a, b)"],
     }
-    metrics = evaluated(tmp_path, rows, answers, collab.Selection(recombine=True), protocol)
+    metrics = metrics_of(tmp_path, rows, answers, collab.Selection(recombine=True), protocol)
     assert (metrics["selected@2"], metrics["recombined@2"]) == (0.0, 1.0)
 
 
-def test_a_chosen_answer_has_no_parts_to_combine() -> None:
+def test_recombining_a_chosen_answer_is_refused() -> None:
     recipe = collab.load("coding-debate", task="humaneval", model="echo").recipe
     with pytest.raises(RecipeError, match=r"'debate .*' chooses one agent's answer"):
         check_selectable(recipe, collab.Selection(recombine=True))
 
 
-def test_a_single_agents_programs_are_cut_at_the_function_asked_for(
-    tmp_path: Path, rows: str
-) -> None:
+def test_program_of_a_single_agent_is_split_at_the_entry_point(tmp_path: Path, rows: str) -> None:
     programs = [
         "def times(a, b):\n    return a * b\n\ndef area(a, b):\n    return -times(a, b)",
         "def times(a, b):\n    return a + b\n\ndef area(a, b):\n    return times(a, b)",
     ]
-    metrics = evaluated(tmp_path, rows, {"main": programs}, collab.Selection(recombine=True))
+    metrics = metrics_of(tmp_path, rows, {"main": programs}, collab.Selection(recombine=True))
     assert (metrics["selected@2"], metrics["recombined@2"]) == (0.0, 1.0)
 
 

@@ -41,7 +41,7 @@ def test_levels_count_penalties_and_leave_out_what_does_not_apply() -> None:
     assert "level.advice" not in values
 
 
-def test_a_level_without_points_counts_by_its_value() -> None:
+def test_level_without_points_uses_the_value_of_its_part() -> None:
     parts = (make_part("faithfulness", 0.25, 0.0), make_part("penalty", 1.0, -0.5))
     values = task_values({"t": group("t", make_score(parts=parts))}, [1])
     assert values["level.faithfulness"]["t"] == 0.25
@@ -69,7 +69,7 @@ def test_without_tests_there_is_no_pass() -> None:
     assert set(values) == {"return", "return.share", "final.share"}
 
 
-def test_failed_episodes_have_no_value_and_k_counts_what_is_left() -> None:
+def test_failed_episodes_have_no_value_and_lower_the_largest_k() -> None:
     whole = group("t", make_score(solved=True), make_score(solved=False))
     values = task_values(
         {"t": [*whole, make_episode("t", 2, make_score(0.0), failed=True)], "u": []}, [1, 2, 3]

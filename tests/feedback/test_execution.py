@@ -35,7 +35,7 @@ def test_all_examples_hold(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     assert told["aux"] == told["main"]
 
 
-def test_failing_examples_are_told(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
+def test_failing_examples_are_reported(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     told = give_feedback(outcome_of(main=WRONG), sandbox)
     assert told["main"].text == (
         "Execution: 1 of 2 examples in the prompt hold.\n- sum_of_squares([3]): expected 9, got 5"
@@ -43,19 +43,19 @@ def test_failing_examples_are_told(outcome_of: OutcomeOf, sandbox: Sandbox) -> N
     assert [finding.severity for finding in told["main"].findings] == ["error"]
 
 
-def test_errors_are_told(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
+def test_errors_in_examples_are_reported(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     main = "def sum_of_squares(xs):\n    return xs[1] ** 2 + 1"
     told = give_feedback(outcome_of(main=main), sandbox)
     assert "sum_of_squares([3]): expected 9, but IndexError" in told["main"].text
 
 
-def test_a_program_that_does_not_load(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
+def test_program_that_does_not_load_is_reported(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     told = give_feedback(outcome_of(main="import no_such_module\n" + GOOD), sandbox)
     assert told["main"].text.startswith("Execution: the joint program does not load: ")
     assert "no_such_module" in told["main"].text
 
 
-def test_a_prompt_without_examples_says_so(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
+def test_prompt_without_examples_is_reported(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     problem = Problem(address="demo/1", public={"prompt": "def f(x):\n", "entry_point": "f"})
     told = give_feedback(outcome_of(problem=problem, main=GOOD), sandbox)
     assert told["main"].text == "Execution: the prompt has no example to run."
@@ -112,7 +112,9 @@ DOCSTRINGS: dict[str, list[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize(("docstring", "expected"), DOCSTRINGS.items())
-def test_examples_are_found(docstring: str, expected: list[tuple[str, str]]) -> None:
+def test_examples_are_extracted_from_the_docstring(
+    docstring: str, expected: list[tuple[str, str]]
+) -> None:
     prompt = f'def f(x):\n    """Do it.\n\n    {docstring}\n    """\n'
     assert examples_of(prompt, "f") == [Example(call, value) for call, value in expected]
 
@@ -143,5 +145,5 @@ def test_the_examples_of_humaneval_hold_for_its_solutions(sandbox: Sandbox) -> N
     assert wrong == ["HumanEval/47", "HumanEval/116", "HumanEval/130"]
 
 
-def test_examples_of_a_prompt_that_is_no_program() -> None:
+def test_examples_are_extracted_from_a_prompt_in_prose() -> None:
     assert examples_of("Write f. For example f(1) == 2.", "f") == [Example("f(1)", "2")]

@@ -83,22 +83,22 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("text", MALFORMED)
-def test_advice_of_another_form_is_refused(text: str) -> None:
+def test_malformed_advice_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         read_advice(text, ("aux", "main"))
 
 
-def test_a_malformed_answer_is_asked_for_again(outcome_of: OutcomeOf) -> None:
+def test_expert_is_asked_again_after_a_malformed_answer(outcome_of: OutcomeOf) -> None:
     told = give_feedback(outcome_of(aux="", main=GOOD), "Sure! {}", ADVICE)
     assert "square x" in told["aux"].text
 
 
-def test_after_the_retries_it_is_a_typed_failure(outcome_of: OutcomeOf) -> None:
+def test_malformed_advice_fails_after_the_retries(outcome_of: OutcomeOf) -> None:
     with pytest.raises(FeedbackError, match="no advice in the required form in 3 attempts"):
         give_feedback(outcome_of(main=GOOD), "", "{", "nonsense", retries=2)
 
 
-def test_a_truncated_expert_is_named(outcome_of: OutcomeOf) -> None:
+def test_truncated_expert_is_reported(outcome_of: OutcomeOf) -> None:
     begun = {"text": '{"main": ["sum, d', "finish_reason": "length"}
     told = r"2 of 2 responses of the expert .* truncated at 20 tokens.*raise its 'max_new_tokens'"
     with pytest.raises(FeedbackError, match=told):
@@ -140,7 +140,7 @@ def test_data_cannot_close_its_own_block(outcome_of: OutcomeOf) -> None:
     assert attack in body
 
 
-def test_no_text_closes_a_block_with_a_mark_that_it_has_seen(outcome_of: OutcomeOf) -> None:
+def test_block_marker_is_unpredictable_from_earlier_prompts(outcome_of: OutcomeOf) -> None:
     def body_of(post: str, **wrote: str) -> str:
         problem = Problem(address="t/0", public={"text": post})
         return expert_prompt(outcome_of(problem=problem, join="text", **wrote))[1].content
@@ -160,7 +160,7 @@ def test_no_text_closes_a_block_with_a_mark_that_it_has_seen(outcome_of: Outcome
         assert len(seen) == 32
 
 
-def test_very_long_artifacts_are_cut(outcome_of: OutcomeOf) -> None:
+def test_long_artifacts_are_truncated(outcome_of: OutcomeOf) -> None:
     problem = Problem(address="t/0", public={"text": "A post."})
     outcome = outcome_of(problem=problem, join="text", writer="x" * 100_000)
     assert len(expert_prompt(outcome)[1].content) < 21_000
@@ -180,7 +180,7 @@ BARE = {
 
 
 @pytest.mark.parametrize(("source", "expected"), BARE.items())
-def test_code_is_stripped_of_words(source: str, expected: str) -> None:
+def test_comments_are_stripped_from_code(source: str, expected: str) -> None:
     assert strip_comments(source) == expected
 
 
@@ -264,7 +264,7 @@ def test_claude_fails(
     assert KEY not in str(caught.value) + failure.message + caplog.text
 
 
-def test_without_a_key_nothing_begins(
+def test_missing_key_is_refused_before_any_request(
     outcome_of: OutcomeOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -276,7 +276,7 @@ def test_without_a_key_nothing_begins(
 
 
 @pytest.mark.usefixtures("key")
-def test_the_spending_limit_ends_it(outcome_of: OutcomeOf) -> None:
+def test_cost_limit_stops_the_expert(outcome_of: OutcomeOf) -> None:
     with ClaudeServer(answer(ADVICE)) as server, pytest.raises(CollabError) as caught:
         ask_claude(outcome_of(main=GOOD), server, cost_limit=0.000_001)
     assert caught.value.boundary == "budget"

@@ -50,7 +50,7 @@ def no_model(_: object) -> NoReturn:
     raise AssertionError("no model is needed")
 
 
-def tell(outcome: Outcome, *written: Any, sandbox: Any = None) -> Told:
+def gather_feedback(outcome: Outcome, *written: Any, sandbox: Any = None) -> Told:
     specs = TypeAdapter(tuple[FeedbackSpec, ...]).validate_python(written)
 
     async def go() -> Told:
@@ -67,7 +67,7 @@ def tell(outcome: Outcome, *written: Any, sandbox: Any = None) -> Told:
 def test_feedback_comes_in_the_order_of_the_recipe(outcome_of: OutcomeOf) -> None:
     outcome = outcome_of(aux="", main="")
     praise = {"source": "mine.py:praise", "options": {"word": "fine"}}
-    told, failures = tell(outcome, "mine.py:later", "solved", "self", praise)
+    told, failures = gather_feedback(outcome, "mine.py:later", "solved", "self", praise)
     assert [item.text for item in told["main"]] == [
         "later",
         "Result: not solved yet.",
@@ -78,17 +78,17 @@ def test_feedback_comes_in_the_order_of_the_recipe(outcome_of: OutcomeOf) -> Non
     assert failures == ()
 
 
-def test_one_bit(outcome_of: OutcomeOf) -> None:
-    told, _ = tell(outcome_of(main="", solved=True), "solved")
+def test_solved_source_reports_one_bit(outcome_of: OutcomeOf) -> None:
+    told, _ = gather_feedback(outcome_of(main="", solved=True), "solved")
     assert told["main"][0].text == "Result: solved."
     with pytest.raises(FeedbackError, match="does not say whether demo/0 is solved"):
-        tell(outcome_of(main="", solved=None), "solved")
+        gather_feedback(outcome_of(main="", solved=None), "solved")
 
 
 def test_an_outcome_holds_nothing_hidden(outcome_of: OutcomeOf) -> None:
     outcome = outcome_of(main="")
     assert outcome.problem.hidden == {}
-    told, _ = tell(outcome, "mine.py:spy")
+    told, _ = gather_feedback(outcome, "mine.py:spy")
     assert "hidden_marker" not in told["main"][0].text
     assert "sum_of_squares" in told["main"][0].text
 
@@ -102,12 +102,14 @@ def test_an_outcome_holds_nothing_hidden(outcome_of: OutcomeOf) -> None:
         ("listing", "returned a list; a source returns text for all agents, or a dict"),
     ],
 )
-def test_a_source_that_fails(outcome_of: OutcomeOf, function: str, message: str) -> None:
+def test_failing_source_is_reported_as_a_failure(
+    outcome_of: OutcomeOf, function: str, message: str
+) -> None:
     outcome = outcome_of(aux="", main="")
     with pytest.raises(FeedbackError, match="feedback") as caught:
-        tell(outcome, f"mine.py:{function}")
+        gather_feedback(outcome, f"mine.py:{function}")
     assert message in str(caught.value)
-    told, failures = tell(
+    told, failures = gather_feedback(
         outcome, {"source": f"mine.py:{function}", "required": False}, "mine.py:praise"
     )
     assert [item.text for item in told["aux"]] == ["aux: good"]
@@ -116,9 +118,9 @@ def test_a_source_that_fails(outcome_of: OutcomeOf, function: str, message: str)
     assert (failures[0].traceback is not None) == (function == "raises")
 
 
-def test_a_text_is_told_to_everyone(outcome_of: OutcomeOf) -> None:
+def test_plain_text_feedback_goes_to_every_agent(outcome_of: OutcomeOf) -> None:
     outcome = outcome_of(aux="", main="")
-    told, _ = tell(outcome, "mine.py:everyone", "mine.py:everyone_at_length")
+    told, _ = gather_feedback(outcome, "mine.py:everyone", "mine.py:everyone_at_length")
     for agent in ("aux", "main"):
         assert [item.text for item in told[agent]] == ["Remember to return a value.", "Think."]
 
@@ -131,23 +133,23 @@ def test_a_text_is_told_to_everyone(outcome_of: OutcomeOf) -> None:
         ("nonsense", "known: execution, expert, self, solved, static (or file.py:function)"),
     ],
 )
-def test_a_source_that_is_misspelt(written: Any, message: str) -> None:
+def test_misspelled_source_names_the_nearest_one(written: Any, message: str) -> None:
     with pytest.raises(RecipeError) as caught:
         validate(Recipe, {"team": {"agents": {"a": {"prompt": ""}}, "feedback": [written]}}, "r")
     assert message in str(caught.value)
     assert "pattern" not in str(caught.value)
 
 
-def test_a_source_that_blocks_is_left_behind(outcome_of: OutcomeOf) -> None:
+def test_blocking_source_times_out(outcome_of: OutcomeOf) -> None:
     started = time.perf_counter()
     with pytest.raises(FeedbackError, match=r"took longer than 0\.1 s"):
-        tell(outcome_of(main=""), {"source": "mine.py:blocks", "seconds": 0.1})
+        gather_feedback(outcome_of(main=""), {"source": "mine.py:blocks", "seconds": 0.1})
     assert time.perf_counter() - started < 0.6
 
 
-def test_failures_come_with_feedback_of_the_others(outcome_of: OutcomeOf) -> None:
+def test_failure_of_one_source_keeps_the_feedback_of_the_others(outcome_of: OutcomeOf) -> None:
     blocks = {"source": "mine.py:blocks", "seconds": 0.1, "required": False}
-    told, failures = tell(outcome_of(main=""), blocks, "solved")
+    told, failures = gather_feedback(outcome_of(main=""), blocks, "solved")
     assert told["main"][0].source == "solved"
     assert "0.1 s" in failures[0].message
 
@@ -168,7 +170,7 @@ def test_mistakes_are_found_when_sources_open(spec: Any, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_a_tool_that_is_not_installed_names_its_remedy(
+def test_missing_tool_names_the_install_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -188,4 +190,4 @@ def test_sources_about_programs_refuse_other_tasks(
     problem = Problem(address="tldr/3", public={"prompt": "A long text."})
     outcome = outcome_of(problem=problem, join="text", concise="a", detailed="b")
     with pytest.raises(FeedbackError, match=r"tldr/3 is not a code problem.*use self, expert or"):
-        tell(outcome, source, sandbox=sandbox)
+        gather_feedback(outcome, source, sandbox=sandbox)

@@ -8,7 +8,7 @@ import pytest
 from support.rooms.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
 
 
-def test_sound_code(outcome_of: OutcomeOf) -> None:
+def test_sound_code_has_no_findings(outcome_of: OutcomeOf) -> None:
     told = give_feedback(outcome_of(aux=AUX, main=MAIN))
     assert told["aux"].text == "Static analysis:\n- `aux` is defined"
     assert told["main"].text == (
@@ -17,7 +17,7 @@ def test_sound_code(outcome_of: OutcomeOf) -> None:
     )
 
 
-def test_findings_are_in_each_agents_own_lines(outcome_of: OutcomeOf) -> None:
+def test_findings_use_the_line_numbers_of_each_agent(outcome_of: OutcomeOf) -> None:
     aux = "import os\n\n\ndef aux(x):\n    return y * x"
     main = "def sum_of_squares(xs):\n    unused = 1\n    return sum(map(aux, xz))"
     told = give_feedback(outcome_of(aux=aux, main=main))
@@ -29,18 +29,18 @@ def test_findings_are_in_each_agents_own_lines(outcome_of: OutcomeOf) -> None:
     assert all(finding.source in ("ast", "ruff") for finding in told["main"].findings)
 
 
-def test_what_others_provide_is_not_undefined(outcome_of: OutcomeOf) -> None:
+def test_names_provided_by_the_prompt_are_not_undefined(outcome_of: OutcomeOf) -> None:
     told = give_feedback(outcome_of(aux="def aux(x):\n    return math.sqrt(x)", main=MAIN))
     assert "F821" not in str(told)
 
 
-def test_a_helper_that_is_missing(outcome_of: OutcomeOf) -> None:
+def test_missing_helper_is_reported_to_both_agents(outcome_of: OutcomeOf) -> None:
     told = give_feedback(outcome_of(aux="def other(x):\n    return x", main=MAIN))
     assert "your code does not define `aux`" in told["aux"].text
     assert "F821 Undefined name `aux`" in told["main"].text
 
 
-def test_lines_that_a_remark_names_are_the_agents_own(outcome_of: OutcomeOf) -> None:
+def test_line_numbers_in_messages_refer_to_the_agents_code(outcome_of: OutcomeOf) -> None:
     main = "import math\nimport os\n\nimport os\n\ndef sum_of_squares(xs):\n    return aux(os)"
     told = give_feedback(outcome_of(aux=AUX, main=main))["main"].text
     assert "line 4: F811 Redefinition of unused `os` from line 2" in told
@@ -49,7 +49,7 @@ def test_lines_that_a_remark_names_are_the_agents_own(outcome_of: OutcomeOf) -> 
     assert "line 2: F811 Redefinition of unused `os` from line 1 of aux" in told
 
 
-def test_a_function_that_returns_nothing(outcome_of: OutcomeOf) -> None:
+def test_function_without_a_return_value_is_reported(outcome_of: OutcomeOf) -> None:
     told = give_feedback(outcome_of(aux="def aux(x):\n    print(x)", main=MAIN))
     assert "`aux` returns no value" in told["aux"].text
 
@@ -62,12 +62,12 @@ def test_a_function_that_returns_nothing(outcome_of: OutcomeOf) -> None:
         ("if False: aux(1)\n    return 1", "never calls `aux` in code that can run"),
     ],
 )
-def test_main_hears_whether_it_calls_aux(outcome_of: OutcomeOf, main: str, message: str) -> None:
+def test_main_is_told_whether_it_calls_aux(outcome_of: OutcomeOf, main: str, message: str) -> None:
     told = give_feedback(outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n    {main}"))
     assert message in told["main"].text
 
 
-def test_a_syntax_error_is_told_to_its_writer(outcome_of: OutcomeOf) -> None:
+def test_syntax_error_is_reported_to_its_author(outcome_of: OutcomeOf) -> None:
     told = give_feedback(outcome_of(aux="def aux(x):\n    return (x", main=MAIN))
     error = told["aux"].findings[0]
     assert (error.code, error.severity, error.line, error.column) == (
@@ -81,7 +81,7 @@ def test_a_syntax_error_is_told_to_its_writer(outcome_of: OutcomeOf) -> None:
     assert "`sum_of_squares` is defined" in told["main"].text
 
 
-def test_without_ast_ruff_tells_of_syntax(outcome_of: OutcomeOf) -> None:
+def test_ruff_reports_syntax_errors_without_ast(outcome_of: OutcomeOf) -> None:
     told = give_feedback(
         outcome_of(aux=AUX, main="def sum_of_squares(xs):\n    return ((xs)"), tools=["ruff"]
     )
@@ -106,7 +106,7 @@ PLAN = "- it's simple: square, then add"
         ("own", "- the joint program does not define `sum_of_squares`"),
     ],
 )
-def test_where_a_join_hides_whose_line_is_whose_all_are_told_of_the_joint_program(
+def test_findings_that_cannot_be_attributed_go_to_every_agent(
     outcome_of: OutcomeOf,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -123,7 +123,7 @@ def test_where_a_join_hides_whose_line_is_whose_all_are_told_of_the_joint_progra
         assert told[agent].findings[0].line is None
 
 
-def test_a_program_that_only_joins_to_something_that_parses_is_not_called_broken(
+def test_code_that_parses_only_when_joined_is_not_called_broken(
     outcome_of: OutcomeOf,
 ) -> None:
     halves = {"head": "def sum_of_squares(xs):\n    x = 0", "main": "    return sum(xs)"}

@@ -20,21 +20,21 @@ MAIN = (
 )
 
 
-def told_of(*tools: str, **files: str) -> dict[str, Feedback]:
+def feedback_on(*tools: str, **files: str) -> dict[str, Feedback]:
     joint = join_for("files")(files, PROBLEM)
     outcome = Outcome(PROBLEM, tuple(files), files, joint, None, 0)
     return give_feedback(outcome, **({"tools": tools} if tools else {}))
 
 
 def test_sound_files() -> None:
-    told = told_of(store=STORE, main=MAIN)
+    told = feedback_on(store=STORE, main=MAIN)
     assert told["store"].text == "Static analysis: no remark."
     assert told["main"].text == "Static analysis:\n- `price` is defined"
 
 
-def test_each_agent_is_told_of_its_own_files_by_file_and_line() -> None:
+def test_each_agent_gets_findings_of_its_own_files() -> None:
     two = STORE + "# file: store/names.py\nimport os\n\nwhole = 1\n"
-    told = told_of(store=two, main=MAIN.replace("cost(name) +", "cots(name) +"))
+    told = feedback_on(store=two, main=MAIN.replace("cost(name) +", "cots(name) +"))
     assert "store/names.py, line 1: F401 `os` imported but unused" in told["store"].text
     assert "main.py, line 5: F821 Undefined name `cots`" in told["main"].text
     assert "main.py, line 1: F401" in told["main"].text
@@ -43,47 +43,49 @@ def test_each_agent_is_told_of_its_own_files_by_file_and_line() -> None:
     assert (undefined.file, undefined.line) == ("main.py", 5)
 
 
-def test_mypy_sees_what_files_import_of_each_other() -> None:
-    told = told_of("mypy", store=STORE, main=MAIN.replace("cost(name) + 1", "cost(3)"))
+def test_mypy_checks_imports_between_files() -> None:
+    told = feedback_on("mypy", store=STORE, main=MAIN.replace("cost(name) + 1", "cost(3)"))
     assert 'main.py, line 5: arg-type Argument 1 to "cost"' in told["main"].text
     assert told["store"].text == "Static analysis: no remark."
-    missing = told_of("mypy", store=STORE, main=MAIN.replace("import cost", "import prize"))
+    missing = feedback_on("mypy", store=STORE, main=MAIN.replace("import cost", "import prize"))
     assert 'main.py, line 1: attr-defined Module "store.goods" has no' in missing["main"].text
 
 
-def test_a_name_of_one_file_is_not_known_in_another() -> None:
-    told = told_of(store=STORE, main="# file: main.py\ndef price(name):\n    return cost(name)\n")
+def test_name_from_another_file_is_undefined_without_an_import() -> None:
+    told = feedback_on(
+        store=STORE, main="# file: main.py\ndef price(name):\n    return cost(name)\n"
+    )
     assert "main.py, line 2: F821 Undefined name `cost`" in told["main"].text
 
 
-def test_a_file_that_does_not_parse_is_its_writers() -> None:
-    told = told_of(store=STORE.replace("len(name)", "len(name"), main=MAIN)
+def test_unparsable_file_is_reported_to_its_author() -> None:
+    told = feedback_on(store=STORE.replace("len(name)", "len(name"), main=MAIN)
     assert "store/goods.py, line 2: the file does not parse" in told["store"].text
     assert "does not parse, because of store/goods.py" in told["main"].text
 
 
-def test_files_that_make_no_program() -> None:
-    told = told_of(store=STORE, main=STORE)
+def test_duplicate_file_is_reported() -> None:
+    told = feedback_on(store=STORE, main=STORE)
     assert "'store/goods.py' occurs twice, first in line 1" in told["main"].text
     assert "because of main" in told["store"].text
 
 
 @pytest.mark.parametrize("tool", ["ruff", "mypy"])
-def test_no_file_runs_in_the_analyser(tool: str, tmp_path: Path) -> None:
+def test_analyzers_do_not_execute_the_checked_files(tool: str, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     hostile = f"open({str(mark)!r}, 'w')\n"
     names = ("mypy/__init__", "mypy/__main__", "ruff", "typing_extensions", "mypy_extensions")
-    told_of(tool, a="".join(f"# file: {name}.py\n{hostile}" for name in names), main=MAIN)
+    feedback_on(tool, a="".join(f"# file: {name}.py\n{hostile}" for name in names), main=MAIN)
     assert not mark.exists()
 
 
 @pytest.mark.parametrize("name", ["../a", "os", "a b", "store/goods"])
-def test_files_that_make_no_program_break_no_analyser(name: str) -> None:
-    told = told_of("ruff", store=STORE, main=f"# file: {name}.py\nx = one\n")
+def test_invalid_file_names_do_not_break_the_analyzer(name: str) -> None:
+    told = feedback_on("ruff", store=STORE, main=f"# file: {name}.py\nx = one\n")
     assert "F821 Undefined name `one`" in told["main"].text
 
 
-def test_a_comment_that_names_a_file_makes_no_files_of_joined_code() -> None:
+def test_file_comment_in_joined_code_creates_no_files() -> None:
     made = {
         "aux": "# file: aux.py\ndef aux(x):\n    return x",
         "main": "def price(x):\n    return ax",
@@ -95,7 +97,7 @@ def test_a_comment_that_names_a_file_makes_no_files_of_joined_code() -> None:
 
 
 @pytest.mark.parametrize("asked", ["__main__", "Solution.area", "class Solution"])
-def test_what_is_asked_for_and_is_no_function_is_not_missed(asked: str) -> None:
+def test_entry_point_that_is_no_function_is_not_reported_missing(asked: str) -> None:
     program = "class Solution:\n    def area(self, x):\n        return x\n\n\nprint(input())\n"
     problem = Problem(address="t/0", public={"prompt": "", "entry_point": asked})
     files = {"store": STORE, "main": f"# file: main.py\n{program}"}
@@ -105,14 +107,14 @@ def test_what_is_asked_for_and_is_no_function_is_not_missed(asked: str) -> None:
         assert told["main"].text == "Static analysis: no remark."
 
 
-def test_an_agent_without_a_file_is_told_the_form() -> None:
-    told = told_of(store="", main=MAIN)
+def test_agent_without_a_file_is_told_the_expected_format() -> None:
+    told = feedback_on(store="", main=MAIN)
     assert "begin each with a line # file: NAME.py" in told["store"].text
-    told = told_of(store=STORE, main="# file: main.py\nx = 1\n")
+    told = feedback_on(store=STORE, main="# file: main.py\nx = 1\n")
     assert "`main.py` does not define `price`" in told["main"].text
 
 
-def test_one_who_wrote_none_is_told_of_all() -> None:
+def test_agent_that_wrote_no_file_gets_all_findings() -> None:
     files = {"store": STORE, "main": MAIN.replace("+ 1", "+ one")}
     joint = join_for("files")(files, PROBLEM)
     roles = Roles(contributors=("store", "main"), helpers=("store",), entry="main")

@@ -16,7 +16,7 @@ from collab.recipe.feedback import StaticFeedback
 from collab.records import Finding, Problem
 
 
-def test_matters_of_taste_are_left_out(outcome_of: OutcomeOf) -> None:
+def test_style_findings_are_omitted(outcome_of: OutcomeOf) -> None:
     main = f"def sum_of_squares(xs):\n    assert xs != 77\n    return aux(xs)  # {'x' * 200}"
     told = give_feedback(outcome_of(aux=AUX, main=main))
     assert {finding.source for finding in told["main"].findings} == {"ast"}
@@ -38,7 +38,7 @@ def test_errors_come_first_and_the_rest_is_counted(outcome_of: OutcomeOf) -> Non
     assert told["main"].text.endswith("- and 20 more")
 
 
-def test_any_team_and_any_function(outcome_of: OutcomeOf) -> None:
+def test_any_team_and_any_function_are_analyzed(outcome_of: OutcomeOf) -> None:
     artifacts = {"first": "def first(x):\n    return x", "second": MAIN.replace("aux", "first")}
     told = give_feedback(
         outcome_of(**artifacts, tester="# nothing to define"), functions={"tester": ""}
@@ -52,7 +52,7 @@ def test_any_team_and_any_function(outcome_of: OutcomeOf) -> None:
 
 
 @pytest.mark.slow
-def test_a_program_that_stops_a_tool_stops_no_other() -> None:
+def test_program_that_stops_mypy_does_not_affect_the_others() -> None:
     async def go() -> list[list[Finding]]:
         batcher = Batcher(find_tool("mypy"))
         programs = ["x: int = ''", "break", "y: str = 1"]
@@ -74,7 +74,7 @@ def test_tools_see_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sk-secret-1" not in str(caught.value)
 
 
-def test_closing_ends_what_runs() -> None:
+def test_closing_kills_running_tools() -> None:
     async def go() -> None:
         batcher = Batcher(Analyser("ruff", ("sh", "-c", "exec sleep 30")))
         waiting = asyncio.create_task(batcher.check("x = 1"))
@@ -133,7 +133,7 @@ def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
         asyncio.run(go())
 
 
-def test_programs_that_are_checked_together_do_not_see_each_other() -> None:
+def test_programs_checked_in_one_batch_are_isolated() -> None:
     """No program can name another, and none is told under which name it lay."""
     spies = [f"from program_{n} import Secret\nx: int = Secret()\n" for n in ("0", "1", "")]
     own = "class int:\n    pass\n\n\ndef f(x: int) -> None: ...\n\n\nf(3)\n"
@@ -154,7 +154,7 @@ def test_programs_that_are_checked_together_do_not_see_each_other() -> None:
     ]
 
 
-def test_a_problem_without_prompt(outcome_of: OutcomeOf) -> None:
+def test_problem_without_a_prompt_is_analyzed(outcome_of: OutcomeOf) -> None:
     problem = Problem(address="demo/1", public={"entry_point": "f"})
     told = give_feedback(outcome_of(problem=problem, main="def f(x):\n    return x"))
     assert told["main"].text == "Static analysis:\n- `f` is defined"

@@ -63,7 +63,7 @@ def problem_of(row: Row) -> Problem:
     return Problem(address=row["task_id"], public=public, hidden={"test": row["test"]})
 
 
-def analysed(row: Row, response: str) -> tuple[dict[str, str], Joint]:
+def analyze(row: Row, response: str) -> tuple[dict[str, str], Joint]:
     """A response for each agent through the parser, the join and the tree's analysis."""
     started = time.thread_time()
     helper = "def aux(x):\n    return x"
@@ -77,8 +77,8 @@ def analysed(row: Row, response: str) -> tuple[dict[str, str], Joint]:
     return artifacts, joint
 
 
-async def told(source: Static | Execution, row: Row, response: str) -> None:
-    artifacts, joint = analysed(row, response)
+async def check_feedback(source: Static | Execution, row: Row, response: str) -> None:
+    artifacts, joint = analyze(row, response)
     outcome = Outcome(problem_of(row), ("aux", "main"), artifacts, joint, False, 0)
     feedback = await source.give_feedback(outcome)
     assert set(feedback) == {"aux", "main"}
@@ -89,7 +89,7 @@ async def told(source: Static | Execution, row: Row, response: str) -> None:
 
 
 async def scored(scorer: Scorer, row: Row, response: str) -> Score:
-    artifacts, _ = analysed(row, response)
+    artifacts, _ = analyze(row, response)
     score = await joined_score(scorer, problem_of(row), artifacts, ["aux", "main"])
     assert math.isfinite(score.reward)
     assert -0.5 <= score.reward <= score.maximum
@@ -106,30 +106,30 @@ def in_batches(pairs: list[tuple[Row, str]]) -> Iterator[list[tuple[Row, str]]]:
         yield pairs[start : start + BATCH]
 
 
-async def all_through(sandbox: Sandbox, pairs: list[tuple[Row, str]]) -> list[Score]:
+async def run_all(sandbox: Sandbox, pairs: list[tuple[Row, str]]) -> list[Score]:
     static, execution = Static(StaticFeedback()), Execution(ExecutionFeedback(), sandbox)
     scorer = Scorer(reward(), sandbox)
     scores: list[Score] = []
     for batch in in_batches(pairs):
-        await asyncio.gather(*(told(static, row, text) for row, text in batch))
-        await asyncio.gather(*(told(execution, row, text) for row, text in batch[::8]))
+        await asyncio.gather(*(check_feedback(static, row, text) for row, text in batch))
+        await asyncio.gather(*(check_feedback(execution, row, text) for row, text in batch[::8]))
         scores += await asyncio.gather(*(scored(scorer, row, text) for row, text in batch))
     await static.aclose()
     return scores
 
 
 @pytest.mark.parametrize("number", one_in(20, range(len(BOMBS))))
-def test_every_bomb(number: int, rows: list[Row], sandbox: Sandbox) -> None:
+def test_every_bomb_is_survived(number: int, rows: list[Row], sandbox: Sandbox) -> None:
     row = rows[0]
     solution = row["prompt"] + row["canonical_solution"]
     bomb = BOMBS[number]
     texts = [bomb, f"{bomb}\n{solution}", f"{solution}    {bomb}"]
-    asyncio.run(all_through(sandbox, [(row, text) for text in texts]))
+    asyncio.run(run_all(sandbox, [(row, text) for text in texts]))
 
 
 def test_some_programs(rows: list[Row], sandbox: Sandbox) -> None:
     pairs = list(make_programs(30, SEED, rows))
-    scores = asyncio.run(all_through(sandbox, pairs))
+    scores = asyncio.run(run_all(sandbox, pairs))
     assert any(score.solved for score in scores)
     assert any(not score.solved for score in scores)
 
@@ -137,13 +137,13 @@ def test_some_programs(rows: list[Row], sandbox: Sandbox) -> None:
 @pytest.mark.slow
 def test_hundreds_of_programs(rows: list[Row], sandbox: Sandbox) -> None:
     pairs = list(make_programs(PROGRAMS, SEED + 1, rows))
-    scores = asyncio.run(all_through(sandbox, pairs))
+    scores = asyncio.run(run_all(sandbox, pairs))
     assert len(scores) == len(pairs) > 0
 
 
-def test_the_judge_still_judges(rows: list[Row], sandbox: Sandbox) -> None:
+def test_sandbox_still_scores_after_fuzzing(rows: list[Row], sandbox: Sandbox) -> None:
     row = rows[1]
-    scores = asyncio.run(all_through(sandbox, [(row, row["prompt"] + row["canonical_solution"])]))
+    scores = asyncio.run(run_all(sandbox, [(row, row["prompt"] + row["canonical_solution"])]))
     assert scores[0].solved
 
 
@@ -164,7 +164,7 @@ CODE = st.lists(
 def test_random_text_through_the_parsers_and_the_trees(code: str) -> None:
     row = {"prompt": code, "entry_point": "main", "task_id": "t/0", "test": ""}
     try:
-        analysed(row, code)
-        analysed(row, f"def main(x):\n    {code}\n    return x")
+        analyze(row, code)
+        analyze(row, f"def main(x):\n    {code}\n    return x")
     except CollabError as error:
         pytest.fail(f"{error}")

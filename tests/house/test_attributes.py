@@ -82,7 +82,7 @@ def _set_on_self(method: Function) -> set[str]:
     }
 
 
-def test_attributes_are_born_in_init() -> None:
+def test_attributes_are_defined_in_init() -> None:
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
     own = {path: classes_of(tree) for path, tree in trees.items()}
     every = ChainMap(*own.values())
@@ -94,7 +94,7 @@ def test_attributes_are_born_in_init() -> None:
     assert sorted(found) == [], "set them in `__init__`, where need be to None or an empty value"
 
 
-def test_what_is_late() -> None:
+def test_late_attributes_are_detected() -> None:
     source = """
 class Base:
     field: int

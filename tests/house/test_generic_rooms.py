@@ -90,7 +90,7 @@ def offences() -> Iterator[str]:
                         yield f"collab/{name}:{line}: {word}"
 
 
-def test_generic_rooms_know_no_coding_word() -> None:
+def test_generic_packages_use_no_coding_words() -> None:
     assert list(offences()) == [], "let a reward's family, or its recipe, say it"
 
 
@@ -106,15 +106,15 @@ def test_generic_rooms_know_no_coding_word() -> None:
         ("isCode = 1", "code"),
     ],
 )
-def test_what_it_finds(source: str, word: str) -> None:
+def test_coding_words_are_detected(source: str, word: str) -> None:
     assert {word} <= {word for _, word in coding_words(source)}
 
 
-def test_what_it_leaves_alone() -> None:
+def test_docstrings_and_substrings_are_not_flagged() -> None:
     assert list(coding_words('"""Tests of a program."""\nlatest = encode(1)\n')) == []
 
 
-def test_what_is_allowed_is_needed() -> None:
+def test_every_allowed_word_is_used() -> None:
     for name, words in ALLOWED.items():
         used = {word for _, word in coding_words((PACKAGE / name).read_text())}
         assert words & used, name

@@ -43,11 +43,11 @@ HEAVY = {
 }
 
 
-def floor_of(room: str) -> int:
+def layer_of(room: str) -> int:
     return next(number for number, rooms in enumerate(FLOORS) if room in rooms)
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
@@ -55,27 +55,27 @@ def modules() -> list[Path]:
     return [p for p in sorted(PACKAGE.rglob("*.py")) if p.parent != PACKAGE or p.stem != "__init__"]
 
 
-def test_every_room_has_a_floor() -> None:
+def test_every_package_has_a_layer() -> None:
     floors = set().union(*FLOORS)
-    assert sorted({room_of(path) for path in modules()} - floors) == [], "add these to FLOORS"
+    assert sorted({package_of(path) for path in modules()} - floors) == [], "add these to FLOORS"
 
 
-def test_imports_run_downward() -> None:
+def test_imports_point_to_lower_layers() -> None:
     upward = [
         f"{path.relative_to(PACKAGE)} imports {name}"
         for path in modules()
         for name in sorted(imports(path, lazy=True))
-        if name.startswith("collab.") and not is_below(name.split(".")[1], room_of(path))
+        if name.startswith("collab.") and not is_below(name.split(".")[1], package_of(path))
     ]
     assert upward == []
 
 
-def test_no_rooms_import_each_other() -> None:
+def test_packages_do_not_import_each_other() -> None:
     assert circles(PACKAGE) == []
 
 
 def is_below(room: str, other: str) -> bool:
-    return room == other or floor_of(room) < floor_of(other)
+    return room == other or layer_of(room) < layer_of(other)
 
 
 LIGHT = (
@@ -92,7 +92,7 @@ LIGHT = (
 )
 
 
-def test_imports_nothing_heavy() -> None:
+def test_light_modules_import_nothing_heavy() -> None:
     """One interpreter for all; each module's own imports are new since the one before it."""
     code = f"""if True:
         import sys, importlib

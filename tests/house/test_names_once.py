@@ -16,7 +16,7 @@ Written = list[tuple[str, int, str]]
 """File, line and text of what the package writes in quotes."""
 
 
-def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def strings_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and text of what is written in quotes, docstrings apart."""
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -57,37 +57,37 @@ def trees() -> dict[str, ast.AST]:
 
 
 @pytest.fixture(scope="module")
-def written(trees: dict[str, ast.AST]) -> Written:
-    return [(file, line, text) for file, tree in trees.items() for line, text in texts(tree)]
+def string_literals(trees: dict[str, ast.AST]) -> Written:
+    return [(file, line, text) for file, tree in trees.items() for line, text in strings_in(tree)]
 
 
-def offences(written: Written, home: str, is_one: Callable[[str], bool]) -> list[str]:
+def offences(string_literals: Written, home: str, is_one: Callable[[str], bool]) -> list[str]:
     return [
         f"collab/{file}:{line}: {text!r}"
-        for file, line, text in written
+        for file, line, text in string_literals
         if file != home and is_one(text)
     ]
 
 
-def test_metrics_are_named_in_one_module(written: Written) -> None:
-    assert offences(written, "runs/metric_names.py", is_metric) == []
+def test_metrics_are_named_in_one_module(string_literals: Written) -> None:
+    assert offences(string_literals, "runs/metric_names.py", is_metric) == []
 
 
-def test_files_of_peft_are_named_in_one_module(written: Written) -> None:
-    assert offences(written, "runs/layout.py", is_file_of_peft) == []
+def test_files_of_peft_are_named_in_one_module(string_literals: Written) -> None:
+    assert offences(string_literals, "runs/layout.py", is_file_of_peft) == []
 
 
-def test_files_of_a_run_are_named_in_one_module(written: Written) -> None:
+def test_files_of_a_run_are_named_in_one_module(string_literals: Written) -> None:
     assert is_file_of_a_run("state.pt")
-    assert offences(written, "runs/layout.py", is_file_of_a_run) == []
+    assert offences(string_literals, "runs/layout.py", is_file_of_a_run) == []
 
 
 @pytest.mark.parametrize("text", ["return/mean", "agent/", "part/syntax", "episodes/dropped"])
-def test_what_a_metric_is(text: str) -> None:
+def test_metric_names_are_recognized(text: str) -> None:
     assert is_metric(text)
 
 
-def test_patterns_name_and_are_matched() -> None:
+def test_metric_patterns_are_filled_and_matched() -> None:
     assert metric_names.fill(metric_names.KL, "aux") == "agent/aux/kl"
     assert metric_names.matched(metric_names.KL, "agent/aux/kl") == "aux"
     assert metric_names.matched(metric_names.KL, "agent/aux/length") is None
@@ -111,7 +111,7 @@ def names_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
-def test_names_say_what_they_hold(trees: dict[str, ast.AST]) -> None:
+def test_names_are_not_bare_participles(trees: dict[str, ast.AST]) -> None:
     allowed = "probe/results.py"  # `own`: the share that an agent explains alone
     assert [
         f"{file}:{line}: {name}"

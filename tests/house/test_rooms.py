@@ -15,7 +15,7 @@ ROOT = PACKAGE.parent
 MOST_FILES, MOST_LINES = 40, 500
 
 
-def test_no_room_is_crowded() -> None:
+def test_no_folder_has_too_many_files() -> None:
     assert [told for part in ("collab", "tests") for told in crowded(ROOT / part, MOST_FILES)] == []
 
 
@@ -26,7 +26,7 @@ def test_no_file_is_long() -> None:
     assert {str(file): lines for file, lines in found.items() if lines > MOST_LINES} == {}
 
 
-def test_a_step_of_magrpo_is_short_to_read() -> None:
+def test_magrpo_step_fits_in_2000_lines() -> None:
     """The files in the table of docs/architecture.md, from episodes to a changed adapter."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     files = re.findall(r"^\| \d+ \| `(.+?)` \|", page, re.MULTILINE)
@@ -35,13 +35,13 @@ def test_a_step_of_magrpo_is_short_to_read() -> None:
     assert sum(len(text.splitlines()) for text in texts) <= 2000
 
 
-def test_no_two_files_of_tests_share_a_name() -> None:
+def test_names_of_test_files_are_unique() -> None:
     """They are imported by name alone, so that the second one could not be collected."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, times in names.items() if times > 1] == []
 
 
-def plant(folder: Path, **files: str) -> Path:
+def write_package(folder: Path, **files: str) -> Path:
     for place, text in files.items():
         file = folder / "house" / f"{place.replace('_in_', '/')}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -49,16 +49,16 @@ def plant(folder: Path, **files: str) -> Path:
     return folder / "house"
 
 
-def test_a_circle_of_files_is_seen(tmp_path: Path) -> None:
-    house = plant(tmp_path, a="def f():\n    import house.b", b="from house import a")
+def test_import_cycle_between_files_is_detected(tmp_path: Path) -> None:
+    house = write_package(tmp_path, a="def f():\n    import house.b", b="from house import a")
     assert circles(house) in (
         ["house: a.py imports b.py imports a.py"],
         ["house: b.py imports a.py imports b.py"],
     )
 
 
-def test_a_circle_of_rooms_is_seen_where_no_files_make_one(tmp_path: Path) -> None:
-    house = plant(
+def test_import_cycle_between_packages_is_detected(tmp_path: Path) -> None:
+    house = write_package(
         tmp_path,
         up_in_one="from house.down.one import x",
         up_in_two="",
@@ -70,12 +70,12 @@ def test_a_circle_of_rooms_is_seen_where_no_files_make_one(tmp_path: Path) -> No
     assert {"up", "down"} <= set(told.split())
 
 
-def test_what_runs_downward_is_no_circle(tmp_path: Path) -> None:
-    assert circles(plant(tmp_path, up_in_a="import house.low", low="import json")) == []
+def test_downward_import_is_not_a_cycle(tmp_path: Path) -> None:
+    assert circles(write_package(tmp_path, up_in_a="import house.low", low="import json")) == []
 
 
-def test_crowds_and_long_files_are_counted(tmp_path: Path) -> None:
-    house = plant(tmp_path, a="x = 1\n" * 3, b="", c="")
+def test_crowded_folders_and_long_files_are_counted(tmp_path: Path) -> None:
+    house = write_package(tmp_path, a="x = 1\n" * 3, b="", c="")
     assert crowded(house, 2) == [f"{house}: 3 files"]
     assert crowded(house, 3) == []
     assert max(lengths(house).values()) == 3

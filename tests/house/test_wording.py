@@ -16,7 +16,7 @@ PACKAGE = Path(collab.__file__).parent
 @pytest.mark.parametrize(
     ("number", "told"), [(0, "0 new tokens"), (1, "1 new token"), (1234, "1,234 new tokens")]
 )
-def test_a_number_and_its_noun(number: int, told: str) -> None:
+def test_counted_noun_gets_its_plural(number: int, told: str) -> None:
     assert counted(number, "new token") == told
 
 
@@ -76,7 +76,7 @@ def docstrings(file: Path) -> Iterator[tuple[int, str]]:
                     yield part.lineno, text.strip()
 
 
-def test_docstrings_are_sentences_of_their_own() -> None:
+def test_docstrings_do_not_begin_with_banned_words() -> None:
     found = [
         f"{file.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
         for folder in FOLDERS

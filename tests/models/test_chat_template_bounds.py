@@ -56,7 +56,7 @@ def request_of(*messages: Message) -> Request:
 
 
 @pytest.mark.parametrize("name", one_in(3, ENDLESS))
-def test_a_template_that_takes_too_much_is_refused(name: str) -> None:
+def test_template_beyond_the_limits_is_refused(name: str) -> None:
     tokenizer = tokenizer_of("bytes", "chatml", template=ENDLESS[name])
     with pytest.raises(ModelError, match=LIMIT):
         prompt_ids(request_of(Message(role="user", content="hi")), tokenizer, "THEIR/tiny")
@@ -76,14 +76,14 @@ FAULTY = {
 
 
 @pytest.mark.parametrize("name", FAULTY)
-def test_a_template_that_fails_is_named(name: str) -> None:
+def test_error_in_a_template_names_the_model(name: str) -> None:
     tokenizer = tokenizer_of("bytes", "chatml", template=FAULTY[name])
     with pytest.raises(ModelError, match="the chat template of 'THEIR/tiny' refuses the messages"):
         prompt_ids(request_of(Message(role="user", content="hi")), tokenizer, "THEIR/tiny")
     assert tool_template(tokenizer) is None
 
 
-def test_a_defect_of_collab_is_not_taken_for_one_of_the_template(
+def test_internal_error_is_not_blamed_on_the_template(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken(*_: object) -> None:
@@ -100,7 +100,9 @@ def test_a_long_message_is_rendered() -> None:
     assert len(render(tokenizer, [message], begin_answer=True)) > 2_000_000
 
 
-def test_a_run_with_such_a_model_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_with_an_endless_template_ends_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     save_tiny(theirs / "tiny", ["hi"], chat=LOOPS)
@@ -120,7 +122,7 @@ def test_a_run_with_such_a_model_ends(tmp_path: Path, monkeypatch: pytest.Monkey
     assert line.endswith("use another model, or shorten the messages")
 
 
-def test_the_template_of_a_gguf_file_is_bounded_too(tmp_path: Path) -> None:
+def test_chat_template_of_a_gguf_file_is_limited_too(tmp_path: Path) -> None:
     write_gguf(tmp_path / "tiny.gguf", chat=LOOPS)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path, gguf_file="tiny.gguf")
     with pytest.raises(ModelError, match=LIMIT):
@@ -156,7 +158,7 @@ HONEST: dict[str, str] = {**HABITS, **TEMPLATES, **WITH_TOOLS}
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_an_honest_template_gives_the_text_of_transformers(name: str) -> None:
+def test_harmless_template_renders_as_in_transformers(name: str) -> None:
     tokenizer = tokenizer_of("bytes", "chatml", template=HONEST[name])
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": "be <kind> & brief\n"},
@@ -172,7 +174,7 @@ def test_an_honest_template_gives_the_text_of_transformers(name: str) -> None:
             assert render(tokenizer, messages, tools, begin_answer=begins) == whole
 
 
-def test_a_template_without_a_word_is_refused() -> None:
+def test_empty_template_is_refused() -> None:
     tokenizer = tokenizer_of("bytes", "chatml", template="{# nothing #}")
     with pytest.raises(ModelError, match="the prompt for 'tiny' has no tokens; give the agent"):
         prompt_ids(request_of(Message(role="user", content="hi")), tokenizer, "tiny")

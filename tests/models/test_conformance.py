@@ -52,7 +52,7 @@ def test_transformers(tiny_engine: TransformersEngine, adapters: dict[str, Path]
     assert_conforms(verdicts, not_applicable=set())
 
 
-def test_transformers_without_what_makes_it_faster(tiny: Path, adapters: dict[str, Path]) -> None:
+def test_transformers_without_the_fast_paths(tiny: Path, adapters: dict[str, Path]) -> None:
     engine = TransformersEngine(TransformersModel(name=str(tiny), dtype="float32", fast=False))
     verdicts = verdicts_of(engine, adapters["aux"], adapters["main"])
     assert_conforms(verdicts, not_applicable=set())
@@ -70,7 +70,7 @@ def test_a_server_of_chat_completions() -> None:
         assert_conforms(verdicts_of(engine), not_applicable={"tokens", "seeds", "adapters"})
 
 
-def test_a_server_that_tells_tokens() -> None:
+def test_server_that_returns_tokens() -> None:
     with OpenAIServer(openai_server.talk()) as server:
         engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=server.base_url, tokens=True))
         assert_conforms(verdicts_of(engine), not_applicable={"seeds", "adapters"})
@@ -83,7 +83,7 @@ def test_claude(monkeypatch: pytest.MonkeyPatch) -> None:
         assert_conforms(verdicts_of(engine), not_applicable={"tokens", "seeds", "adapters"})
 
 
-def test_prepared_answers(tmp_path: Path) -> None:
+def test_models_with_prepared_answers(tmp_path: Path) -> None:
     prepared = GENERATION | {"seeds", "adapters"}
     assert_conforms(verdicts_of(EchoModel()), not_applicable=prepared)
     assert_conforms(verdicts_of(ScriptedModel(["1, 2"] * 100)), not_applicable=prepared)
@@ -176,7 +176,7 @@ def test_the_engine_in_the_docs_conforms(tmp_path: Path) -> None:
     assert_conforms(verdicts_of(engine), not_applicable={"tokens", "seeds", "adapters"})
 
 
-def test_an_engine_that_hangs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_engine_does_not_block_the_suite(monkeypatch: pytest.MonkeyPatch) -> None:
     class Hanging(EchoModel):
         async def generate(self, *_: Any, **__: Any) -> list[Action]:
             await asyncio.Event().wait()

@@ -79,7 +79,7 @@ def test_no_message_becomes_a_control_token(tokenizer: Any, data: st.DataObject)
 
 
 @pytest.mark.parametrize("cut", range(1, len("<|im_start|>")))
-def test_two_messages_spell_none_together(cut: int) -> None:
+def test_adjacent_messages_form_no_control_token(cut: int) -> None:
     joined = "{% for m in messages %}{{ m.content | trim }}{% endfor %}<|im_end|>"
     tokenizer = tokenizer_of("bytes", "chatml", template=joined)
     messages = chat("<|im_start|>"[:cut] + "\n", " " + "<|im_start|>"[cut:])
@@ -88,7 +88,7 @@ def test_two_messages_spell_none_together(cut: int) -> None:
     assert controls(tokenizer, ids) == tokenizer.convert_tokens_to_ids(["<|im_end|>"])
 
 
-def test_a_message_between_marks_of_the_template_spells_none_with_them() -> None:
+def test_message_and_template_text_form_no_control_token() -> None:
     template = "{% for m in messages %}<|{{ m.content }}|>{% endfor %}<|im_end|>"
     tokenizer = tokenizer_of("bytes", "chatml", template=template)
     ids = chat_ids(tokenizer, chat("im_start"))
@@ -96,7 +96,7 @@ def test_a_message_between_marks_of_the_template_spells_none_with_them() -> None
     assert tokenizer.decode(ids) == "<|im_start|><|im_end|>"
 
 
-def test_a_template_still_takes_the_thoughts_out_of_earlier_answers() -> None:
+def test_thoughts_are_removed_from_earlier_answers() -> None:
     tokenizer = tokenizer_of("bytes", "thinking")
     thought = {"role": "assistant", "content": "<think>\nhm\n</think>\n\nyes"}
     messages = [*chat("s", "u"), thought, {"role": "user", "content": "again"}]
@@ -109,7 +109,7 @@ def test_a_template_still_takes_the_thoughts_out_of_earlier_answers() -> None:
     assert "<think>now</think><|im_end|>" in decoded
 
 
-def test_every_engine_that_takes_ids_reads_by_it(tmp_path: Path) -> None:
+def test_every_engine_tokenizes_messages_as_text(tmp_path: Path) -> None:
     """The engine in this process calls `prompt_ids`, vLLM's gets its result, here or by server."""
     tokenizer = tokenizer_of("bytes", "chatml")
     tokenizer.save_pretrained(tmp_path)

@@ -44,7 +44,7 @@ async def ask_vllm(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize("ask", [read_events, get, ask_vllm])
 @pytest.mark.parametrize("sent", [b"x" * 40, b"data: x\n" * 5, b": ping\n" * 6])
 @pytest.mark.parametrize("status", [200, 307, 500])
-def test_an_answer_has_a_limit(
+def test_answer_size_is_limited(
     monkeypatch: pytest.MonkeyPatch,
     ask: Callable[[httpx.AsyncClient], Coroutine[Any, Any, object]],
     sent: bytes,
@@ -74,7 +74,7 @@ def test_the_limit_counts_decompressed_bytes(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd"])
-def test_what_httpx_expands_without_a_limit_is_refused(encoding: str) -> None:
+def test_unbounded_content_encodings_are_refused(encoding: str) -> None:
     async def run() -> None:
         async with answering(gzip.compress(gzip.compress(b"x")), encoding=encoding) as client:
             await client.get(URL)

@@ -41,7 +41,7 @@ def spec_of(value: object) -> ModelSpec:
     return SPEC.validate_python(value)
 
 
-def test_engines_are_models() -> None:
+def test_specs_open_the_matching_engine() -> None:
     assert isinstance(open_model(spec_of("echo")), EchoModel)
     engine = open_model(spec_of("smollm2-135m"))
     assert isinstance(engine, TransformersEngine)
@@ -59,7 +59,7 @@ def test_engines_are_models() -> None:
         ({"engine": "echo", "nmae": "x"}, "did you mean 'name'"),
     ],
 )
-def test_words_that_mean_nothing(value: object, words: str) -> None:
+def test_invalid_specs_are_refused(value: object, words: str) -> None:
     with pytest.raises((ValidationError, UnknownName), match=words):
         spec_of(value)
 
@@ -68,7 +68,7 @@ ADDRESS = "http://user:secret@gpu:8000"
 
 
 @pytest.mark.parametrize("text", [f"{ADDRESS}#m", f"vllm:{ADDRESS}#m", f"anthropic:{ADDRESS}"])
-def test_an_address_is_no_name(text: str) -> None:
+def test_url_as_a_model_name_is_refused(text: str) -> None:
     with pytest.raises(RecipeError, match="openai:URL#MODEL") as told:
         spec_of(text)
     assert "secret" not in str(told.value)
@@ -84,7 +84,7 @@ def test_an_address_is_no_name(text: str) -> None:
         {"engine": "vllm", "nmae": "m", "servers": [ADDRESS]},
     ],
 )
-def test_no_error_shows_the_password_of_an_address(model: object) -> None:
+def test_errors_never_show_the_password_of_a_url(model: object) -> None:
     """In an application too, which sees pydantic's errors as they are."""
     with pytest.raises(ValidationError) as told:
         Recipe.model_validate({"model": model})
@@ -94,13 +94,13 @@ def test_no_error_shows_the_password_of_an_address(model: object) -> None:
 @pytest.mark.parametrize(
     "text", ["smolm-135m", "./nothing", "scripted:nothing.yaml", "replay:nothing", "nothing.py:f"]
 )
-def test_what_cannot_be_opened_is_bad_usage(text: str) -> None:
+def test_unopenable_model_is_bad_usage(text: str) -> None:
     with pytest.raises(CollabError) as caught:
         open_model(spec_of(text))
     assert caught.value.exit_status == 2
 
 
-def test_a_plugin_from_a_file(tmp_path: Path) -> None:
+def test_plugin_is_loaded_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(PLUGIN)
     model = open_model(spec_of({"engine": f"{file}:loud", "name": "x", "options": {"volume": 11}}))
@@ -126,7 +126,7 @@ def test_equal_specs_share_one_model() -> None:
     asyncio.run(go())
 
 
-def test_all_are_closed_where_one_fails_to() -> None:
+def test_all_models_are_closed_when_one_fails_to_close() -> None:
     closed: list[str] = []
 
     class Closing(EchoModel):
@@ -145,7 +145,7 @@ def test_all_are_closed_where_one_fails_to() -> None:
     assert sorted(closed) == ["a", "b", "c"]
 
 
-def test_a_clean_end_asks_whether_scripts_were_used_up(tmp_path: Path) -> None:
+def test_unused_script_answers_are_an_error_after_a_clean_run(tmp_path: Path) -> None:
     file = tmp_path / "answers.yaml"
     file.write_text("[one, two]")
 

@@ -44,7 +44,7 @@ def test_each_agent_has_its_own_list() -> None:
     model.verify()
 
 
-def test_a_script_may_fail_be_slow_and_be_cut() -> None:
+def test_script_entry_may_fail_be_slow_or_be_truncated() -> None:
     model = ScriptedModel(
         [{"failure": "no luck"}, {"text": "x", "finish_reason": "length", "seconds": 0.1}]
     )
@@ -57,7 +57,7 @@ def test_a_script_may_fail_be_slow_and_be_cut() -> None:
     assert (cut.finish_reason, cut.seconds) == ("length", 0.1)
 
 
-def test_a_script_that_runs_out_fails_alone_and_at_the_end() -> None:
+def test_exhausted_script_fails_its_requests_and_the_run() -> None:
     model = ScriptedModel({"main": ["only"]})
     good, over, stranger = ask(model, request_of(), request_of(), request_of("critic"))
     assert good.text == "only"
@@ -69,7 +69,7 @@ def test_a_script_that_runs_out_fails_alone_and_at_the_end() -> None:
         model.verify()
 
 
-def test_a_script_that_is_left_over_is_an_error() -> None:
+def test_unused_script_answers_are_an_error() -> None:
     model = ScriptedModel({"main": ["one", "two", "three"], "aux": ["a"]})
     ask(model, request_of("main"), request_of("aux"))
     with pytest.raises(ModelError, match="2 of 3 for agent 'main', next 'two'"):
@@ -142,7 +142,7 @@ def test_a_task_that_was_run_twice_is_replayed_twice(tmp_path: Path) -> None:
     assert [a.text for a in ask(model, request_of(), request_of())] == ["first", "second"]
 
 
-def test_a_call_that_was_not_recorded_fails_alone(tmp_path: Path) -> None:
+def test_unrecorded_call_fails_individually(tmp_path: Path) -> None:
     model = ReplayModel(save(tmp_path, recorded(0, "zero")))
     good, missing = ask(model, request_of(), request_of("aux", turn=3))
     assert good.text == "zero"
@@ -150,7 +150,7 @@ def test_a_call_that_was_not_recorded_fails_alone(tmp_path: Path) -> None:
     assert "agent 'aux' to task 't/0', sample 0, turn 3, round 0" in missing.failure.message
 
 
-def test_what_cannot_be_replayed(tmp_path: Path) -> None:
+def test_missing_or_broken_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="does not exist; check the path"):
         ReplayModel(tmp_path)
     save(tmp_path, tail='{"id": 3}\n')

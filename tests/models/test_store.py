@@ -26,7 +26,7 @@ def cache(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Pa
     return folder
 
 
-def test_a_program_that_stands_still_is_ended() -> None:
+def test_process_without_progress_is_killed() -> None:
     sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
     started = time.monotonic()
     with pytest.raises(ModelTimeout, match=r"sleeping made no progress for 0\.3 s"):
@@ -34,7 +34,9 @@ def test_a_program_that_stands_still_is_ended() -> None:
     assert time.monotonic() - started < 5
 
 
-def test_the_list_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aliases_have_parts_a_source_and_a_cache_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert {model.alias: model.parts for model in store.ALIASES.values()} == {
         "smollm2-135m": 1,
         "qwen2.5-coder-0.5b": 6,
@@ -50,7 +52,7 @@ def test_the_list_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert store.cache_root() == tmp_path / "collab"
 
 
-def test_names(tiny: Path, tmp_path: Path) -> None:
+def test_model_names_resolve_to_folders(tiny: Path, tmp_path: Path) -> None:
     assert store.resolve(str(tiny)) == tiny
     with pytest.raises(RecipeError, match="revision 'main' needs a hub name"):
         store.resolve(str(tiny), "main")

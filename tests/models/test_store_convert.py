@@ -13,14 +13,14 @@ from collab.models.store import convert
 
 
 @pytest.fixture(autouse=True)
-def own_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def restore_gguf_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     """Conversion, which has a process of its own, replaces the reader."""
     monkeypatch.setattr(gguf, "GGUFReader", gguf.GGUFReader)
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])
 @pytest.mark.parametrize("block", [1, 1 << 20])
-def test_weights_are_those_that_transformers_reads(
+def test_converted_weights_match_transformers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, block: int
 ) -> None:
     monkeypatch.setattr(convert, "BLOCK", block)

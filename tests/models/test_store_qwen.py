@@ -30,12 +30,12 @@ def weights(folder: Path) -> LoadedModel:
     return load_model(folder, TransformersModel(name=str(folder), device="cpu"))
 
 
-def test_it_is_as_large_as_it_is_listed(folder: Path) -> None:
+def test_model_has_the_listed_size(folder: Path) -> None:
     size = sum(file.stat().st_size for file in folder.iterdir())
     assert size == pytest.approx(store.ALIASES["qwen2.5-coder-0.5b"].converted, rel=1e-4)
 
 
-def test_it_speaks_chatml_and_stops_at_both_ends(weights: LoadedModel) -> None:
+def test_model_uses_chatml_and_both_stop_tokens(weights: LoadedModel) -> None:
     tokenizer = weights.tokenizer
     messages = [
         {"role": "system", "content": "You are terse."},

@@ -39,11 +39,11 @@ def user(text: str) -> Message:
     return Message(role="user", content=text)
 
 
-def asks(*calls: ToolCall, text: str = "") -> Message:
+def tool_call_message(*calls: ToolCall, text: str = "") -> Message:
     return Message(role="assistant", content=text, tool_calls=calls)
 
 
-def told(text: str, call: ToolCall = FOUR) -> Message:
+def tool_result(text: str, call: ToolCall = FOUR) -> Message:
     return Message(role="tool", content=text, answers=call)
 
 
@@ -58,7 +58,7 @@ def controls(tokenizer: Any, ids: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("family", TEMPLATES)
-def test_a_template_that_knows_no_tools_is_told_in_text(family: str) -> None:
+def test_tools_are_described_in_text_without_template_support(family: str) -> None:
     tokenizer = tokenizer_of("bytes", family)
     assert tool_template(tokenizer) is None
     assert "```tool" in read(tokenizer, user("twice 4?"))
@@ -73,14 +73,14 @@ def test_a_template_that_knows_no_tools_is_told_in_text(family: str) -> None:
     ],
     ids=["no results", "no tools", "calls in a form of its own"],
 )
-def test_a_template_that_knows_half_of_it_is_told_in_text(broken: str) -> None:
+def test_incomplete_tool_template_is_not_used(broken: str) -> None:
     assert tool_template(tokenizer_of("bytes", "chatml", template=broken)) is None
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_tools_calls_and_results_are_given_by_the_template(family: str) -> None:
+def test_template_renders_tools_calls_and_results(family: str) -> None:
     tokenizer = tool_tokenizer(family)
-    messages = (user("twice 4?"), asks(FOUR, text="the call"), told("8"))
+    messages = (user("twice 4?"), tool_call_message(FOUR, text="the call"), tool_result("8"))
     calls = [{"id": "call00001", "type": "function", "function": FOUR.model_dump(exclude={"id"})}]
     given = [
         {"role": "user", "content": "twice 4?"},
@@ -96,10 +96,13 @@ def test_tools_calls_and_results_are_given_by_the_template(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_the_template_writes_is_read_as_a_call(family: str) -> None:
+def test_calls_written_by_the_template_are_parsed(family: str) -> None:
     """The call that a history shows is what the model learns to write, token for token."""
     tokenizer = tool_tokenizer(family)
-    before, after = (read(tokenizer, user("twice 4?"), *m) for m in ([], [asks(FOUR), told("8")]))
+    before, after = (
+        read(tokenizer, user("twice 4?"), *m)
+        for m in ([], [tool_call_message(FOUR), tool_result("8")])
+    )
     written = after[len(before) :].partition("</s>" if family == "mistral" else "<|")[0]
     ids = tokenizer(written, add_special_tokens=False)["input_ids"]
     request = request_of(user("twice 4?"))
@@ -107,20 +110,20 @@ def test_what_the_template_writes_is_read_as_a_call(family: str) -> None:
     assert calls == ()
     [call] = read_calls(text, ["double"])
     assert (call.name, call.arguments) == ("double", {"n": 4})
-    again = asks(call, text=text)
-    assert read(tokenizer, user("twice 4?"), again, told("8")) == after
+    again = tool_call_message(call, text=text)
+    assert read(tokenizer, user("twice 4?"), again, tool_result("8")) == after
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_several_calls_and_a_user_after_them(family: str) -> None:
+def test_template_renders_several_calls_followed_by_a_user_message(family: str) -> None:
     """Llama's template takes one call a message, Mistral's no user right behind a tool."""
     text = read(
         tool_tokenizer(family),
         Message(role="system", content="Be brief."),
         user("twice 4 and 5?"),
-        asks(FOUR, FIVE),
-        told("8", FOUR),
-        told("10", FIVE),
+        tool_call_message(FOUR, FIVE),
+        tool_result("8", FOUR),
+        tool_result("10", FIVE),
         user("Answer now."),
     )
     places = [
@@ -137,9 +140,7 @@ TEXT = st.lists(st.sampled_from(PIECES), max_size=4).map("".join)
 
 @pytest.mark.parametrize("family", FAMILIES)
 @given(texts=st.tuples(*[TEXT] * 6))
-def test_nothing_that_tools_say_becomes_a_control_token(
-    family: str, texts: tuple[str, ...]
-) -> None:
+def test_tool_text_contains_no_control_tokens(family: str, texts: tuple[str, ...]) -> None:
     tokenizer = tool_tokenizer(family)
 
     def chat(*texts: str) -> list[int]:
@@ -147,7 +148,7 @@ def test_nothing_that_tools_say_becomes_a_control_token(
         properties = {f"n{key}": {"type": "string", "description": doc, "enum": [value]}}
         tool = ToolSpec(name="f", description=doc, parameters={"properties": properties})
         call = ToolCall(name="f", arguments={f"n{key}": value, "m": [1, {"deep": value}]})
-        messages = (user(task), asks(call, text=said), told(result, call))
+        messages = (user(task), tool_call_message(call, text=said), tool_result(result, call))
         return prompt_ids(request_of(*messages, tools=(tool,)), tokenizer, "m")
 
     ids = chat(*texts)
@@ -176,7 +177,7 @@ def test_nothing_that_tools_say_becomes_a_control_token(
         ('{"name": "double", "age": 4}', ()),
     ],
 )
-def test_the_forms_of_calls(text: str, calls: tuple[ToolCall, ...]) -> None:
+def test_call_formats_are_parsed(text: str, calls: tuple[ToolCall, ...]) -> None:
     assert read_calls(text, ["double"]) == calls
 
 
@@ -192,7 +193,7 @@ def test_the_forms_of_calls(text: str, calls: tuple[ToolCall, ...]) -> None:
         "[TOOL_CALLS][3]",
     ],
 )
-def test_a_call_that_is_begun_and_not_of_the_form_is_unreadable(text: str) -> None:
+def test_malformed_call_is_unreadable(text: str) -> None:
     with pytest.raises(UnreadableCall):
         read_calls(text, ["double"])
 
@@ -207,11 +208,11 @@ def test_a_call_that_is_begun_and_not_of_the_form_is_unreadable(text: str) -> No
         ('{"name": "f", "parameters": {}}', ""),
     ],
 )
-def test_what_stands_before_a_call(text: str, before: str) -> None:
+def test_text_before_a_call_is_extracted(text: str, before: str) -> None:
     assert before_calls(text) == before
 
 
-def test_special_tokens_are_kept_only_where_they_mark_a_call() -> None:
+def test_special_tokens_are_kept_only_when_they_mark_a_call() -> None:
     tokenizer = tool_tokenizer("mistral")
     marks = tokenizer.convert_tokens_to_ids(["[TOOL_CALLS]", "[INST]", "</s>"])
     assert answer(request_of(user("u")), (), marks, tokenizer) == ("[TOOL_CALLS]", ())
@@ -254,7 +255,7 @@ RESPONSES = {
 }
 
 
-def test_transformers_reads_calls_where_the_tokenizer_says_how() -> None:
+def test_transformers_parses_calls_with_a_response_template() -> None:
     """As Qwen 3.5 has it: calls in tags, of which the tokenizer's `response_template` tells."""
     tokenizer = tokenizer_of("bytes", "chatml", template=XML)
     assert tool_template(tokenizer) is None
@@ -267,7 +268,9 @@ def test_transformers_reads_calls_where_the_tokenizer_says_how() -> None:
     text, calls = answer(request, prompt, ids, tokenizer)
     assert (text, calls) == (said, (FOUR,))
     word = ToolCall(name="double", arguments={"n": "four"})
-    again = read(tokenizer, user("twice?"), asks(word, text=text), told("8", word))
+    again = read(
+        tokenizer, user("twice?"), tool_call_message(word, text=text), tool_result("8", word)
+    )
     assert again.count("So:") == 1
     assert again.count("<function=double>") == 1
     broken = tokenizer("<tool_call>\n<function=", add_special_tokens=False)["input_ids"]
@@ -275,7 +278,7 @@ def test_transformers_reads_calls_where_the_tokenizer_says_how() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(?:a|aa|b)+(?:a|aa|c)+[xy]", "(?=a)"])
-def test_a_response_template_without_end_supports_no_tools(
+def test_response_template_with_endless_matching_supports_no_tools(
     pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One search that backtracks forever, and a search that finds the same place forever."""
@@ -311,7 +314,7 @@ def test_a_large_regular_expression_is_not_compiled(pattern: str, place: str) ->
     assert tool_template(tokenizer) is None
 
 
-def test_deep_fields_of_a_response_template_support_no_tools() -> None:
+def test_deeply_nested_response_template_supports_no_tools() -> None:
     tokenizer = tokenizer_of("bytes", "chatml", template=XML)
     deep: list[Any] = []
     for _ in range(sys.getrecursionlimit()):
@@ -321,7 +324,7 @@ def test_deep_fields_of_a_response_template_support_no_tools() -> None:
     assert tool_template(tokenizer) is None
 
 
-def test_a_refusal_of_the_template_is_told() -> None:
+def test_refusal_by_the_template_is_reported() -> None:
     strict = TOOL_TEMPLATES["llama"]
     with pytest.raises(ModelError, match="no first user message"):
         read(

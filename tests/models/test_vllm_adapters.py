@@ -18,7 +18,7 @@ from collab.models.vllm.adapter_store import PREFIX, AdapterStore, Version
 from collab.models.vllm.adapters import ServedAdapters, VersionInUse
 
 
-def test_every_version_is_a_whole_new_folder(tmp_path: Path) -> None:
+def test_every_version_gets_its_own_complete_folder(tmp_path: Path) -> None:
     store = AdapterStore(tmp_path)
 
     def add(name: str) -> Version:
@@ -37,7 +37,7 @@ def test_every_version_is_a_whole_new_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_version_appears_in_one_step(tmp_path: Path) -> None:
+def test_version_appears_atomically(tmp_path: Path) -> None:
     seen: list[str] = []
 
     def write(folder: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_copy_outlives_its_folder(tmp_path: Path) -> None:
         store.adopt(tmp_path / "mine")
 
 
-def test_requests_at_the_same_time_share_one_copy(tmp_path: Path) -> None:
+def test_concurrent_requests_share_one_copy(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("aux", "main")]
     for folder in folders:
         save_adapter(folder, folder.name)
@@ -82,14 +82,14 @@ def test_requests_at_the_same_time_share_one_copy(tmp_path: Path) -> None:
     served.close()
 
 
-def test_a_disk_that_is_not_there(tmp_path: Path) -> None:
+def test_unwritable_adapter_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     store = AdapterStore(tmp_path / "file")
     with pytest.raises(ModelError, match="set the model's adapter_folder"):
         store.add("aux", lambda folder: save_adapter(folder, "a"))
 
 
-def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     code = (
         "import os, pathlib, sys; from collab.models.vllm.adapter_store import AdapterStore;"
         "s = AdapterStore(pathlib.Path(sys.argv[1])); s._open(); os._exit(9)"
@@ -107,7 +107,7 @@ def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
     assert not [*tmp_path.glob(f"{kept.folder.parent.name}*")]
 
 
-def test_what_processes_that_are_out_of_sight_have_is_not_swept(
+def test_folders_of_processes_on_other_hosts_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collab.models.vllm.adapter_store._alive", lambda _: False)
@@ -128,11 +128,11 @@ def test_what_processes_that_are_out_of_sight_have_is_not_swept(
 @pytest.mark.parametrize(
     ("rank", "room"), [(1, 1), (2, 8), (8, 8), (16, 16), (100, 128), (300, 320), (512, 512)]
 )
-def test_room_for_a_rank(rank: int, room: int) -> None:
+def test_served_rank_is_rounded_up(rank: int, room: int) -> None:
     assert served_rank(rank) == room
 
 
-def test_the_largest_rank() -> None:
+def test_largest_rank_is_512() -> None:
     with pytest.raises(RecipeError, match="up to rank 512, not 513; lower"):
         served_rank(513)
 
@@ -150,7 +150,7 @@ def test_the_largest_rank() -> None:
         ({"rank": 1024}, "up to rank 512, not 1024"),
     ],
 )
-def test_adapters_that_vllm_cannot_serve(
+def test_adapters_unsupported_by_vllm_are_refused(
     tmp_path: Path, config: dict[str, Any], words: str
 ) -> None:
     save_adapter(tmp_path, "odd", **config)
@@ -168,7 +168,7 @@ def test_adapters_that_vllm_cannot_serve(
         ("base_model.model.model.layers.0.q_proj.lora_magnitude_vector", "it holds base_model"),
     ],
 )
-def test_tensors_that_vllm_cannot_serve(tmp_path: Path, tensor: str, words: str) -> None:
+def test_tensors_unsupported_by_vllm_are_refused(tmp_path: Path, tensor: str, words: str) -> None:
     save_adapter(tmp_path, "odd")
     save_header(tmp_path, [tensor])
     with pytest.raises(RecipeError) as told:
@@ -177,7 +177,7 @@ def test_tensors_that_vllm_cannot_serve(tmp_path: Path, tensor: str, words: str)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 40, b"\x02" + b"\0" * 7 + b"{]"])
-def test_files_that_are_no_adapter(tmp_path: Path, content: bytes) -> None:
+def test_corrupt_adapter_files_are_refused(tmp_path: Path, content: bytes) -> None:
     save_adapter(tmp_path, "broken")
     (tmp_path / "adapter_model.safetensors").write_bytes(content)
     with pytest.raises(ModelError, match="cannot be read"):
@@ -185,9 +185,7 @@ def test_files_that_are_no_adapter(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("config", [{"peft_type": "IA3"}, {"target_modules": "(a|a)+$"}])
-def test_an_adapter_whose_settings_may_do_harm_is_not_served(
-    tmp_path: Path, config: dict[str, Any]
-) -> None:
+def test_adapter_with_harmful_settings_is_refused(tmp_path: Path, config: dict[str, Any]) -> None:
     save_adapter(tmp_path, "odd", **config)
     with pytest.raises(ModelError, match="but only"):
         check_servable(tmp_path)

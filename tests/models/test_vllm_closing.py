@@ -12,7 +12,7 @@ from support.vllm_servers.server import VLLMServer
 from collab.errors import ModelUnavailable
 
 
-def test_what_is_under_way_when_the_engine_is_closed_ends(tiny: Path) -> None:
+def test_running_requests_end_when_the_engine_is_closed(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             server.seconds = 60.0
@@ -28,7 +28,7 @@ def test_what_is_under_way_when_the_engine_is_closed_ends(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_a_caller_that_is_cancelled_is_cancelled(tiny: Path) -> None:
+def test_canceling_a_caller_cancels_its_request(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             server.seconds = 0.3

@@ -44,7 +44,7 @@ def request(sampling: Sampling, seed: int) -> Request:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_log_probabilities_are_those_of_the_truncated_distribution(tiny: Path) -> None:
+def test_logprobs_match_the_truncated_distribution(tiny: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(tiny, dtype=torch.float32)
     for sampling, action in zip(SETTINGS, sampled(tiny), strict=True):
         assert action.failure is None

@@ -43,7 +43,7 @@ def sent(servers: list[Place], keys: list[str]) -> dict[str, Counter[str]]:
     return found
 
 
-def test_what_begins_alike_stays_together_and_no_server_is_left_idle() -> None:
+def test_requests_with_the_same_prefix_share_a_server() -> None:
     servers = places(4)
     keys = [
         prefix_key(Call(task=f"t/{n}", sample=0, turn=0, round=0, agent="a"), "a@1")
@@ -57,13 +57,13 @@ def test_what_begins_alike_stays_together_and_no_server_is_left_idle() -> None:
     assert min(loads) > 100
 
 
-def test_one_prompt_alone_is_spread_when_its_server_is_loaded() -> None:
+def test_single_prompt_is_spread_when_its_server_is_loaded() -> None:
     servers = places(4)
     sent(servers, ["t/0|a|"] * 40)
     assert all(2 <= server.in_flight <= 13 for server in servers)
 
 
-def test_a_lost_server_moves_its_own_requests_alone() -> None:
+def test_losing_a_server_moves_only_its_own_requests() -> None:
     servers, keys = places(5), [f"t/{n}|a|" for n in range(200)]
     before = {key: route(servers, key).url for key in keys}
     after = {key: route(servers[1:], key).url for key in keys}
@@ -71,7 +71,7 @@ def test_a_lost_server_moves_its_own_requests_alone() -> None:
     assert moved == {key for key in keys if before[key] == servers[0].url}
 
 
-def test_keys_tell_task_agent_and_weights_apart() -> None:
+def test_prefix_keys_depend_on_task_agent_and_weights() -> None:
     call = Call(task="t/0", sample=0, turn=0, round=0, agent="a")
     later = call.model_copy(update={"sample": 3, "turn": 1})
     assert prefix_key(call, "a@1") == prefix_key(later, "a@1")
@@ -80,7 +80,7 @@ def test_keys_tell_task_agent_and_weights_apart() -> None:
     assert len(keys) == 4
 
 
-def test_responses_under_way_end_under_their_own_version(tiny: Path) -> None:
+def test_running_responses_finish_under_their_own_version(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:
@@ -120,7 +120,7 @@ def test_the_load_of_each_server_is_reported_once(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_a_server_that_was_lost_is_told(tiny: Path) -> None:
+def test_lost_server_is_reported_once(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as one, ExitStack() as life:
             two = life.enter_context(VLLMServer())
@@ -138,7 +138,7 @@ def test_a_server_that_was_lost_is_told(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_an_adapter_that_a_disk_shows_late_is_asked_for_again(
+def test_adapter_load_is_retried_on_a_slow_shared_disk(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collab.models.vllm.server.LAG_LOOK_SECONDS", 0.05)
@@ -168,25 +168,25 @@ def test_an_adapter_that_a_disk_shows_late_is_asked_for_again(
         ({"tensor_parallel": 2}, "--tensor-parallel-size"),
     ],
 )
-def test_servers_elsewhere_are_started_so_by_whoever_starts_them(
+def test_server_side_options_name_the_flag_to_start_with(
     option: dict[str, object], flag: str
 ) -> None:
     with pytest.raises(ValueError, match=flag):
         VLLMModel.model_validate({"name": "m", "servers": ["http://h:1"], **option})
 
 
-def test_kernels_that_do_not_depend_on_the_batch_are_asked_for() -> None:
+def test_deterministic_option_enables_batch_invariant_kernels() -> None:
     assert environment_of(VLLMModel(name="m", deterministic=True))["VLLM_BATCH_INVARIANT"] == "1"
     assert "VLLM_BATCH_INVARIANT" not in environment_of(VLLMModel(name="m"))
 
 
-def test_each_start_of_an_engine_draws_other_numbers(tiny: Path) -> None:
+def test_each_engine_start_uses_a_different_seed(tiny: Path) -> None:
     spec = VLLMModel(name=str(tiny), kv_cache_gb=0.01)
     seeds = {engine_options(spec, tiny, Capacity(), sleep=False)["seed"] for _ in range(3)}
     assert len(seeds) == 3
 
 
-def test_the_engine_here_is_shared_by_gpus(tiny: Path) -> None:
+def test_tensor_parallel_option_reaches_the_engine(tiny: Path) -> None:
     spec = VLLMModel(name=str(tiny), tensor_parallel=2, kv_cache_gb=0.01)
     options = engine_options(spec, tiny, Capacity(), sleep=False)
     assert options["tensor_parallel_size"] == 2

@@ -19,7 +19,7 @@ from collab.recipe.model import ModelSpec, TransformersModel, VLLMModel, local_w
 SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
 
 
-def test_in_process_by_a_name() -> None:
+def test_in_process_engine_is_chosen_by_name() -> None:
     model = SPEC.validate_python("vllm:smollm2-135m")
     assert model == VLLMModel(name="smollm2-135m")
 
@@ -58,14 +58,14 @@ def test_the_trainer_holds_the_same_model() -> None:
         ({"server": "http://gpu"}, "did you mean 'servers'?"),
     ],
 )
-def test_what_cannot_work_is_refused(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError) as told:
         SPEC.validate_python({"engine": "vllm", "name": "m", **options})
     assert words in str(told.value)
     assert "sec" not in str(told.value.errors()[0]["msg"])
 
 
-def test_without_vllm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_vllm_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "find_spec", lambda name: None)
     with pytest.raises(
         ModelUnavailable, match=r"pip install 'collab-agents\[vllm\]', or use `servers`"
@@ -74,7 +74,7 @@ def test_without_vllm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("total_gb", [12, 24, 300])
-def test_the_cache_takes_what_the_model_needs_whatever_the_machine_has(
+def test_cache_size_follows_the_model_not_the_machine(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, total_gb: int
 ) -> None:
     _free(monkeypatch, total_gb)
@@ -87,7 +87,7 @@ def test_the_cache_takes_what_the_model_needs_whatever_the_machine_has(
     assert options["kv_cache_memory_bytes"] == 500_000_000
 
 
-def test_the_cache_keeps_within_its_share_of_free_memory(
+def test_cache_size_is_limited_by_the_share_of_free_memory(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _free(monkeypatch, 0.001)
@@ -103,7 +103,7 @@ def test_the_cache_keeps_within_its_share_of_free_memory(
         ({"context": 100_000, "kv_cache_gb": 1}, ("25.7 GB", "kv_cache_gb is 1")),
     ],
 )
-def test_too_little_memory_is_told_with_both_numbers(
+def test_insufficient_memory_is_reported_with_both_numbers(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     _free(monkeypatch, 12)

@@ -14,7 +14,7 @@ from collab.errors import ModelTimeout
 from collab.records import Action
 
 
-def test_it_is_opened_before_anybody_asks(tiny: Path) -> None:
+def test_engine_can_be_opened_before_the_first_request(tiny: Path) -> None:
     async def go() -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:
@@ -30,7 +30,7 @@ def test_it_is_opened_before_anybody_asks(tiny: Path) -> None:
     asyncio.run(go())
 
 
-def test_who_waits_for_a_server_that_is_not_there_waits_once(tiny: Path) -> None:
+def test_concurrent_requests_wait_once_for_an_absent_server(tiny: Path) -> None:
     async def go() -> list[BaseException | list[Action]]:
         with VLLMServer() as server:
             server.shut()
@@ -45,7 +45,7 @@ def test_who_waits_for_a_server_that_is_not_there_waits_once(tiny: Path) -> None
     assert time.monotonic() - began < 4, "six times a second, one after the other"
 
 
-def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
+def test_environment_proxy_is_not_used_for_localhost(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
@@ -62,7 +62,7 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
     asyncio.run(ask())
 
 
-def test_a_server_holds_nothing_of_those_who_have_left(tiny: Path) -> None:
+def test_remaining_servers_unload_the_adapters_on_closing(tiny: Path) -> None:
     async def go() -> None:
         with VLLMServer() as server, VLLMServer() as gone:
             async with engine_at(tiny, server, gone) as engine:

@@ -84,7 +84,9 @@ def started(*engines: Process, folder: Path) -> list[tuple[dict[str, Any], dict[
     return list(found)
 
 
-def test_importing_vllm_changes_nothing_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_importing_vllm_leaves_this_process_unchanged(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NCCL_CUMEM_ENABLE", "1")
     started(Process(VLLMModel(name=str(folder), kv_cache_gb=0.01)), folder=folder)
     assert os.environ["NCCL_CUMEM_ENABLE"] == "1"
@@ -93,7 +95,7 @@ def test_importing_vllm_changes_nothing_here(folder: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("given", "method"), [(None, "spawn"), ("fork", "fork")])
-def test_processes_are_spawned_unless_somebody_says_otherwise(
+def test_worker_processes_are_spawned_by_default(
     folder: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, method: str
 ) -> None:
     if given:
@@ -103,14 +105,14 @@ def test_processes_are_spawned_unless_somebody_says_otherwise(
     assert environment["VLLM_WORKER_MULTIPROC_METHOD"] == method
 
 
-def test_processes_import_nothing_from_the_current_folder_as_they_start(folder: Path) -> None:
+def test_worker_processes_import_nothing_from_the_current_folder(folder: Path) -> None:
     engine = Process(VLLMModel(name=str(folder), kv_cache_gb=0.01))
     [(_, environment)] = started(engine, folder=folder)
     assert environment["PYTHONSAFEPATH"] == "1"
     assert "PYTHONSAFEPATH" not in os.environ, "it is for these processes only"
 
 
-def test_two_bases_divide_the_share_of_one(folder: Path) -> None:
+def test_two_engines_divide_the_memory_share(folder: Path) -> None:
     def shares(*contexts: int) -> list[float]:
         specs = [VLLMModel(name=str(folder), kv_cache_gb=0.01, context=n) for n in contexts]
         found = started(*[Process(spec) for spec in specs], folder=folder)

@@ -38,9 +38,7 @@ from collab.records import Sampling
         ),
     ],
 )
-def test_a_refusal_is_the_requests_own(
-    tiny: Path, behavior: Behavior, kind: str, words: str
-) -> None:
+def test_refused_request_fails_alone(tiny: Path, behavior: Behavior, kind: str, words: str) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             server.trouble = [behavior]
@@ -58,7 +56,7 @@ def test_a_refusal_is_the_requests_own(
 @pytest.mark.parametrize(
     "behavior", [status(500), status(503), cut(), malformed('{"error": "x"}'), garbled()]
 )
-def test_trouble_that_passes_is_survived(tiny: Path, behavior: Behavior) -> None:
+def test_temporary_errors_are_retried(tiny: Path, behavior: Behavior) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             server.trouble = [behavior] * 3
@@ -74,7 +72,7 @@ def test_trouble_that_passes_is_survived(tiny: Path, behavior: Behavior) -> None
 
 
 @pytest.mark.parametrize("behavior", [status(502), cut()])
-def test_an_adapter_is_offered_a_few_times(tiny: Path, behavior: Behavior) -> None:
+def test_adapter_load_is_retried_a_few_times(tiny: Path, behavior: Behavior) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             server.reluctance = [behavior] * 3
@@ -89,7 +87,7 @@ def test_an_adapter_is_offered_a_few_times(tiny: Path, behavior: Behavior) -> No
     asyncio.run(ask())
 
 
-def test_a_slow_server_is_given_up(tiny: Path) -> None:
+def test_slow_server_times_out(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server, seconds=0.3) as engine:
@@ -129,7 +127,7 @@ def test_a_server_with_raw_log_probabilities_is_refused(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_a_server_without_runtime_adapters_says_how_to_start_it(tiny: Path) -> None:
+def test_server_without_runtime_adapters_names_the_setting(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer(lora=False) as server:
             async with engine_at(tiny, server) as engine:
@@ -139,7 +137,7 @@ def test_a_server_without_runtime_adapters_says_how_to_start_it(tiny: Path) -> N
     asyncio.run(ask())
 
 
-def test_a_rank_beyond_the_servers_is_reported(tiny: Path) -> None:
+def test_adapter_rank_above_the_server_limit_is_reported(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:
@@ -165,7 +163,7 @@ def test_the_key_is_sent_and_not_shown(tiny: Path, monkeypatch: pytest.MonkeyPat
     asyncio.run(ask())
 
 
-def test_the_smaller_context_holds(tiny: Path) -> None:
+def test_smaller_of_both_context_limits_applies(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:

@@ -27,7 +27,7 @@ from collab.recipe.model import VLLMModel
 from collab.records import Sampling
 
 
-def test_tokens_go_in_and_come_out(tiny: Path) -> None:
+def test_request_sends_token_ids_and_returns_token_ids(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:
@@ -50,7 +50,7 @@ def test_tokens_go_in_and_come_out(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_a_seed_is_sent_on_demand_alone(tiny: Path) -> None:
+def test_seed_is_sent_only_when_requested(tiny: Path) -> None:
     async def ask(**options: Any) -> tuple[bool, bool]:
         with VLLMServer() as server:
             async with engine_at(tiny, server, **options) as engine:
@@ -64,7 +64,7 @@ def test_a_seed_is_sent_on_demand_alone(tiny: Path) -> None:
     assert VLLMModel(name="m", deterministic=True).is_seeded
 
 
-def test_progress_tells_every_token(tiny: Path) -> None:
+def test_progress_reports_every_token(tiny: Path) -> None:
     async def ask() -> None:
         told: list[tuple[int, str]] = []
         with VLLMServer() as server:
@@ -78,7 +78,7 @@ def test_progress_tells_every_token(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_stop_strings_cut_the_text_and_keep_the_tokens(tiny: Path) -> None:
+def test_stop_strings_truncate_the_text_and_keep_the_tokens(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:
@@ -90,7 +90,7 @@ def test_stop_strings_cut_the_text_and_keep_the_tokens(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_a_published_adapter_is_a_new_name_each_time(tiny: Path) -> None:
+def test_each_published_adapter_gets_a_new_name(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as one, VLLMServer() as two:
             async with engine_at(tiny, one, two) as engine:
@@ -112,7 +112,7 @@ def test_a_published_adapter_is_a_new_name_each_time(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_the_folder_of_a_trained_team_answers(tiny: Path, tmp_path: Path) -> None:
+def test_adapter_folder_of_a_trained_team_is_served(tiny: Path, tmp_path: Path) -> None:
     async def ask() -> None:
         save_adapter(tmp_path / "adapters" / "aux", "trained")
         folder = str(tmp_path / "adapters" / "aux")
@@ -128,7 +128,7 @@ def test_the_folder_of_a_trained_team_answers(tiny: Path, tmp_path: Path) -> Non
     asyncio.run(ask())
 
 
-def test_the_base_has_an_adapter_of_zeros_beside_others(tiny: Path) -> None:
+def test_base_requests_use_a_zero_adapter_beside_others(tiny: Path) -> None:
     """vLLM on a CPU answers rows without an adapter by the one in the last place."""
 
     async def ask() -> None:
@@ -161,7 +161,7 @@ def test_a_missing_adapter_is_reported(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_an_adapter_that_the_server_forgot_is_given_anew(tiny: Path) -> None:
+def test_adapter_forgotten_by_the_server_is_loaded_again(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:
@@ -185,7 +185,7 @@ def test_two_servers_share_the_load(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_a_server_that_dies_is_left_out_until_it_is_back(tiny: Path) -> None:
+def test_dead_server_is_left_out_until_it_returns(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as one, ExitStack() as life:
             two = life.enter_context(VLLMServer())
@@ -204,7 +204,7 @@ def test_a_server_that_dies_is_left_out_until_it_is_back(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_requests_under_way_survive_a_restart(tiny: Path) -> None:
+def test_running_requests_survive_a_server_restart(tiny: Path) -> None:
     async def ask() -> None:
         with ExitStack() as life:
             server = life.enter_context(VLLMServer())
@@ -226,7 +226,7 @@ def test_requests_under_way_survive_a_restart(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_a_server_that_stays_away_ends_the_wait(tiny: Path) -> None:
+def test_server_that_stays_down_times_out(tiny: Path) -> None:
     async def ask() -> None:
         with ExitStack() as life:
             server = life.enter_context(VLLMServer())
@@ -246,7 +246,7 @@ def test_a_server_that_stays_away_ends_the_wait(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_a_server_that_is_not_there_at_all(tiny: Path) -> None:
+def test_server_that_never_starts_times_out(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             pass
@@ -257,7 +257,7 @@ def test_a_server_that_is_not_there_at_all(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_a_server_that_comes_after_all_is_asked(tiny: Path) -> None:
+def test_server_that_starts_late_is_used(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             pass
@@ -271,7 +271,7 @@ def test_a_server_that_comes_after_all_is_asked(tiny: Path) -> None:
     asyncio.run(ask())
 
 
-def test_a_server_that_says_nothing_is_named(tiny: Path) -> None:
+def test_silent_server_is_named_in_the_error(tiny: Path) -> None:
     async def ask() -> None:
         with socket.create_server(("127.0.0.1", 0)) as deaf:
             url = f"http://127.0.0.1:{deaf.getsockname()[1]}"

@@ -14,17 +14,19 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def test_the_name_is_the_projects() -> None:
+def test_distribution_name_matches_the_project() -> None:
     assert PROJECT["name"] == distribution.NAME != "collab"
     assert PROJECT["scripts"] == {"collab": "collab.cli:main"}
 
 
-def test_the_version_is_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_comes_from_the_installed_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"9 of {name}")
     assert collab.__version__ == "9 of collab-agents"
 
 
-def test_a_clone_that_is_not_installed_knows_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uninstalled_clone_reads_its_version_from_pyproject(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
@@ -35,7 +37,7 @@ def test_a_clone_that_is_not_installed_knows_its_version(monkeypatch: pytest.Mon
     assert any(line.startswith("vllm") for line in distribution.requirements())
 
 
-def test_no_hint_installs_the_other_project() -> None:
+def test_install_hints_name_the_right_distribution() -> None:
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.*"), *(ROOT / "collab").rglob("*.py")]
     texts = {path: path.read_text() for path in files if path.suffix in (".md", ".json", ".py")}
     wrong = re.compile(r"pip install[^\n]*?[ '\"]collab(?![\w-])")

@@ -34,7 +34,7 @@ main()
 """
 
 
-def test_training_runs_without_them(tmp_path: Path) -> None:
+def test_training_runs_without_optional_packages(tmp_path: Path) -> None:
     tiny = save_tiny(tmp_path / "tiny", WORDS)
     recipe = make_game(tiny, tmp_path, steps=1, tasks_per_step=1, group_size=2)
     (tmp_path / "recipe.yaml").write_text(dump_recipe(recipe))

@@ -33,13 +33,13 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_bash_reads_what_is_run(name: str) -> None:
+def test_launch_scripts_are_valid_bash(name: str) -> None:
     subprocess.run(["bash", "-n"], input=SCRIPTS[name], text=True, check=True)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize("again", [False, True])
-def test_a_run_begins_and_goes_on(name: str, again: bool, tmp_path: Path) -> None:
+def test_launch_scripts_start_and_resume_a_run(name: str, again: bool, tmp_path: Path) -> None:
     """The scripts are run, with a `python` and a `pip` that only tell what they were given."""
     runs = tmp_path / "runs"
     script = SCRIPTS[name].replace("/runs", str(runs))
@@ -86,7 +86,7 @@ def test_the_pods_find_each_other() -> None:
     assert job["spec"]["completionMode"] == "Indexed"
 
 
-def test_the_image_is_made_of_what_is_here() -> None:
+def test_dockerfile_copies_existing_files() -> None:
     """Every line is an instruction, and what is copied exists; the image itself is not built."""
     text = (LAUNCH / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]

@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTED_EXTRAS = ("serve", "mcp", "dev")
 
 
-def test_the_lowest_versions_are_the_lower_bounds() -> None:
+def test_lowest_constraints_match_the_lower_bounds() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     requirements = [

@@ -20,7 +20,7 @@ def run(*command: object, cwd: Path) -> str:
     return done.stdout
 
 
-def required(wheel: Path) -> set[str]:
+def required_packages(wheel: Path) -> set[str]:
     """The packages that a wheel requires, and those that they require."""
     [about] = distributions(path=[str(wheel)])
     found: set[str] = set()
@@ -35,7 +35,7 @@ def required(wheel: Path) -> set[str]:
     return found
 
 
-def lend(packages: set[str], site: Path) -> None:
+def link_packages(packages: set[str], site: Path) -> None:
     """Links to the files of installed packages: pip has installed them once already."""
     for name in packages:
         for file in distribution(name).files or []:
@@ -45,7 +45,7 @@ def lend(packages: set[str], site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_runs_the_main_job(tmp_path: Path) -> None:
+def test_installed_wheel_runs_a_team(tmp_path: Path) -> None:
     quiet = ("--quiet", "--disable-pip-version-check")
     run(sys.executable, "-m", "pip", "wheel", *quiet, "--no-deps", "-w", tmp_path, ROOT, cwd=ROOT)
     [wheel] = tmp_path.glob("collab_agents-*.whl")
@@ -59,7 +59,7 @@ def test_the_wheel_runs_the_main_job(tmp_path: Path) -> None:
     run(sys.executable, "-m", "venv", "--without-pip", env, cwd=tmp_path)
     python = env / "bin" / "python"
     [site] = env.glob("lib/*/site-packages")
-    lend(required(wheel), site)
+    link_packages(required_packages(wheel), site)
     empty.mkdir()
     pip = (sys.executable, "-m", "pip", "--python", python)
     run(*pip, "install", *quiet, "--no-deps", wheel, cwd=empty)

@@ -99,7 +99,7 @@ def probed(project: Path, model: str, *arguments: str) -> TeamProbe:
     return TeamProbe.model_validate_json((project / "runs/p" / "probe.json").read_text())
 
 
-def test_answers_that_meet_only_when_crossed(project: Path) -> None:
+def test_answers_that_match_only_when_crossed(project: Path) -> None:
     result = probed(project, "apart")
     assert (result.episodes, result.mean.mean, result.dead) == (24, 0.0, 6)
     assert result.tasks == tuple(f"words/{n}" for n in range(6)), "those that are trained on"
@@ -120,7 +120,7 @@ def test_answers_that_meet_only_when_crossed(project: Path) -> None:
     assert "solves none of" not in message
 
 
-def test_shares_are_those_of_the_table(project: Path) -> None:
+def test_variance_shares_match_the_reward_table(project: Path) -> None:
     """Yes of a in half of its samples decides all, as b always says yes."""
     result = probed(project, "one")
     assert result.crossed
@@ -130,7 +130,7 @@ def test_shares_are_those_of_the_table(project: Path) -> None:
     assert "`b` has no influence on the reward (0.0% of its variance)" in "\n".join(result.advice)
 
 
-def test_nothing_is_solved_by_any_pair(project: Path) -> None:
+def test_probe_reports_that_no_pair_solves_a_task(project: Path) -> None:
     result = probed(project, "never", "--tasks", "2")
     assert len(result.tasks) == 2
     message = "\n".join(result.advice)
@@ -139,7 +139,7 @@ def test_nothing_is_solved_by_any_pair(project: Path) -> None:
     assert "the intervals are wide with 2 tasks" in message
 
 
-def test_a_sequential_team_says_what_cannot_be_crossed(project: Path) -> None:
+def test_sequential_team_reports_what_cannot_be_crossed(project: Path) -> None:
     result = probed(project, "apart", "--set", "team.protocol=sequential")
     assert result.crossed
     assert result.crossed.forms == {"a": "alone", "b": "swapped"}
@@ -150,7 +150,7 @@ def test_a_sequential_team_says_what_cannot_be_crossed(project: Path) -> None:
     assert "`b` sees teammates' answers" in message
 
 
-def test_models_without_weights_take_part_and_are_named(project: Path) -> None:
+def test_models_without_weights_are_named_as_not_trainable(project: Path) -> None:
     message = probed(project, "one").advice
     assert "`a` takes part but cannot be trained: its engine 'models.py:one' has no weights" in (
         "\n".join(message)
@@ -165,7 +165,7 @@ def test_the_folder_is_a_run(project: Path) -> None:
     assert (project / "runs/p" / "report.html").is_file()
 
 
-def test_tasks_that_are_trained_on_are_drawn(project: Path) -> None:
+def test_training_tasks_are_drawn(project: Path) -> None:
     recipe = load_recipe("pair", task="words")
     assert training_addresses(recipe, ["words"]) == ["words/train"]
     assert training_addresses(recipe, []) == ["words/train"]
@@ -215,7 +215,7 @@ def healthy(**changed: Any) -> TeamProbe:
     return plain.model_copy(update=changed)
 
 
-def test_where_nothing_is_wrong_it_says_so() -> None:
+def test_healthy_team_gets_no_warning() -> None:
     assert list(advice_on(healthy())) == [
         "no problem found: this team can be trained with these settings"
     ]

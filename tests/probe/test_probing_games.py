@@ -70,7 +70,7 @@ def probed(team: str, player: str, *settings: str) -> tuple[TeamProbe, str]:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_zero_sum_game_is_told_by_who_earned_what() -> None:
+def test_zero_sum_game_reports_the_return_of_each_seat() -> None:
     found, text = probed("kuhn", "poker")
     assert found.game
     assert found.game.zero_sum
@@ -87,7 +87,7 @@ def test_a_zero_sum_game_is_told_by_who_earned_what() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_games_of_several_turns_are_not_crossed_and_say_so() -> None:
+def test_games_of_several_turns_are_not_crossed() -> None:
     found, text = probed("grid-plan", "walk")
     assert found.game
     assert not found.game.zero_sum

@@ -10,20 +10,20 @@ from collab.recipe import load_recipe
 from collab.recipe.team import AgentSpec
 
 
-def test_tools_choose_their_harness() -> None:
+def test_tools_select_the_tools_harness() -> None:
     assert AgentSpec(prompt="p", tools=("python",)).harness.use == "tools"
     assert AgentSpec(prompt="p").harness.use == "respond"
     own = AgentSpec.model_validate({"prompt": "p", "tools": ["python"], "harness": "own.py:act"})
     assert own.harness.use == "own.py:act"
 
 
-def test_tools_that_nothing_would_call_are_refused() -> None:
+def test_tools_with_a_harness_that_calls_none_are_refused() -> None:
     data = {"prompt": "p", "tools": ["python", "own.py:look"], "harness": "respond"}
     with pytest.raises(ValidationError, match=r"'respond' calls no tools.* python, own.py:look"):
         AgentSpec.model_validate(data)
 
 
-def test_a_harness_without_the_tools_that_it_calls_is_refused() -> None:
+def test_tools_harness_without_tools_is_refused() -> None:
     with pytest.raises(ValidationError, match="'tools' has no tools to call"):
         AgentSpec.model_validate({"prompt": "p", "harness": {"use": "tools"}})
 
@@ -31,7 +31,7 @@ def test_a_harness_without_the_tools_that_it_calls_is_refused() -> None:
 @pytest.mark.parametrize(
     "setting", ["agents.main.harness=respond", "agents.main.harness={use: respond}"]
 )
-def test_a_setting_takes_no_tool_away_in_silence(setting: str) -> None:
+def test_changing_the_harness_does_not_silently_drop_tools(setting: str) -> None:
     with pytest.raises(RecipeError, match="set it to 'tools'"):
         load_recipe("coding-tools", settings=[setting])
     without = load_recipe("coding-tools", settings=[setting, "agents.main.tools=[]"])
@@ -52,13 +52,13 @@ def test_a_setting_takes_no_tool_away_in_silence(setting: str) -> None:
         (3, "a tool is a name"),
     ],
 )
-def test_what_is_no_server_of_tools_is_refused(server: object, why: str) -> None:
+def test_invalid_tool_server_is_refused(server: object, why: str) -> None:
     with pytest.raises(ValidationError, match=why) as caught:
         AgentSpec.model_validate({"prompt": "p", "tools": [server]})
     assert "pw" not in str(caught.value)
 
 
-def test_a_server_is_written_as_it_was_read() -> None:
+def test_tool_server_round_trips_through_json() -> None:
     tools = ["python", {"mcp": ["python", "server.py"], "only": ["double"]}]
     spec = AgentSpec.model_validate({"prompt": "p", "tools": tools})
     assert AgentSpec.model_validate(spec.model_dump(mode="json")) == spec

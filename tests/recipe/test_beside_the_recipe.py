@@ -26,7 +26,7 @@ def collab(*arguments: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new project, as `collab init` makes it."""
     folder = tmp_path_factory.mktemp("begun") / "mine"
     assert collab("init", str(folder)).exit_code == 0
@@ -34,9 +34,9 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def above(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def parent_folder(new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a new project in `mine/`, which is the current one."""
-    shutil.copytree(begun, tmp_path / "mine")
+    shutil.copytree(new_project, tmp_path / "mine")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -50,21 +50,23 @@ def above(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "eval mine/recipe.yaml",
     ],
 )
-def test_names_are_looked_up_beside_the_recipe(above: Path, line: str) -> None:
+def test_names_are_looked_up_next_to_the_recipe(parent_folder: Path, line: str) -> None:
     result = collab(*line.split(), "--model", "echo", "--dry-run")
     assert result.exit_code == 0, result.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["text", "environment"])
-def test_functions_are_looked_up_in_the_project_of_their_suite(above: Path, kind: str) -> None:
+def test_functions_are_looked_up_in_the_project_of_their_suite(
+    parent_folder: Path, kind: str
+) -> None:
     assert collab("init", "other", "--kind", kind).exit_code == 0
     result = collab("run", "other/recipe.yaml", "--model", "echo")
     assert result.exit_code == 0, result.stderr
     assert "warning" not in result.stderr
 
 
-def test_a_trainer_is_looked_up_beside_its_recipe(above: Path) -> None:
+def test_trainer_is_looked_up_next_to_its_recipe(parent_folder: Path) -> None:
     trained = load_recipe("mine/recipe.yaml", trainer="my-trainer").trainer
     assert trained is not None
     assert trained.name == "my-trainer"
@@ -72,17 +74,17 @@ def test_a_trainer_is_looked_up_beside_its_recipe(above: Path) -> None:
     assert "its engine 'echo' has no weights" in collab(*line.split()).stderr
 
 
-def test_a_probe_plays_the_team_beside_its_recipe(above: Path) -> None:
+def test_probe_looks_the_team_up_next_to_its_recipe(parent_folder: Path) -> None:
     result = collab("probe", "mine/recipe.yaml", "--model", "echo", "--samples", "2")
     assert result.exit_code == 0, result.stderr
 
 
-def test_a_served_team_is_looked_up_beside_its_recipe(above: Path) -> None:
+def test_served_team_is_looked_up_next_to_its_recipe(parent_folder: Path) -> None:
     recipe = read_teams({"mine": "mine/recipe.yaml"})["mine"]
     assert recipe.team.name == "my-team"
 
 
-def test_a_study_looks_names_up_beside_its_file(above: Path) -> None:
+def test_study_looks_names_up_next_to_its_file(parent_folder: Path) -> None:
     study = Path("mine/study.yaml")
     study.write_text("recipe: my-team\ntasks: [my-task]\ntrainers: [my-trainer]\ntokens: 10\n")
     cell = cells_of(load_study(study))[0]
@@ -91,11 +93,13 @@ def test_a_study_looks_names_up_beside_its_file(above: Path) -> None:
     assert (recipe.team.name, recipe.task and recipe.task.name) == ("my-team", "my-task")
 
 
-def test_the_project_of_the_recipe_hides_the_current_folder(above: Path) -> None:
-    for folder, agent in ((above, "here"), (above / "mine", "beside")):
+def test_project_of_the_recipe_takes_precedence_over_the_current_folder(
+    parent_folder: Path,
+) -> None:
+    for folder, agent in ((parent_folder, "here"), (parent_folder / "mine", "beside")):
         (folder / "agents").mkdir(exist_ok=True)
         (folder / "agents" / "twice.yaml").write_text(TEAM.format(agent=agent))
-    (above / "agents" / "once.yaml").write_text(TEAM.format(agent="here"))
+    (parent_folder / "agents" / "once.yaml").write_text(TEAM.format(agent="here"))
     Path("mine/twice.yaml").write_text("team: twice\n")
     Path("mine/once.yaml").write_text("team: once\n")
     assert list(load_recipe("mine/twice.yaml").team.agents) == ["beside"]
@@ -103,7 +107,7 @@ def test_the_project_of_the_recipe_hides_the_current_folder(above: Path) -> None
     assert list(load_recipe("twice").team.agents) == ["here"]
 
 
-def test_a_reward_is_looked_up_beside_the_recipe(above: Path) -> None:
+def test_reward_is_looked_up_next_to_the_recipe(parent_folder: Path) -> None:
     rewards = Path("mine/tasks/rewards")
     rewards.mkdir()
     (rewards / "my-reward.yaml").write_text(REWARD)
@@ -113,6 +117,6 @@ def test_a_reward_is_looked_up_beside_the_recipe(above: Path) -> None:
     assert list(recipe.task.reward.parts) == ["code"]
 
 
-def test_a_project_in_a_folder_called_tasks_is_its_root(above: Path) -> None:
+def test_project_folder_may_be_called_tasks(parent_folder: Path) -> None:
     Path("mine").rename("tasks")
     assert load_recipe("tasks/recipe.yaml").team.name == "my-team"

@@ -53,7 +53,7 @@ LONG = "a: [" + "x," * 900_000 + "]\nb: 1\nb: 2"
     ],
     ids=range(len(ODD) + 1),
 )
-def test_yaml_that_is_no_value(text: str, words: str) -> None:
+def test_invalid_yaml_is_refused_quickly(text: str, words: str) -> None:
     started = time.process_time()
     with pytest.raises(RecipeError) as told:
         parse_yaml(text, "file.yaml")
@@ -79,7 +79,7 @@ def test_a_repeated_key_is_found_at_once() -> None:
     assert time.process_time() - started < 2
 
 
-def test_aliases_and_long_files_that_mean_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_aliases_and_long_files_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MOST_VALUES", 1000)
     assert parse_yaml("a: &a {k: 1}\nb: [*a, *a]", "x") == {
         "a": {"k": 1},
@@ -92,37 +92,37 @@ def test_aliases_and_long_files_that_mean_what_they_say(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, "9" * 5000, '"\\ud800"', '{"\\udfff": 1}', "{", b"\xff"]
 )
-def test_json_that_is_no_value(text: str | bytes) -> None:
+def test_invalid_json_is_refused(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         parse_json(text)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000, '"\\ud800"', "{"])
-def test_what_no_reader_takes_the_strict_one_does_not_take(text: str) -> None:
+def test_strict_parser_also_refuses_invalid_json(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         documents.parse(text)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', "NaN", "[1, -Infinity]", "1e999"])
-def test_what_a_record_may_hold_and_a_user_may_not(text: str) -> None:
+def test_strict_parser_refuses_duplicate_keys_and_non_finite_numbers(text: str) -> None:
     parse_json(text)
     with pytest.raises(ValueError, match=r"\w"):
         documents.parse(text)
 
 
-def test_json_in_full() -> None:
+def test_valid_json_is_parsed_in_full() -> None:
     assert parse_json('{"a": ["\\ud83d\\ude00", "\\u2028", 1e3]}') == {
         "a": ["😀", "\u2028", 1000.0]
     }
 
 
 @pytest.mark.parametrize("key", ["²", "9" * 5000, "-1", ""])
-def test_a_position_that_is_none(key: str) -> None:
+def test_invalid_list_position_is_refused(key: str) -> None:
     with pytest.raises(RecipeError):
         apply({"feedback": [1]}, f"feedback.{key}=2")
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_binary_file_is_refused(tmp_path: Path) -> None:
     from collab.recipe.documents import read_mapping
 
     (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\x00")

@@ -40,7 +40,7 @@ def test_every_shipped_task_loads() -> None:
         assert spec.environment if spec.reward is None else spec.reward.parts, name
 
 
-def test_a_projects_own_team_comes_before_the_librarys(project: Path) -> None:
+def test_project_team_takes_precedence_over_the_library(project: Path) -> None:
     assert list(load_recipe("mine").team.agents) == ["solo"]
     (project / "agents" / "coding.yaml").write_text(TEAM)
     assert list(load_recipe("coding").team.agents) == ["solo"]
@@ -55,14 +55,14 @@ def test_a_recipe_file_joins_components_and_overrides_them(project: Path) -> Non
     assert recipe.model.engine == "echo"
 
 
-def test_extends_keeps_what_is_not_changed() -> None:
+def test_extends_keeps_unchanged_settings() -> None:
     base, changed = load_recipe("coding").team, load_recipe("coding-sequential").team
     assert str(changed.protocol) == "sequential"
     assert changed.agents["aux"] == base.agents["aux"]
     assert changed.agents["main"].prompt != base.agents["main"].prompt
 
 
-def test_a_run_from_another_machine_finds_the_suite_by_name(project: Path) -> None:
+def test_moved_recipe_finds_its_suite_by_name(project: Path) -> None:
     recipe = load_recipe("tldr", task="tldr", model="echo")
     assert recipe.task is not None
     away = recipe.task.model_dump(mode="json") | {"source": {"path": "/elsewhere/tldr.jsonl"}}
@@ -104,7 +104,7 @@ def test_set(setting: str, read: Callable[[Recipe], Any], value: object) -> None
     assert read(load_recipe("coding", task="humaneval", settings=[setting])) == value
 
 
-def test_set_takes_a_short_model_apart(project: Path) -> None:
+def test_set_expands_a_short_model_spec(project: Path) -> None:
     recipe = load_recipe("coding", settings=["agents.aux.model=echo", "agents.aux.model.name=e"])
     assert recipe.model_of("aux").name == "e"
 
@@ -119,7 +119,7 @@ def test_set_takes_a_short_model_apart(project: Path) -> None:
         ("seeed", 4, "did you mean 'seed'?"),
     ],
 )
-def test_a_key_of_a_section_given_from_python(key: str, value: Any, remedy: str) -> None:
+def test_section_key_as_an_argument_names_the_setting(key: str, value: Any, remedy: str) -> None:
     with pytest.raises(RecipeError, match=re.escape(remedy)) as caught:
         load_recipe("coding", **{key: value})
     if "settings" in remedy:
@@ -192,7 +192,7 @@ def test_unknown_team_names_the_nearest() -> None:
         ("team: {extends: a.yaml}\n", "'a.yaml' does not exist"),
     ],
 )
-def test_wrong_files_say_where(project: Path, text: str, said: str) -> None:
+def test_invalid_files_name_the_position(project: Path, text: str, said: str) -> None:
     (project / "recipe.yaml").write_text(text)
     with pytest.raises(RecipeError) as caught:
         load_recipe("recipe.yaml")
@@ -244,7 +244,7 @@ def test_an_unknown_extends_names_its_file(project: Path) -> None:
         load_recipe("recipe.yaml")
 
 
-def test_a_circle_of_extends_ends(project: Path) -> None:
+def test_circular_extends_is_refused(project: Path) -> None:
     (project / "agents" / "a.yaml").write_text("extends: b\n")
     (project / "agents" / "b.yaml").write_text("extends: a\n")
     with pytest.raises(RecipeError, match="levels of 'extends'"):
@@ -265,7 +265,7 @@ def test_sampling_is_inherited_from_team_to_recipe_to_agent() -> None:
     assert (sampling.temperature, sampling.top_p, sampling.max_new_tokens) == (0.1, 0.6, 30)
 
 
-def test_an_empty_string_stops_nothing() -> None:
+def test_empty_stop_string_is_refused() -> None:
     """Every text holds it, so that each response would end with its first token."""
     with pytest.raises(RecipeError, match="String should have at least 1 char"):
         load_recipe("coding", task="humaneval", settings=['sampling.stop=[""]'])

@@ -57,7 +57,7 @@ def test_a_file_is_loaded_while_another_thread_imports(file: Path) -> None:
         assert load("reward", f"{other}:reward")("") == 7
 
 
-def test_threads_that_want_one_file_all_get_it_whole(file: Path) -> None:
+def test_concurrent_threads_load_a_file_once(file: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         functions = list(pool.map(lambda _: load("reward", f"{file}:reward"), range(4)))
     assert [function("") for function in functions] == [7] * 4

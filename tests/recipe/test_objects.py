@@ -27,20 +27,20 @@ def right(context: Any) -> float:
     return float(context.problem.hidden["answer"] in context.joint.text)
 
 
-def test_a_function_of_a_file_is_named_by_it() -> None:
+def test_function_from_a_file_is_named_by_its_file() -> None:
     name = name_of(right)
     assert name.endswith("test_objects.py:right")
     assert load("reward", name) is right
 
 
-def test_a_function_of_no_file_is_known_in_this_process() -> None:
+def test_function_without_a_file_is_registered_in_this_process() -> None:
     name = name_of(lambda context: 0.5)
     assert is_of_python(name)
     assert name.endswith(":lambda")
     assert load("reward", name)(None) == 0.5
 
 
-def test_functions_of_one_name_that_differ_have_names_that_differ() -> None:
+def test_different_functions_with_the_same_name_get_different_names() -> None:
     def scaled(by: float) -> Any:
         def scale(context: Any) -> float:
             return by
@@ -52,32 +52,32 @@ def test_functions_of_one_name_that_differ_have_names_that_differ() -> None:
     assert [load("reward", name)(None) for name in names] == [0.25, 0.75, 0.25]
 
 
-def test_a_function_with_options_bound_is_one_of_its_own() -> None:
+def test_partials_with_different_arguments_get_different_names() -> None:
     names = {name_of(partial(max, n)) for n in (1, 2)}
     assert len(names) == 2
     assert all(name.endswith(":max") for name in names)
 
 
-def test_what_no_process_has_given_is_refused_with_the_reason() -> None:
+def test_function_unknown_to_this_process_is_refused_with_the_reason() -> None:
     gone = {"parts": {"right": {"use": "python.00000000:right"}}}
     with pytest.raises(RecipeError, match=r"passed in Python.*name it FILE\.py:right"):
         load_recipe(TEAM, task=ROWS, rewards=gone)
     assert given("python.00000000:right") is None
 
 
-def test_a_function_of_python_itself_is_refused() -> None:
+def test_builtin_function_is_refused() -> None:
     with pytest.raises(RecipeError, match="a function of Python itself"):
         load_recipe(TEAM, task=ROWS, rewards=[len])
 
 
-def test_rows_are_a_suite() -> None:
+def test_rows_form_a_suite() -> None:
     recipe = load_recipe(TEAM, task=iter(ROWS), rewards=[right], hidden=["answer"])
     assert recipe.task is not None
     assert (recipe.task.name, recipe.task.kind, recipe.task.hidden) == ("rows", "text", ("answer",))
     assert len(Path(str(recipe.task.source.path)).read_text().splitlines()) == 2
 
 
-def test_rows_with_tests_are_code() -> None:
+def test_rows_with_tests_form_a_code_suite() -> None:
     rows = [{"prompt": "p", "entry_point": "f", "test": "assert f()"}]
     recipe = load_recipe("coding", task=rows)
     assert recipe.task is not None
@@ -95,7 +95,7 @@ def test_rows_with_tests_are_code() -> None:
         ([{"prompt": float("nan")}], "row 0 of the task, field 'prompt'"),
     ],
 )
-def test_rows_that_can_be_no_problems_are_refused(task: Any, message: str) -> None:
+def test_invalid_rows_are_refused(task: Any, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         load_recipe(TEAM, task=task, rewards=[right])
 
@@ -122,7 +122,7 @@ def parts_of(rewards: Any) -> dict[str, tuple[str, float]]:
         ("code", None),
     ],
 )
-def test_what_rewards_may_be(rewards: Any, parts: Mapping[str, Any] | None) -> None:
+def test_rewards_accept_several_forms(rewards: Any, parts: Mapping[str, Any] | None) -> None:
     if parts is None:
         assert len(parts_of(rewards)) > 1
     else:
@@ -130,12 +130,12 @@ def test_what_rewards_may_be(rewards: Any, parts: Mapping[str, Any] | None) -> N
 
 
 @pytest.mark.parametrize("rewards", [[], [3], [(right, "much")]])
-def test_what_is_no_reward_is_refused(rewards: Any) -> None:
+def test_invalid_rewards_are_refused(rewards: Any) -> None:
     with pytest.raises(RecipeError, match="reward"):
         load_recipe(TEAM, task=ROWS, rewards=rewards)
 
 
-def test_a_suite_takes_other_rewards() -> None:
+def test_rewards_of_a_suite_can_be_replaced() -> None:
     recipe = load_recipe("coding", task="humaneval", rewards=[right])
     assert recipe.task is not None
     assert recipe.task.reward is not None
@@ -143,7 +143,7 @@ def test_a_suite_takes_other_rewards() -> None:
     assert list(recipe.task.reward.parts) == ["right"]
 
 
-def test_every_place_for_a_function_takes_one() -> None:
+def test_every_setting_for_a_function_accepts_one() -> None:
     async def talk(turn: Any) -> None:
         await turn.act("a")
 
@@ -177,7 +177,7 @@ def test_every_place_for_a_function_takes_one() -> None:
     assert found == {"talk", "shout", "joined", "look_up", "tell", "lambda"}
 
 
-def test_a_function_among_options_is_refused() -> None:
+def test_function_as_an_option_value_is_refused() -> None:
     part = {"use": right, "options": {"by": right}}
     with pytest.raises(RecipeError, match=r"options: the function right .*functools\.partial"):
         load_recipe(TEAM, task=ROWS, rewards=[part])
@@ -185,7 +185,7 @@ def test_a_function_among_options_is_refused() -> None:
 
 @pytest.mark.parametrize("loaded", [False, True], ids=["named", "as data"])
 @pytest.mark.parametrize("suite", ["arxiv-hub", "math-500"])
-def test_rows_over_a_suite_are_named_and_formed_as_rows_are(suite: str, loaded: bool) -> None:
+def test_own_rows_reset_the_ids_format_and_splits_of_a_suite(suite: str, loaded: bool) -> None:
     """What the suite says of the ids and the form of its own rows is not said of these."""
     recipe: Any = {"team": TEAM, "task": suite, "model": "echo"}
     rows = [{**row, "solution": "It is known."} for row in ROWS]
@@ -205,7 +205,7 @@ def test_rows_over_a_suite_are_named_and_formed_as_rows_are(suite: str, loaded: 
         (np.array(2), 2), (np.str_("a"), "a"), ([np.int8(1)], [1]), (None, None), (True, True),
     ],
 )  # fmt: skip
-def test_a_scalar_of_numpy_is_the_number_that_it_holds(value: Any, data: Any) -> None:
+def test_numpy_scalar_becomes_a_python_number(value: Any, data: Any) -> None:
     found = GivenObjects().data(value, "learning_rate")
     assert found == data
     assert type(found) is type(data)
@@ -213,6 +213,6 @@ def test_a_scalar_of_numpy_is_the_number_that_it_holds(value: Any, data: Any) ->
 
 
 @pytest.mark.parametrize("value", [{1, 2}, b"half", np.array([1.0]), 1j, object()], ids=type)
-def test_what_yaml_cannot_hold_is_refused_with_its_key(value: Any) -> None:
+def test_value_unsupported_by_yaml_is_refused_with_its_key(value: Any) -> None:
     with pytest.raises(RecipeError, match=r"^learning_rate: YAML cannot hold .* of type"):
         GivenObjects().data({"trainer": {"learning_rate": value}})

@@ -29,7 +29,7 @@ def test_the_copies_in_docs_are_up_to_date(part: Part) -> None:
     assert json.loads(text) == schema_of(part), "remedy: make schema"
 
 
-def test_specs_of_others_do_not_matter() -> None:
+def test_specs_defined_elsewhere_do_not_change_the_schema() -> None:
     """Not even one within a function, whose source does not stand by itself."""
 
     class Other(Spec):
@@ -63,7 +63,7 @@ def test_shipped_components_name_their_schema(kind: library.Kind) -> None:
         assert yaml.safe_load(path.read_text())
 
 
-def test_a_recipe_too_long_to_be_read_again_is_not_written(
+def test_recipe_too_long_to_be_read_back_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collab.recipe.schema.MOST_CHARACTERS", 100)

@@ -20,7 +20,7 @@ def team(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_recipe_without_a_model_takes_its_teams(team: str) -> None:
+def test_recipe_without_a_model_uses_the_team_model(team: str) -> None:
     model = load_recipe(team).model
     assert isinstance(model, TransformersModel)
     assert (model.name, model.dtype) == ("written-for", "float32")

@@ -24,7 +24,7 @@ def expect_focus(page: Any, text: str) -> None:
     expect(page.locator(":focus")).to_have_text(text)
 
 
-def test_everything_is_drawn(open_page: Open, report: Path) -> None:
+def test_all_charts_and_rows_are_drawn(open_page: Open, report: Path) -> None:
     page = open_page(report)
     expect(page.locator("#broken")).to_be_hidden()
     expect_rows(page, 66)
@@ -38,7 +38,7 @@ def test_everything_is_drawn(open_page: Open, report: Path) -> None:
     expect(page.locator(".plot .band").first).to_be_attached()
 
 
-def test_texts_of_a_run_are_never_obeyed(open_page: Open, report: Path) -> None:
+def test_html_in_run_texts_is_not_executed(open_page: Open, report: Path) -> None:
     page = open_page(report)
     page.fill("#search", "harmed")
     expect_rows(page, 1)
@@ -67,7 +67,7 @@ def test_search_filters_and_order(open_page: Open, report: Path) -> None:
     assert returns == sorted(returns, key=lambda text: float(text.split()[0]), reverse=True)
 
 
-def test_keys(open_page: Open, report: Path) -> None:
+def test_keyboard_shortcuts(open_page: Open, report: Path) -> None:
     page = open_page(report)
     page.keyboard.press("/")
     page.keyboard.type("seed-0")
@@ -145,7 +145,7 @@ def test_nothing_is_wider_than_the_window(
     assert page.evaluate(f"({wide})(document.getElementById('episode'))") <= 0
 
 
-def test_a_thousand_episodes_are_listed_as_one_scrolls(open_page: Open, tmp_path: Path) -> None:
+def test_long_episode_list_is_loaded_while_scrolling(open_page: Open, tmp_path: Path) -> None:
     episodes = [
         make_episode(n, task=f"numbers/{n // 4}", group=n // 4, sample=n % 4, words=20)
         for n in range(1000)
@@ -159,7 +159,7 @@ def test_a_thousand_episodes_are_listed_as_one_scrolls(open_page: Open, tmp_path
     page.locator("#list tbody tr").nth(250).wait_for(state="attached")
 
 
-def test_without_javascript_the_facts_are_there(browser: Any, report: Path) -> None:
+def test_results_are_visible_without_javascript(browser: Any, report: Path) -> None:
     context = browser.new_context(java_script_enabled=False, offline=True)
     page = context.new_page()
     page.goto(report.as_uri())

@@ -12,7 +12,7 @@ from support.rooms.browser import Open, expect
 pytestmark = pytest.mark.browser
 
 
-def test_an_episode_turn_by_turn(open_page: Open, report: Path) -> None:
+def test_episode_is_shown_turn_by_turn(open_page: Open, report: Path) -> None:
     page = open_page(report, at="#episode/0")
     turns = page.locator("#episode .turn")
     expect(turns).to_have_count(2)
@@ -28,7 +28,7 @@ def test_an_episode_turn_by_turn(open_page: Open, report: Path) -> None:
     expect(first.locator(".parts")).to_contain_text("syntax")
 
 
-def test_the_problem_comes_first_and_the_reward_beside_the_work(
+def test_problem_is_shown_first_and_the_reward_next_to_the_work(
     open_page: Open, report: Path
 ) -> None:
     page = open_page(report, at="#episode/0")
@@ -79,7 +79,7 @@ def test_the_difference_between_turns(open_page: Open, report: Path) -> None:
     expect(diff.locator(".add mark")).to_have_text("3")
 
 
-def test_a_held_out_problem_before_and_after(
+def test_held_out_problem_is_compared_before_and_after(
     open_page: Open, held_out: Path, tmp_path: Path
 ) -> None:
     page_of(held_out, out=tmp_path / "report.html")

@@ -28,7 +28,7 @@ def panels_of(*runs: Run) -> list[Panel]:
     return training_panels(cohorts_of(runs))
 
 
-def test_one_run_has_its_own_spread(trained: Path) -> None:
+def test_band_of_a_single_run_is_its_standard_deviation(trained: Path) -> None:
     panel = named(panels_of(read_run(trained)), "Joint return in training")
     [line] = panel.series
     assert line.y == [2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0]
@@ -58,7 +58,7 @@ def test_recipes_are_labelled_by_what_differs(tmp_path: Path) -> None:
     ]
 
 
-def test_shares_that_are_absent_are_nought() -> None:
+def test_missing_shares_are_zero() -> None:
     rows = [{"time/sampling": 1.0}, {"time/sampling": 0.25, "time/update": 0.75}]
     panel = named(panels_of(run_of(rows)), "Share of time")
     assert panel.stacked
@@ -68,7 +68,7 @@ def test_shares_that_are_absent_are_nought() -> None:
     }
 
 
-def test_shares_end_where_one_seed_does() -> None:
+def test_averaged_shares_end_with_the_shortest_seed() -> None:
     runs = [run_of([{"time/sampling": 1.0}] * steps, str(steps)) for steps in (4, 2)]
     runs = [replace(run, recipe={"name": "pair"}) for run in runs]
     [series] = named(panels_of(*runs), "Share of time").series
@@ -86,7 +86,7 @@ def test_long_curves_are_averaged_and_smoothed() -> None:
     assert max(bold.y) - min(bold.y) < max(thin.y) - min(thin.y)
 
 
-def test_what_never_moves_is_told_in_words(trained: Path) -> None:
+def test_constant_metrics_are_listed_in_words(trained: Path) -> None:
     report = make_report(read_all([trained]))
     assert "dead groups 0 %" in report.constants
     assert "Dead groups" not in {panel.title for panel in report.panels}
@@ -103,7 +103,7 @@ def test_held_out_points_have_intervals(trained: Path) -> None:
             assert low < middle < high
 
 
-def test_axes_end_where_values_do(trained: Path) -> None:
+def test_axes_end_at_the_largest_possible_value(trained: Path) -> None:
     """A return lives in 0 to its maximum, a share in 0 to 1, points in 0 to their weight."""
     panels = make_report(read_all([trained])).panels
     result = {panel.title: panel.most for panel in panels}
@@ -137,6 +137,6 @@ def make_changed(folder: Path, changes: dict[str, str]) -> Path:
     return folder
 
 
-def test_a_recipe_that_takes_many_words_is_labelled_by_its_folder(tmp_path: Path) -> None:
+def test_recipe_with_a_long_difference_is_labeled_by_its_folder(tmp_path: Path) -> None:
     asked = make_changed(tmp_path / "asked", {"aux: {parser": f"aux: {{role: {'be ' * 20}, parser"})
     assert labels_of(make_training(tmp_path / "a"), asked) == ["a", "asked"]

@@ -30,7 +30,7 @@ def test_episodes_before_and_after_are_shown(held_out: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["sampled", "greedy"])
-def test_gains_lead_to_the_same_problem_before_and_after(held_out: Path, mode: str) -> None:
+def test_gains_link_to_the_same_problem_before_and_after(held_out: Path, mode: str) -> None:
     report = make_report(read_all([held_out]))
     table = changes(report)
     assert [row[0].text for row in table.rows] == [f"numbers/{n}" for n in range(8, 14)]
@@ -42,13 +42,13 @@ def test_gains_lead_to_the_same_problem_before_and_after(held_out: Path, mode: s
         assert (before.episode.id, after.episode.id) == (f"{row[0].text}#0", f"{row[0].text}#0")
 
 
-def test_problems_of_training_are_without_held_out_ones(held_out: Path) -> None:
+def test_training_table_excludes_held_out_problems(held_out: Path) -> None:
     report = make_report(read_all([held_out]))
     [table] = [table for table in report.tables if table.title == "Problem by problem"]
     assert [row[0].text for row in table.rows] == [f"numbers/{n}" for n in range(4)]
 
 
-def test_an_unfinished_evaluation_is_not_what_came_after(held_out: Path) -> None:
+def test_unfinished_evaluation_does_not_count_as_the_result(held_out: Path) -> None:
     """A run that was killed in the middle of an evaluation has told nothing of it yet."""
     file = held_out / "evaluation.jsonl"
     line = HeldOut.model_validate_json(file.read_text().splitlines()[0])

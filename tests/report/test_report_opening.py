@@ -40,7 +40,7 @@ def test_training_opens_with_before_and_after(trained: Path) -> None:
     assert (before.text, after.text, gain.tone) == ("25.0 %", "100.0 %", "good")
 
 
-def test_gains_are_paired_and_of_the_maximum(trained: Path) -> None:
+def test_gains_are_paired_and_show_the_maximum(trained: Path) -> None:
     first, last = read_run(trained).evaluations
     gain = fmean(last.sampled[t].joint_return - first.sampled[t].joint_return for t in last.sampled)
     table = opened(report_of(trained), "Return, held out")
@@ -74,7 +74,7 @@ def test_runs_are_columns_of_one_table(played: Path, tmp_path: Path) -> None:
     assert rows["solved %"].whisker[1:] == (100.0, 100.0)
 
 
-def test_whiskers_are_drawn_up_to_the_maximum_and_changes_around_zero() -> None:
+def test_whiskers_scale_to_the_maximum_and_changes_center_on_zero() -> None:
     assert estimate(3.0, (2.0, 5.0), "points", largest=5.0).whisker == (40.0, 60.0, 100.0)
     assert estimate(0.0, (-0.5, 2.0), "share", change=True, largest=1.0).whisker == (
         25.0,

@@ -46,7 +46,7 @@ def test_nothing_is_loaded(page: str) -> None:
     assert not re.search(r"url\(|@import", page)
 
 
-def test_only_its_own_style_and_script_are_obeyed(page: str) -> None:
+def test_security_policy_allows_only_the_page_script_and_style(page: str) -> None:
     [policy] = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     policy = policy.replace("&#39;", "'")
     assert policy.startswith("default-src 'none'; ")
@@ -102,7 +102,7 @@ def test_texts_of_a_run_are_never_markup(tmp_path: Path) -> None:
     assert text.endswith(r"onerror=alert(2)>\u2028\u202e\x1b[2J")
 
 
-def test_numbers_that_json_does_not_have() -> None:
+def test_non_finite_numbers_become_null() -> None:
     packed = pack({"seconds": float("inf"), "values": [float("nan"), 1 / 3]})
     assert json.loads(gzip.decompress(base64.b64decode(packed))) == {
         "seconds": None,
@@ -110,7 +110,7 @@ def test_numbers_that_json_does_not_have() -> None:
     }
 
 
-def test_long_texts_are_cut_and_it_is_said(tmp_path: Path) -> None:
+def test_long_texts_are_truncated_with_a_note(tmp_path: Path) -> None:
     episodes = [make_episode(n, group=n, words=3000) for n in range(30)]
     page = page_of(make_run(tmp_path / "run", episodes), out=tmp_path / "report.html")
     assert len(page) < 5_000_000
@@ -118,7 +118,7 @@ def test_long_texts_are_cut_and_it_is_said(tmp_path: Path) -> None:
     assert any("more characters are left out]" in text for text in data_of(page)["texts"])
 
 
-def test_many_episodes_are_thinned_evenly_and_it_is_said(trained: Path, tmp_path: Path) -> None:
+def test_many_episodes_are_thinned_evenly_with_a_note(trained: Path, tmp_path: Path) -> None:
     page = page_of(trained, out=tmp_path / "report.html", most=16)
     steps = [episode["step"] for episode in data_of(page)["episodes"]]
     assert steps == [1] * 4 + [3] * 4 + [6] * 4 + [8] * 4
@@ -129,7 +129,7 @@ def test_the_same_runs_give_the_same_page(played: Path, tmp_path: Path) -> None:
     assert page_of(played, out=tmp_path / "a.html") == page_of(played, out=tmp_path / "b.html")
 
 
-def test_seeds_are_whole(tmp_path: Path) -> None:
+def test_large_seeds_are_kept_exactly(tmp_path: Path) -> None:
     """A number beyond 2^53 is not the same in JavaScript."""
     seed = 2**62 + 1
     episode = make_episode(1).model_copy(update={"seed": seed})

@@ -24,7 +24,7 @@ def test_a_training_run(trained: Path) -> None:
     assert [run.step_of(episode) for episode in run.episodes[::4]] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_steps_are_told_from_groups(trained: Path) -> None:
+def test_steps_are_derived_from_groups(trained: Path) -> None:
     recipe = trained / "training.yaml"
     recipe.write_text(recipe.read_text().replace("tasks_per_step: 1", "tasks_per_step: 2"))
     run = read_run(trained)
@@ -32,7 +32,7 @@ def test_steps_are_told_from_groups(trained: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["episodes.jsonl", "metrics.jsonl"])
-def test_half_a_line_is_passed_over(trained: Path, name: str) -> None:
+def test_partial_last_line_is_skipped(trained: Path, name: str) -> None:
     data = (trained / name).read_bytes()
     (trained / name).write_bytes(data[:-20])
     run = read_run(trained)
@@ -42,7 +42,7 @@ def test_half_a_line_is_passed_over(trained: Path, name: str) -> None:
     assert f"{name}: skipped the last line" in complaint
 
 
-def test_lines_that_are_no_metrics(trained: Path) -> None:
+def test_invalid_metrics_lines_are_reported(trained: Path) -> None:
     with (trained / "metrics.jsonl").open("a") as stream:
         stream.write('nonsense\n[1]\n{"type": "step.finished"}\n')
         stream.write('{"type": "evaluation.finished", "step": 3, "sampled": 1}\n')
@@ -56,7 +56,7 @@ def test_lines_that_are_no_metrics(trained: Path) -> None:
     ]
 
 
-def test_numbers_that_are_none_are_left_out(trained: Path) -> None:
+def test_non_finite_metrics_are_omitted(trained: Path) -> None:
     with (trained / "metrics.jsonl").open("a") as stream:
         stream.write('{"type": "step.finished", "step": 9, "return/mean": NaN, "solved": 1}\n')
     assert read_run(trained).steps[-1] == {"step": 9, "solved": 1}
@@ -70,7 +70,7 @@ def test_a_broken_recipe(played: Path, text: str) -> None:
     assert "recipe" in run.complaints[0]
 
 
-def test_a_run_that_is_not_done(played: Path) -> None:
+def test_unfinished_run_is_noted(played: Path) -> None:
     about = json.loads((played / "run.json").read_text())
     (played / "run.json").write_text(json.dumps({**about, "status": "running", "samples": 5}))
     report = make_report(read_all([played]))
@@ -87,31 +87,33 @@ def test_a_run_that_is_not_done(played: Path) -> None:
         (lambda folder: folder.write_text(""), "no readable episode or training step"),
     ],
 )
-def test_nothing_to_show(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
+def test_folder_with_nothing_to_report_is_refused(
+    tmp_path: Path, make: Callable[[Path], object], message: str
+) -> None:
     make(tmp_path / "run")
     with pytest.raises(RecordError, match=message):
         read_all([tmp_path / "run"])
 
 
-def test_metrics_alone_are_shown(trained: Path) -> None:
+def test_run_with_metrics_but_no_episodes_is_shown(trained: Path) -> None:
     (trained / "episodes.jsonl").unlink()
     report = make_report(read_all([trained]))
     assert report.panels
     assert any("episodes.jsonl does not exist" in note for note in report.notes)
 
 
-def test_one_bad_run_among_good_ones(played: Path, tmp_path: Path) -> None:
+def test_unreadable_run_is_noted_next_to_readable_ones(played: Path, tmp_path: Path) -> None:
     report = make_report(read_all([played, tmp_path / "none"]))
     assert [run.name for run in report.runs] == ["played"]
     assert any("none does not exist" in note for note in report.notes)
 
 
-def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_runs_with_the_same_name_are_labeled_by_folder(tmp_path: Path) -> None:
     runs = [make_training(tmp_path / name / "run", seed=n) for n, name in enumerate("ab")]
     assert [run.name for run in read_all(runs).runs] == ["a/run", "b/run"]
 
 
-def test_the_time_grows_with_the_turns(tmp_path: Path) -> None:
+def test_report_time_grows_less_than_quadratically(tmp_path: Path) -> None:
     def seconds(turns: int) -> float:
         episode = make_episode("t", 0, *[make_score(solved=False)] * turns)
         (tmp_path / "episodes.jsonl").write_text(f"{episode.model_dump_json()}\n")

@@ -25,7 +25,7 @@ def column(table: ResultTable, name: str) -> list[TableCell]:
     return [row[place] for row in table.rows]
 
 
-def test_an_episode_that_was_solved_early_says_so(played: Path) -> None:
+def test_episode_solved_early_shows_its_horizon(played: Path) -> None:
     texts = Texts(1000)
     [first, *_] = read_run(played).episodes
     solved = first.turns[0].model_copy(
@@ -38,7 +38,7 @@ def test_an_episode_that_was_solved_early_says_so(played: Path) -> None:
     assert episode_data(ShownEpisode(0, first), texts)["horizon"] is None
 
 
-def test_problems_lead_to_their_first_and_last_episodes(trained: Path) -> None:
+def test_problems_link_to_their_first_and_last_episodes(trained: Path) -> None:
     report = make_report(read_all([trained]))
     table = named(report, "Problem by problem")
     assert [cell.text for cell in column(table, "Problem")] == [f"numbers/{n}" for n in range(4)]
@@ -67,5 +67,5 @@ def test_each_run_has_a_column_and_each_problem_a_row(played: Path, tmp_path: Pa
     ("value", "form", "text"),
     [(0.5, "share", "+50.0 %"), (-0.0004, "share", "0.0 %"), (-1.234, "points", "−1.23")],
 )
-def test_numbers(value: float, form: Form, text: str) -> None:
+def test_signed_numbers_are_formatted(value: float, form: Form, text: str) -> None:
     assert format_value(value, form, signed=True) == text

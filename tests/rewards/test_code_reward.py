@@ -61,7 +61,7 @@ def test_every_part_gives_its_reason(score: Score_, published: RewardSpec) -> No
     assert "without it 3 of 4 tests are lost" in result.parts[4].reason
 
 
-def test_without_main_nothing_further_is_scored(score: Score_, published: RewardSpec) -> None:
+def test_scoring_stops_without_main(score: Score_, published: RewardSpec) -> None:
     result = score(published, {"aux": AUX, "main": ""})
     assert result.reward == pytest.approx(0.4)
     assert result.solved is False
@@ -70,7 +70,7 @@ def test_without_main_nothing_further_is_scored(score: Score_, published: Reward
     assert "the gate 'entry_defined' is closed" in result.parts[-1].reason
 
 
-def test_a_gate_withholds_points_but_not_the_verdict(score: Score_, published: RewardSpec) -> None:
+def test_closed_gate_withholds_points_but_not_solved(score: Score_, published: RewardSpec) -> None:
     unusual = "sum_of_squares = lambda xs: sum(x * x for x in xs)"
     result = score(published, {"aux": AUX, "main": unusual})
     assert result.reward == pytest.approx(0.4)
@@ -98,15 +98,13 @@ def test_wrong_programs_get_the_fraction_of_tests_and_are_explained(
     assert "expected 9, got 5" in result.failures[0]
 
 
-def test_forwarding_is_worth_less_than_work_of_ones_own(
-    score: Score_, published: RewardSpec
-) -> None:
+def test_forwarding_earns_less_than_own_work(score: Score_, published: RewardSpec) -> None:
     helper = "def aux(xs):\n    return sum(x * x for x in xs)"
     result = score(published, {"aux": helper, "main": NEW_ENTRY + "return aux(xs)"})
     assert result.reward == pytest.approx(3.0)
 
 
-def test_in_a_team_of_one_the_helper_leaves_the_maximum(
+def test_parts_about_the_helper_do_not_apply_to_a_single_agent(
     score: Score_, published: RewardSpec
 ) -> None:
     result = score(published, {"main": ALONE})
@@ -120,9 +118,7 @@ def test_in_a_team_of_one_the_helper_leaves_the_maximum(
     ]
 
 
-def test_the_parts_go_by_role_whatever_agents_are_called(
-    score: Score_, published: RewardSpec
-) -> None:
+def test_parts_follow_roles_not_agent_names(score: Score_, published: RewardSpec) -> None:
     main = MAIN.replace("aux", "square")
     named = {"square": AUX.replace("aux", "square"), "coder": main, "planner": "- square them"}
     roles = Roles(("square", "coder"), "coder", ("square",))
@@ -181,7 +177,9 @@ def test_cheats_earn_no_cooperation_points(score: Score_, cheat: str, reward: st
     assert cooperation(result) <= 0.0, [part.reason for part in result.parts]
 
 
-def test_a_yes_that_never_is_a_no_earns_nothing(score: Score_, published: RewardSpec) -> None:
+def test_boolean_helper_that_is_always_true_earns_nothing(
+    score: Score_, published: RewardSpec
+) -> None:
     guard = NEW_ENTRY + "if not aux(xs): return None\n    " + OWN
     result = score(published, {"aux": "def aux(xs):\n    return xs is not None", "main": guard})
     assert result.solved
@@ -215,14 +213,12 @@ def test_dropping_the_value_costs_points(score: Score_, published: RewardSpec) -
     assert cooperation(result) == -0.5
 
 
-def test_a_helper_without_consequence_says_so(score: Score_, published: RewardSpec) -> None:
+def test_helper_without_effect_is_reported(score: Score_, published: RewardSpec) -> None:
     result = score(published, {"aux": AUX, "main": CHEATS["times zero"]})
     assert "contributed nothing" in result.parts[4].reason
 
 
-def test_helpers_and_imports_of_aux_stay_when_it_is_replaced(
-    score: Score_, published: RewardSpec
-) -> None:
+def test_replacing_aux_keeps_its_helpers_and_imports(score: Score_, published: RewardSpec) -> None:
     square = "import math\nLIMIT = 10\ndef square(x):\n    return math.prod([x, x])\n"
     aux = square + "def aux(x):\n    return x"
     main = NEW_ENTRY + "return sum(square(x) * LIMIT for x in xs) // 10 + 0 * len(str(aux(0)))"
@@ -232,7 +228,7 @@ def test_helpers_and_imports_of_aux_stay_when_it_is_replaced(
     assert "contributed nothing" in result.parts[4].reason
 
 
-def test_a_fallback_that_swallows_one_replacement_is_seen_through_by_the_other(
+def test_second_replacement_detects_use_behind_a_fallback(
     score: Score_, published: RewardSpec
 ) -> None:
     guarded = NEW_ENTRY + (
@@ -243,7 +239,7 @@ def test_a_fallback_that_swallows_one_replacement_is_seen_through_by_the_other(
     assert values(score(published, {"aux": AUX, "main": guarded}))["calls"] == 1.0
 
 
-def test_cooperation_needs_a_test_that_holds(score: Score_, published: RewardSpec) -> None:
+def test_cooperation_requires_a_passing_test(score: Score_, published: RewardSpec) -> None:
     result = score(published, {"aux": AUX, "main": NEW_ENTRY + "return aux(xs) + 1"})
     assert values(result)["tests"] == 0.0
     assert cooperation(result) == 0.0

@@ -62,7 +62,9 @@ def test_correct_without_aux_outranks_wrong_with_every_bonus(
     assert score(published, correct).reward < score(published, wrong).reward
 
 
-def test_there_is_a_slope_before_correctness(score: Score_, correct_first: RewardSpec) -> None:
+def test_rewards_increase_gradually_before_correctness(
+    score: Score_, correct_first: RewardSpec
+) -> None:
     ladder: list[dict[str, Any]] = [
         {"aux": "", "main": ""},
         {"aux": AUX, "main": ""},

@@ -25,14 +25,14 @@ def episodes(*values: float) -> list[Episode]:
     return [make_episode("t", n, make_score(parts=(part,))) for n, part in enumerate(parts)]
 
 
-def test_the_best_of_k_tries_of_a_text_tasks_part() -> None:
+def test_best_of_k_is_computed_for_a_text_part() -> None:
     values = task_values({"t": episodes(0.0, 1.0, 0.5)}, [1, 2], TEXT)
     assert values["clarity@1"]["t"] == pytest.approx(0.5)
     assert values["clarity@2"]["t"] == pytest.approx((1.0 + 1.0 + 0.5) / 3)
     assert "clarity@1" not in task_values({"t": episodes(0.0, 1.0)}, [1])
 
 
-def test_a_part_that_is_shown_has_a_column() -> None:
+def test_shown_part_has_a_column() -> None:
     [column] = [item for item in shown(TEXT) if item.head == "clarity"]
     [episode] = episodes(0.25)
     assert episode.score is not None
@@ -41,7 +41,7 @@ def test_a_part_that_is_shown_has_a_column() -> None:
     assert (column.cell(absent), column.value(absent)) == ("", None)
 
 
-def test_programs_show_their_tests() -> None:
+def test_programs_have_a_tests_column() -> None:
     score = make_score(tests=(3, 4))
     [column] = [item for item in shown(None) if item.cell(score)]
     assert (column.head, column.cell(score), column.value(score)) == ("tests", "3/4", 0.75)
@@ -49,13 +49,13 @@ def test_programs_show_their_tests() -> None:
     assert measures_of(make_score()) == []
 
 
-def test_a_text_is_no_program() -> None:
+def test_text_task_has_no_programming_language() -> None:
     text = make_score()
     assert language_of(text.model_copy(update={"isolation": None})) is None
     assert language_of(text.model_copy(update={"isolation": "sealed"})) == "python"
 
 
-def test_what_tells_a_problem_from_others() -> None:
+def test_title_of_a_problem_is_its_signature() -> None:
     code = {"prompt": "import re\n\ndef add(a, b):\n    ...", "entry_point": "add"}
     assert title_of(code) == "def add(a, b):"
     assert title_of({"prompt": "def or not def"}) is None

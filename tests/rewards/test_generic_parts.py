@@ -70,7 +70,7 @@ def test_a_move_outside_the_game_earns_nothing(score: Score_) -> None:
     "artifacts",
     [{"row": "defect"}, {"row": "defect", "column": "defect", "third": "defect"}],
 )
-def test_a_table_of_another_size_than_the_team_is_an_error(
+def test_payoff_table_that_does_not_fit_the_team_is_an_error(
     score: Score_, artifacts: dict[str, str]
 ) -> None:
     with pytest.raises(RewardError, match="the table of 'utility'"):

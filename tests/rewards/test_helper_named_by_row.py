@@ -39,7 +39,7 @@ def named(problem: Problem) -> Problem:
 
 
 @pytest.mark.parametrize("reward", ["code", "code-correct-first", "pocket-code"])
-def test_a_main_that_calls_the_rows_helper_earns_the_maximum(
+def test_main_calling_the_helper_of_the_row_earns_the_maximum(
     score: Score_, named: Problem, reward: str
 ) -> None:
     artifacts = {"hand": SQUARE, "lead": MAIN}
@@ -48,13 +48,13 @@ def test_a_main_that_calls_the_rows_helper_earns_the_maximum(
     assert "'square' is defined and returns a value" in [part.reason for part in result.parts]
 
 
-def test_the_agents_name_is_no_longer_the_functions(score: Score_, named: Problem) -> None:
+def test_row_helper_name_replaces_the_agent_name(score: Score_, named: Problem) -> None:
     result = score(shipped_reward("code"), BY_AGENT, problem=named, roles=ROLES)
     values = {part.name: part.value for part in result.parts}
     assert (values["helper_defined"], values["tests"], values["calls"]) == (0.0, 1.0, 0.0)
 
 
-def test_an_option_outranks_the_row(score: Score_, named: Problem) -> None:
+def test_option_overrides_the_row(score: Score_, named: Problem) -> None:
     part = {"use": "calls", "options": {"helper_function": "hand"}}
     assert score({"parts": {"calls": part}}, BY_AGENT, problem=named, roles=ROLES).reward == 1.0
 
@@ -89,7 +89,9 @@ def played(folder: Path, hand: str, lead: str, *settings: str) -> Episode:
         (WRONG, "python", False),  # the helper's code comes last here
     ],
 )
-def test_only_the_helpers_work_counts(tmp_path: Path, hand: str, join: str, solved: bool) -> None:
+def test_owned_join_uses_only_the_code_of_the_helper(
+    tmp_path: Path, hand: str, join: str, solved: bool
+) -> None:
     episode = played(tmp_path, hand, LAZY, f"team.join={join}")
     assert episode.failure is None
     assert episode.score is not None
@@ -106,7 +108,7 @@ def test_a_copy_that_the_join_renames_does_not_hide_the_call(
     assert {p.name: p.value for p in episode.score.parts}["calls"] == calls
 
 
-def test_feedback_knows_the_name(tmp_path: Path) -> None:
+def test_feedback_uses_the_helper_name_of_the_row(tmp_path: Path) -> None:
     [text] = {
         item.text
         for d in played(tmp_path, SQUARE, MAIN).turns[0].feedback.values()
@@ -117,7 +119,7 @@ def test_feedback_knows_the_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("value", "says"), [("", "empty"), (7, "of type int, not text")])
-def test_a_name_that_is_none_is_refused(tmp_path: Path, value: object, says: str) -> None:
+def test_invalid_helper_name_is_refused(tmp_path: Path, value: object, says: str) -> None:
     (tmp_path / "rows.jsonl").write_text(json.dumps({**ROW, "helper_name": value}) + "\n")
     with pytest.raises(TaskError, match=f"line 1: the field 'helper_name' is {says}"):
         collab.load("coding", task=str(tmp_path / "rows.jsonl"), model="echo").run(

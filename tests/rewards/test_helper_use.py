@@ -91,7 +91,7 @@ WRAPPER = {
         (WRAPPER, True, True, True),
     ],
 )
-def test_how_a_helper_is_used(
+def test_helper_use_is_classified(
     sources: dict[str, str], called: bool, used: bool, wrapper: bool
 ) -> None:
     for name, source in sources.items():
@@ -101,7 +101,7 @@ def test_how_a_helper_is_used(
         assert use.reason, name
 
 
-def test_the_lines_of_the_calls_are_told() -> None:
+def test_lines_of_the_calls_are_reported() -> None:
     use = helper_use("def main(x):\n y = aux(x)\n return (y +\n   aux(y))", "main", "aux")
     assert use.lines == (2, 4)
 

@@ -28,7 +28,7 @@ def part(score: Score_, spec: dict[str, Any], *texts: str) -> tuple[float, str]:
 @pytest.mark.parametrize(
     "name", ["prices", "price", "book_prices", "prices_of_old_books", "priceOfBooks", " Prices\n"]
 )
-def test_a_name_is_made_of_the_words_of_its_description(score: Score_, name: str) -> None:
+def test_name_may_combine_words_of_the_description(score: Score_, name: str) -> None:
     assert part(score, NAMES, name, "prices")[0] == 1.0
 
 
@@ -48,14 +48,14 @@ def test_a_name_is_made_of_the_words_of_its_description(score: Score_, name: str
         ("a" * 5000 + "!", "not an identifier"),
     ],
 )
-def test_what_is_no_name_of_it_is_told(score: Score_, name: str, fault: str) -> None:
+def test_invalid_names_are_reported_with_the_reason(score: Score_, name: str, fault: str) -> None:
     value, reason = part(score, NAMES, "prices", name)
     assert value == 0.5
     assert reason.startswith("b: ")
     assert fault in reason
 
 
-def test_a_gate_of_names_is_open_where_all_are_names(score: Score_) -> None:
+def test_name_gate_opens_only_when_every_name_is_valid(score: Score_) -> None:
     reward = {"parts": {"named": {**NAMES, "gate": True, "weight": 0}, "same": {"use": "agree"}}}
     for texts, expected in [(("price", "price"), 1.0), (("x", "x"), 0.0), (("price", "x"), 0.0)]:
         assert (
@@ -67,7 +67,9 @@ def test_a_gate_of_names_is_open_where_all_are_names(score: Score_) -> None:
     ("texts", "value"),
     [(("x", " x\n"), 1.0), (("x", "X"), 0.0), (("x", "y"), 0.0), (("", ""), 0.0), (("x", ""), 0.0)],
 )
-def test_agents_agree_to_the_letter(score: Score_, texts: tuple[str, str], value: float) -> None:
+def test_agree_requires_identical_texts(
+    score: Score_, texts: tuple[str, str], value: float
+) -> None:
     assert part(score, {"use": "agree"}, *texts)[0] == value
 
 
@@ -75,7 +77,7 @@ def test_agents_agree_to_the_letter(score: Score_, texts: tuple[str, str], value
     ("said", "value"),
     [("red", 1.0), (" blue\n", 1.0), ("Red", 0.0), ("red.", 0.0), ("red, blue", 0.0), ("", 0.0)],
 )
-def test_one_of_a_list_as_it_stands(score: Score_, said: str, value: float) -> None:
+def test_one_of_requires_an_exact_list_item(score: Score_, said: str, value: float) -> None:
     spec = {"use": "one_of", "options": {"field": "signals", "agent": "a"}}
     assert part(score, spec, said, "whatever")[0] == value
 
@@ -99,7 +101,7 @@ ONE, TWO = "The fox lit its lamp at night.", "And so the night was over for the 
         ("A" * 100_000, "not one sentence"),
     ],
 )
-def test_what_is_no_sentence_is_told_and_earns_nothing(
+def test_invalid_sentences_earn_nothing_and_state_the_reason(
     score: Score_, text: str, fault: str
 ) -> None:
     value, reason = part(score, {"use": "sentences"}, ONE, text)
@@ -110,7 +112,7 @@ def test_what_is_no_sentence_is_told_and_earns_nothing(
     assert part(score, {"use": "in_common", "options": {"beyond": "story"}}, ONE, text)[0] == 0.0
 
 
-def test_two_sentences_and_what_they_have_in_common(score: Score_) -> None:
+def test_valid_sentences_are_scored_by_shared_words(score: Score_) -> None:
     assert part(score, {"use": "sentences"}, ONE, TWO)[0] == 1.0
     assert part(score, {"use": "mentions", "options": {"field": "story"}}, ONE, TWO)[0] == 0.75
     common = {"use": "in_common", "options": {"beyond": "story"}}

@@ -27,7 +27,7 @@ def calls(score: Score) -> tuple[float, str]:
     return next((part.value, part.reason) for part in score.parts if part.name == "calls")
 
 
-def wrong_by(address: str) -> tuple[str, str]:
+def main_returning_address(address: str) -> tuple[str, str]:
     """A main that answers with an address where its helper is not right."""
     return AUX, (
         f"{HEAD}    a = [aux(x) for x in xs]\n"
@@ -35,37 +35,37 @@ def wrong_by(address: str) -> tuple[str, str]:
     )
 
 
-def only_if_same(kept: str, value: str) -> tuple[str, str]:
+def main_checking_identity(kept: str, value: str) -> tuple[str, str]:
     """A main that looks whether its helper's value is the very object that both know."""
     aux = f"{kept}\n\ndef aux(x):\n    return {value}"
     return aux, f"{HEAD}    a = aux(1)\n    return {RIGHT} if a is K else -len(str(a))"
 
 
 KNOWN = {
-    "an address": wrong_by("id(a)"),
-    "a tuple": only_if_same("K = (1, 2)", "K"),
-    "a list": only_if_same("K = [1, 2]", "K"),
+    "an address": main_returning_address("id(a)"),
+    "a tuple": main_checking_identity("K = (1, 2)", "K"),
+    "a list": main_checking_identity("K = [1, 2]", "K"),
 }
 NEW = {
-    "the address of a new object": wrong_by("id(object())"),
-    "the address of the argument": wrong_by("id(xs)"),
-    "the address of an item": wrong_by("id(str(a))"),
-    "a part of an address": wrong_by("id(a) // 16 % 100003"),
-    "the hash of an object": wrong_by("hash(object())"),
-    "the text of an object": wrong_by("int(repr(object()).split('0x')[1][:-1], 16)"),
-    "the addresses of two": wrong_by("id(a) - id([])"),
-    "an address and the value": wrong_by("id(a) + sum(a)"),
-    "the argument and the value": wrong_by("id(xs) + sum(a)"),
-    "a new tuple and the value": wrong_by("id((1, a)) + sum(a)"),
-    "a large number": only_if_same("K = 10 ** 30", "K"),
-    "a small text": only_if_same("K = 'lamp post'", "K"),
-    "bytes": only_if_same("K = b'lamp post'", "K"),
-    "a float": only_if_same("K = 2.5", "K"),
-    "a table": only_if_same("K = {'a': 1}", "K"),
-    "a set": only_if_same("K = {1, 2}", "K"),
-    "a range": only_if_same("K = range(3)", "K"),
-    "a function": only_if_same("def K(): return 3", "K"),
-    "an object": only_if_same("class C:\n    n = 1\nK = C()\nK.n = 2", "K"),
+    "the address of a new object": main_returning_address("id(object())"),
+    "the address of the argument": main_returning_address("id(xs)"),
+    "the address of an item": main_returning_address("id(str(a))"),
+    "a part of an address": main_returning_address("id(a) // 16 % 100003"),
+    "the hash of an object": main_returning_address("hash(object())"),
+    "the text of an object": main_returning_address("int(repr(object()).split('0x')[1][:-1], 16)"),
+    "the addresses of two": main_returning_address("id(a) - id([])"),
+    "an address and the value": main_returning_address("id(a) + sum(a)"),
+    "the argument and the value": main_returning_address("id(xs) + sum(a)"),
+    "a new tuple and the value": main_returning_address("id((1, a)) + sum(a)"),
+    "a large number": main_checking_identity("K = 10 ** 30", "K"),
+    "a small text": main_checking_identity("K = 'lamp post'", "K"),
+    "bytes": main_checking_identity("K = b'lamp post'", "K"),
+    "a float": main_checking_identity("K = 2.5", "K"),
+    "a table": main_checking_identity("K = {'a': 1}", "K"),
+    "a set": main_checking_identity("K = {1, 2}", "K"),
+    "a range": main_checking_identity("K = range(3)", "K"),
+    "a function": main_checking_identity("def K(): return 3", "K"),
+    "an object": main_checking_identity("class C:\n    n = 1\nK = C()\nK.n = 2", "K"),
     "within a tuple": (
         "K = [5]\n\ndef aux(x):\n    return (K, x)",
         f"{HEAD}    a = aux(1)\n    return {RIGHT} if a[0] is K else -a[1]",
@@ -78,7 +78,7 @@ NEW = {
 
 
 @pytest.mark.parametrize("team", [*one_in(2, KNOWN), *one_in(4, NEW)])
-def test_which_object_it_is_is_not_paid(score: Score_, team: str) -> None:
+def test_identity_of_an_object_earns_nothing(score: Score_, team: str) -> None:
     aux, main = {**KNOWN, **NEW}[team]
     value, reason = calls(score(REWARD, {"aux": aux, "main": main}))
     assert value == 0.0, reason
@@ -115,13 +115,13 @@ VALUES: list[Any] = [
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_a_copy_is_another_object_of_the_same_value(value: object) -> None:
+def test_copied_value_is_equal_but_a_different_object(value: object) -> None:
     copy = copied(value)
     assert (repr(copy), type(copy)) == (repr(value), type(value))
     assert copy is not value
 
 
-def test_what_can_be_one_object_only_stays_it() -> None:
+def test_singletons_are_not_copied() -> None:
     class Kind(enum.Enum):
         LAMP = 1
 

@@ -35,18 +35,18 @@ def duet(score: Score_, opening: str, closing: str) -> float:
 # The holes that were known.
 
 
-def test_zero_width_spaces_are_no_words(values: Values) -> None:
+def test_zero_width_spaces_are_not_words(values: Values) -> None:
     assert values("tldr", f"{ZWSP} " * 10, f"{ZWSP} " * 20)["reward"] == 0.0
 
 
 @pytest.mark.parametrize("appended", ["", " in the sun", " and slept there for a long time"])
-def test_a_fixed_phrase_with_a_little_appended_is_a_copy(score: Score_, appended: str) -> None:
+def test_phrase_with_a_short_addition_is_a_copy(score: Score_, appended: str) -> None:
     phrase = "At night the fox with the bell was on the beach"
     assert duet(score, f"{phrase}.", f"{phrase}{appended}.") == 1.5
     assert duet(score, f"{phrase}{appended}.", f"{phrase}.") == 1.5
 
 
-def test_two_sentences_of_one_story_are_no_copies(score: Score_) -> None:
+def test_two_sentences_of_one_story_are_not_copies(score: Score_) -> None:
     first = "One night a fox came down to the beach with a bell."
     last = "And so the fox slept beside its bell on the warm beach until the night was over."
     assert duet(score, first, last) == 2.0
@@ -74,13 +74,13 @@ PADS = {
 
 
 @pytest.mark.parametrize("pad", PADS.values(), ids=PADS)
-def test_pads_alone_are_no_text(values: Values, pad: str) -> None:
+def test_padding_alone_has_no_length(values: Values, pad: str) -> None:
     found = values("tldr", pad * 10, pad * 20)
     assert (found["length"], found["reward"]) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("name", sorted({*PADS} - {"one word", "one word in cases"}))
-def test_pads_make_no_text_longer(values: Values, name: str) -> None:
+def test_padding_does_not_make_a_text_longer(values: Values, name: str) -> None:
     bare = values("tldr", CONCISE, CONCISE)
     padded = values("tldr", CONCISE, f"{CONCISE} {PADS[name] * 12}")
     assert padded["ratio"] == bare["ratio"] == 0.0
@@ -124,19 +124,19 @@ def test_a_copy_in_another_order_is_a_copy(score: Score_) -> None:
     assert duet(score, first, last) == 1.5
 
 
-def test_words_that_mix_alphabets_are_none() -> None:
+def test_words_mixing_alphabets_are_not_counted() -> None:
     assert words("lamp laᏢmp lamp") == ["lamp", "lamp"]
     assert words("犬が吠える книга café") == ["犬か吠える", "книга", "cafe"]
 
 
-def test_sentences_of_pads_have_no_length(score: Score_) -> None:
+def test_padding_does_not_lengthen_sentences(score: Score_) -> None:
     spec = {"use": "length", "options": {"minimum": 8, "maximum": 18}}
     for pad in (f"{ZWSP} ", "- ", "\u3164 "):
         text = f"The fox rang. {pad * 9}"
         assert score({"parts": {"l": spec}}, {"a": text}, STORY, "text").reward == 0.0
 
 
-def test_text_stays_as_it_is() -> None:
+def test_ordinary_text_is_unchanged() -> None:
     said = "Don't paint the café's 3 well-known lamps, Zoë!"
     assert visible(said) == said
     assert tokens(said) == said.split()

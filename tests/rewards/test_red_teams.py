@@ -37,14 +37,14 @@ def test_the_corpus_is_large() -> None:
 
 
 @pytest.mark.parametrize("team", one_in(4, TEAMS))
-def test_a_helper_that_does_nothing_is_not_paid(score: Callable[..., Score], team: str) -> None:
+def test_helper_without_effect_earns_nothing(score: Callable[..., Score], team: str) -> None:
     aux, main = TEAMS[team]
     value, reason = calls(score(REWARD, {"aux": aux, "main": main}))
     assert value == 0.0, reason
 
 
 @pytest.mark.parametrize("team", one_in(4, TRUTHS))
-def test_a_helper_that_does_nothing_for_a_yes_or_no_is_not_paid(
+def test_boolean_helper_without_effect_earns_nothing(
     score: Callable[..., Score], team: str
 ) -> None:
     aux, main = TRUTHS[team]

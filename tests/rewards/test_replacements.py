@@ -72,13 +72,15 @@ MATTER = {"zeros": "f", "ones": "o"}
     ],
     ids=["values of another kind", "its own values", "a yes or no, shifted"],
 )
-def test_the_runs_of_a_program_that_cooperates(answer: Callable[[Run], str], count: int) -> None:
+def test_cooperating_program_takes_the_expected_runs(
+    answer: Callable[[Run], str], count: int
+) -> None:
     found, runs = tried(answer)
     assert found.shown, found.reason
     assert len(runs) == count, runs
 
 
-def test_no_program_takes_more_runs_than_the_docs_say() -> None:
+def test_no_program_takes_more_runs_than_documented() -> None:
     """Over programs that answer at random, each the same in each run of a kind."""
     counts = []
     for seed in range(600):
@@ -96,14 +98,14 @@ def test_no_program_takes_more_runs_than_the_docs_say() -> None:
     assert len({*counts}) > 5, "programs of many kinds"
 
 
-def test_the_docs_say_how_many_runs_it_takes() -> None:
+def test_docs_state_the_maximum_number_of_runs() -> None:
     text = " ".join((ROOT / "docs" / "rewards.md").read_text().split())
     limit = re.search(r"need nine runs, some need thirteen, and none needs more than (\d+)\b", text)
     assert limit
     assert int(limit.group(1)) == MOST
 
 
-def test_two_runs_that_reach_the_time_limit_end_it() -> None:
+def test_two_timeouts_end_the_replacements() -> None:
     answer = answers(none="n", **CHANGED, first="f", previous="p")
     hangs = {("once", 0, 0), ("once", 1, 0)}
     assert len(hangs) == MAX_HANGS
@@ -112,7 +114,7 @@ def test_two_runs_that_reach_the_time_limit_end_it() -> None:
     assert runs == [("", 0, 0), ("true", 0, 0), ("none", 0, 0), *sorted(hangs)]
 
 
-def test_one_run_that_reaches_the_time_limit_counts_once() -> None:
+def test_single_timeout_does_not_end_the_replacements() -> None:
     """Its verdict is looked at again, and it is run no second time."""
     answer = answers(opaque="o", **CHANGED, **MATTER, first="f", previous="f", shifted="s")
     assert tried(answer, lambda run: run[0] == "opaque")[0].shown

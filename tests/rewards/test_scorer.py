@@ -23,7 +23,7 @@ def test_points_are_weight_times_value(score: Score_, use: Use) -> None:
     assert result.parts[0].reason == "half"
 
 
-def test_a_closed_gate_stops_what_follows(score: Score_, use: Use) -> None:
+def test_closed_gate_skips_the_following_parts(score: Score_, use: Use) -> None:
     parts = {"a": use("one"), "gate": use("zero", gate=True), "b": use("raises"), "c": use("one")}
     result = score({"parts": parts}, {"main": GOOD})
     assert result.reward == 1.0
@@ -34,13 +34,13 @@ def test_a_closed_gate_stops_what_follows(score: Score_, use: Use) -> None:
     }
 
 
-def test_an_open_gate_and_a_met_requirement_let_pass(score: Score_, use: Use) -> None:
+def test_open_gate_and_met_requirement_allow_scoring(score: Score_, use: Use) -> None:
     parts = {"gate": use("one", gate=True), "b": use("half", requires="gate")}
     assert score({"parts": parts}, {"main": GOOD}).reward == 1.5
 
 
 @pytest.mark.parametrize(("function", "reward"), [("barely", 1.0), ("stops", 0.5)])
-def test_a_part_can_say_itself_whether_its_gate_is_open(
+def test_part_may_decide_whether_its_gate_is_open(
     score: Score_, use: Use, function: str, reward: float
 ) -> None:
     parts = {"gate": use(function, gate=True), "b": use("one")}
@@ -55,7 +55,7 @@ def test_an_unmet_requirement_gives_nothing(score: Score_, use: Use) -> None:
     assert result.parts[2].reason == "not scored: requires 'b', which is 0"
 
 
-def test_parts_about_absent_agents_leave_the_maximum(score: Score_, use: Use) -> None:
+def test_parts_about_absent_agents_do_not_apply(score: Score_, use: Use) -> None:
     parts = {
         "a": use("helper_part", options={"helper": "critic"}, gate=True),
         "b": use("one", requires="a"),
@@ -68,7 +68,7 @@ def test_parts_about_absent_agents_leave_the_maximum(score: Score_, use: Use) ->
     assert result.parts[0].reason == "the team has no agent 'critic'"
 
 
-def test_any_team(score: Score_, use: Use) -> None:
+def test_parts_work_with_any_team(score: Score_, use: Use) -> None:
     artifacts = {"planner": "x = 1", "critic": "", "tester": "y = 2"}
     parts = {"a": use("team"), "b": use("helper_part", options={"helper": "planner"})}
     result = score({"parts": parts}, artifacts)
@@ -83,7 +83,7 @@ def test_an_agent_without_artifact_has_an_empty_one(sandbox: Sandbox, problem: P
     assert asyncio.run(joined_score(scorer, problem, {}, ["aux", "main"])).reward == 1.0
 
 
-def test_the_verdict_is_made_once_and_fills_the_score(score: Score_, use: Use) -> None:
+def test_tests_run_once_and_fill_the_score(score: Score_, use: Use) -> None:
     result = score({"parts": {"a": use("judged"), "b": {"use": "tests"}}}, {"main": GOOD})
     assert result.reward == 2.0
     assert result.parts[0].reason == "True"
@@ -91,13 +91,13 @@ def test_the_verdict_is_made_once_and_fills_the_score(score: Score_, use: Use) -
     assert result.isolation == "sealed"
 
 
-def test_a_part_may_judge_another_program(score: Score_, use: Use) -> None:
+def test_part_may_test_another_program(score: Score_, use: Use) -> None:
     result = score({"parts": {"a": use("other_program")}}, {"main": GOOD})
     assert result.reward == 0.25
     assert result.solved is True
 
 
-def test_a_problem_without_tests_is_not_said_to_pass_them(use: Use) -> None:
+def test_problem_without_tests_has_no_test_result(use: Use) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": use("one")}})
     problem = Problem(address="text/0", public={"prompt": "Write."})
     result = asyncio.run(joined_score(Scorer(spec, None), problem, {"a": "x"}, ["a"], "text"))

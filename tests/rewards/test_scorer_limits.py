@@ -32,7 +32,7 @@ from collab.sandbox import Sandbox
         ("exits", " RuntimeError: SystemExit: 3"),
     ],
 )
-def test_a_part_that_misbehaves_is_named(
+def test_invalid_part_results_name_the_part(
     score: Score_, use: Use, function: str, message: str
 ) -> None:
     with pytest.raises(RewardError, match="reward part ") as caught:
@@ -50,13 +50,13 @@ def test_the_time_limit_holds_even_when_a_part_blocks(
     assert time.perf_counter() - started < 0.6
 
 
-def test_the_limit_is_for_all_parts_together(score: Score_, use: Use) -> None:
+def test_time_limit_covers_all_parts_together(score: Score_, use: Use) -> None:
     parts = {"a": use("one"), "b": use("sleeps"), "c": use("one")}
     with pytest.raises(RewardError, match="'b'"):
         score({"parts": parts, "seconds": 0.1}, {"main": GOOD})
 
 
-def test_waiting_for_the_judge_is_not_the_parts_time(problem: Problem) -> None:
+def test_waiting_for_the_sandbox_does_not_count_as_part_time(problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "tests"}}, "seconds": 0.2})
     slow = "import time\ntime.sleep(0.5)\n" + GOOD
 
@@ -82,19 +82,19 @@ def test_scores_run_at_the_same_time(sandbox: Sandbox, problem: Problem) -> None
     assert [result.reward for result in asyncio.run(score())] == [1.0, 0.25] * 4
 
 
-def test_trouble_of_the_judge_is_no_score(score: Score_, problem: Problem) -> None:
+def test_sandbox_error_is_not_a_score(score: Score_, problem: Problem) -> None:
     broken = problem.model_copy(update={"hidden": {"test": "def check(candidate:\n"}})
     with pytest.raises(SandboxError):
         score({"parts": {"a": {"use": "tests"}}}, {"main": GOOD}, problem=broken)
 
 
-def test_a_part_cannot_hide_the_judges_trouble(score: Score_, use: Use, problem: Problem) -> None:
+def test_part_cannot_hide_a_sandbox_error(score: Score_, use: Use, problem: Problem) -> None:
     broken = problem.model_copy(update={"hidden": {"test": "def check(candidate:\n"}})
     with pytest.raises(SandboxError):
         score({"parts": {"a": use("swallows")}}, {"main": GOOD}, problem=broken)
 
 
-def test_tests_need_a_judge_and_a_test(problem: Problem) -> None:
+def test_tests_part_needs_a_sandbox(problem: Problem) -> None:
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "tests"}}})
     scorer = Scorer(spec, None)
     with pytest.raises(RewardError, match="needs an open sandbox"):
@@ -123,7 +123,7 @@ def test_a_missing_field_is_named(score: Score_) -> None:
         ({"use": "nowhere.py:part"}, "does not exist"),
     ],
 )
-def test_mistakes_in_a_reward_are_found_before_any_work(part: dict[str, Any], message: str) -> None:
+def test_invalid_rewards_are_refused_before_any_work(part: dict[str, Any], message: str) -> None:
     spec = RewardSpec.model_validate({"parts": {"it": part}})
     with pytest.raises(RecipeError) as caught:
         Scorer(spec, None)
@@ -171,7 +171,7 @@ def test_cancelling_a_score_stops_its_trial(sandbox: Sandbox, problem: Problem) 
     assert time.perf_counter() - started < 2.0
 
 
-def test_a_part_of_ours_that_is_stuck_fails_its_episode_and_holds_up_no_other(
+def test_stuck_built_in_part_fails_only_its_own_episode(
     monkeypatch: pytest.MonkeyPatch, problem: Problem
 ) -> None:
     def stuck(source: str, entry_point: str, helper: str) -> None:

@@ -20,10 +20,12 @@ FALSE = "assert sum_of_squares([2]) == 5"
 
 
 @pytest.fixture
-def written(score: Score_, problem: Problem) -> Callable[..., PartScore]:
+def written_tests_score(score: Score_, problem: Problem) -> Callable[..., PartScore]:
     """The part `written_tests` of a coder's program and a tester's answer."""
 
-    def written(program: str, tests: str, solution: str = RIGHT, **options: Any) -> PartScore:
+    def written_tests_score(
+        program: str, tests: str, solution: str = RIGHT, **options: Any
+    ) -> PartScore:
         known = problem.model_copy(
             update={"hidden": {**problem.hidden, "canonical_solution": solution}}
         )
@@ -32,7 +34,7 @@ def written(score: Score_, problem: Problem) -> Callable[..., PartScore]:
         result = score({"parts": {"p": part}}, artifacts, known, roles=roles_of(("coder",)))
         return result.parts[0]
 
-    return written
+    return written_tests_score
 
 
 @pytest.mark.parametrize(
@@ -50,14 +52,18 @@ def written(score: Score_, problem: Problem) -> Callable[..., PartScore]:
     ],
 )
 def test_a_tester_is_paid_for_right_tests_that_find_mistakes(
-    written: Callable[..., PartScore], program: str, tests: str, value: float
+    written_tests_score: Callable[..., PartScore], program: str, tests: str, value: float
 ) -> None:
-    assert written(program, tests).value == pytest.approx(value)
+    assert written_tests_score(program, tests).value == pytest.approx(value)
 
 
-def test_sharpness_weighs_what_is_found(written: Callable[..., PartScore]) -> None:
-    assert written(WRONG, BLIND, sharpness=1.0).value == 0.0
-    assert written(WRONG, f"{GOOD}\n{FALSE}", sharpness=0.0).value == pytest.approx(2 / 3)
+def test_sharpness_sets_the_weight_of_found_mistakes(
+    written_tests_score: Callable[..., PartScore],
+) -> None:
+    assert written_tests_score(WRONG, BLIND, sharpness=1.0).value == 0.0
+    assert written_tests_score(WRONG, f"{GOOD}\n{FALSE}", sharpness=0.0).value == pytest.approx(
+        2 / 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,20 +76,23 @@ def test_sharpness_weighs_what_is_found(written: Callable[..., PartScore]) -> No
     ],
 )
 def test_only_literal_tests_of_the_function_count(
-    written: Callable[..., PartScore], answer: str
+    written_tests_score: Callable[..., PartScore], answer: str
 ) -> None:
-    part = written(RIGHT, answer)
+    part = written_tests_score(RIGHT, answer)
     assert (part.value, part.applies) == (0.0, True)
     assert "no test of the form 'assert sum_of_squares(1) == 2'" in part.reason
 
 
 def test_a_solution_may_be_the_body_of_the_prompts_function(
-    written: Callable[..., PartScore],
+    written_tests_score: Callable[..., PartScore],
 ) -> None:
-    assert written(WRONG, GOOD, solution="    return sum(x * x for x in xs)\n").value == 1.0
+    assert (
+        written_tests_score(WRONG, GOOD, solution="    return sum(x * x for x in xs)\n").value
+        == 1.0
+    )
 
 
-def test_a_problem_without_solution_has_no_such_part(score: Score_) -> None:
+def test_written_tests_do_not_apply_without_a_solution(score: Score_) -> None:
     part = {"use": "written_tests", "options": {"agent": "tester"}}
     artifacts = {"coder": RIGHT, "tester": GOOD}
     result = score({"parts": {"p": part}}, artifacts, roles=roles_of(("coder",)))
@@ -94,7 +103,7 @@ def test_a_problem_without_solution_has_no_such_part(score: Score_) -> None:
     ("before", "after", "value"),
     [(WRONG, RIGHT, 0.875), (RIGHT, WRONG, 0.125), (RIGHT, RIGHT, 0.5)],
 )
-def test_a_repair_is_paid_by_the_change_of_the_tests(
+def test_repair_is_paid_by_the_change_in_passed_tests(
     score: Score_, before: str, after: str, value: float
 ) -> None:
     part = {"use": "gain", "options": {"agent": "coder"}}

@@ -39,7 +39,7 @@ def test_a_single_agent_separates_its_texts_by_a_blank_line(score: Score_, value
     assert one.reward == pytest.approx(two["reward"]) == pytest.approx(2.0)
 
 
-def test_an_agent_that_does_not_write_is_passed_over(score: Score_) -> None:
+def test_agent_that_does_not_write_is_skipped(score: Score_) -> None:
     texts = {"planner": "Make it short.", "a": "One text here.", "b": "Another text, longer."}
     two = {name: texts[name] for name in ("a", "b")}
     roles = Roles(("a", "b"), "b", ("a",))
@@ -67,7 +67,7 @@ def test_three_agents_are_an_error(score: Score_) -> None:
         {"least": 1.0, "best_from": 2.0, "best_to": 4.0, "most": 3.0},
     ],
 )
-def test_a_ramp_in_another_order_is_an_error(score: Score_, options: dict[str, Any]) -> None:
+def test_unordered_ramp_is_an_error(score: Score_, options: dict[str, Any]) -> None:
     part = {"use": "length_ratio", "options": options}
     with pytest.raises(RewardError, match="in this order; got"):
         score({"parts": {"r": part}}, {"a": "one", "b": "other"}, join="text")
@@ -100,7 +100,7 @@ def test_different_words_stay_different() -> None:
     assert clipped_precision("summer", "summary") == 0.0
 
 
-def test_faithfulness_is_reported_whatever_the_gates_say(values: Values) -> None:
+def test_faithfulness_is_reported_behind_closed_gates(values: Values) -> None:
     found = values("tldr", "keeper bridge", "")
     assert found["reward"] == 0.0
     assert found["faithfulness"] == pytest.approx(0.5)
@@ -160,7 +160,7 @@ def test_any_text_gets_a_value_from_0_to_1(first: str, second: str, name: str) -
 
 
 @given(one=st.text(max_size=200), other=st.text(max_size=200))
-def test_measures_of_words_are_bounded_and_true_to_themselves(one: str, other: str) -> None:
+def test_word_measures_are_bounded_and_consistent(one: str, other: str) -> None:
     assert 0.0 <= jaccard(one, other) == jaccard(other, one) <= 1.0
     assert 0.0 <= clipped_precision(one, other) <= 1.0
     assert clipped_precision(one, one) == jaccard(one, one) == float(bool(content_words(one)))

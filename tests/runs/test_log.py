@@ -26,14 +26,14 @@ def open_log(tmp_path: Path) -> Iterator[Open]:
         yield lambda *remedy: logs.enter_context(closing(Log(tmp_path / "log", *remedy)))
 
 
-def test_what_is_appended_is_read_back(open_log: Open) -> None:
+def test_appended_lines_are_read_back(open_log: Open) -> None:
     log = open_log()
     for line in ("one", "", "drei \u00e4"):
         log.append(line)
     assert list(each_line(log.path)) == [b"one\n", b"\n", "drei \u00e4\n".encode()]
 
 
-def test_a_pipe_is_no_log(tmp_path: Path) -> None:
+def test_pipe_is_refused_as_a_log(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log")
     with pytest.raises(OSError, match="No such device or address"):
         Log(tmp_path / "log")
@@ -41,25 +41,25 @@ def test_a_pipe_is_no_log(tmp_path: Path) -> None:
         next(each_line(tmp_path / "log"))
 
 
-def test_a_log_is_no_program(open_log: Open) -> None:
+def test_log_file_is_not_executable(open_log: Open) -> None:
     assert open_log().path.stat().st_mode & 0o111 == 0
 
 
 @pytest.mark.parametrize("left", ["", "whole\n", "whole\n\n"])
-def test_opening_leaves_whole_lines_as_they_are(tmp_path: Path, open_log: Open, left: str) -> None:
+def test_opening_keeps_complete_lines(tmp_path: Path, open_log: Open, left: str) -> None:
     (tmp_path / "log").write_text(left)
     assert open_log().size() == len(left)
 
 
 @pytest.mark.parametrize("whole", ["", "whole\n", "one\n\n"])
-def test_opening_takes_back_a_torn_line(tmp_path: Path, open_log: Open, whole: str) -> None:
+def test_opening_removes_a_partial_line(tmp_path: Path, open_log: Open, whole: str) -> None:
     (tmp_path / "log").write_text(whole + '{"cut": ')
     log = open_log()
     log.append("next")
     assert (tmp_path / "log").read_text() == whole + "next\n"
 
 
-def test_a_log_of_100_gb_is_opened_by_its_end(tmp_path: Path) -> None:
+def test_opening_a_huge_log_reads_only_its_end(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     with (tmp_path / "log").open("r+b") as stream:
         stream.seek(100 * 10**9)
@@ -68,7 +68,7 @@ def test_a_log_of_100_gb_is_opened_by_its_end(tmp_path: Path) -> None:
         assert log.size() == 100 * 10**9 + len("\nwhole\n")
 
 
-def test_a_line_that_does_not_fit_is_taken_back_and_the_next_one_is_whole(open_log: Open) -> None:
+def test_line_that_does_not_fit_is_removed_and_the_next_is_complete(open_log: Open) -> None:
     log = open_log("buy a disk")
     log.append("first")
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -86,7 +86,7 @@ def test_a_line_that_does_not_fit_is_taken_back_and_the_next_one_is_whole(open_l
     assert log.path.read_text() == "first\nok\n"
 
 
-def test_cut_forgets_what_came_later(open_log: Open) -> None:
+def test_cut_removes_later_lines(open_log: Open) -> None:
     log = open_log()
     log.append("kept")
     size = log.size()
@@ -104,7 +104,7 @@ def test_a_file_is_not_cut_beyond_its_end(open_log: Open) -> None:
     assert log.path.read_text() == "kept\n"
 
 
-def test_a_killed_writer_leaves_whole_lines_to_go_on_from(tmp_path: Path, open_log: Open) -> None:
+def test_killed_writer_leaves_complete_lines(tmp_path: Path, open_log: Open) -> None:
     path = tmp_path / "log"
     code = (
         "import sys; from pathlib import Path; from collab.runs.log import Log\n"
@@ -121,7 +121,7 @@ def test_a_killed_writer_leaves_whole_lines_to_go_on_from(tmp_path: Path, open_l
     assert set(lines) == {b"x" * 100_000 + b"\n"}
 
 
-def test_lines_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path) -> None:
+def test_unreadable_lines_are_reported_and_skipped(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"1\ntwo\n3\n4")
     lines = read_lines(path, int, "not a number")
@@ -139,7 +139,7 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
-def test_a_reward_that_is_not_a_finite_number_is_not_read(tmp_path: Path, number: str) -> None:
+def test_non_finite_reward_is_not_read(tmp_path: Path, number: str) -> None:
     (tmp_path / "log").write_text(f'{{"reward": {number}, "maximum": 1.0}}\n')
     lines = read_lines(tmp_path / "log", Score.model_validate_json, "not a score")
     assert lines.items == []

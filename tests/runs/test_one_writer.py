@@ -69,7 +69,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate()
 
 
-def test_a_folder_is_locked_once_and_one_that_holds_nothing_is_removed(tmp_path: Path) -> None:
+def test_folder_is_locked_once_and_removed_if_empty(tmp_path: Path) -> None:
     with Lock(tmp_path / "r"):
         with pytest.raises(RecordError, match=REFUSED):
             Lock(tmp_path / "r")
@@ -79,7 +79,7 @@ def test_a_folder_is_locked_once_and_one_that_holds_nothing_is_removed(tmp_path:
     assert not (tmp_path / "r").exists()
 
 
-def test_a_writer_that_ends_is_waited_for(tmp_path: Path) -> None:
+def test_lock_waits_for_the_previous_writer(tmp_path: Path) -> None:
     first = Lock(tmp_path / "r")
     (tmp_path / "r" / "log.txt").touch()
 
@@ -94,7 +94,7 @@ def test_a_writer_that_ends_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "probe", "eval"])
-def test_the_second_one_ends_with_one_line(project: Path, command: str) -> None:
+def test_second_writer_fails_with_one_line(project: Path, command: str) -> None:
     with Lock(Path("r")):
         found = CliRunner().invoke(app, [command, *LINE, "-m", "echo", "--out", "r"])
     assert found.exit_code == 2, found.output
@@ -103,7 +103,7 @@ def test_the_second_one_ends_with_one_line(project: Path, command: str) -> None:
     assert not Path("r").exists(), "nothing was written"
 
 
-def test_two_runs_with_one_folder(project: Path, start: Callable[..., Any]) -> None:
+def test_second_run_in_the_same_folder_is_refused(project: Path, start: Callable[..., Any]) -> None:
     (project / "hold").touch()
     first = start("run", *LINE, "--out", "r")
     episodes = project / "r" / "episodes.jsonl"
@@ -149,7 +149,7 @@ def test_a_moved_training_leaves_the_new_folder_alone(game: Recipe) -> None:
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_second_training_leaves_the_first_alone(game: Recipe, resume: bool) -> None:
+def test_second_training_run_does_not_touch_the_first(game: Recipe, resume: bool) -> None:
     out = Path("r")
     if resume:
         asyncio.run(TrainingRun(game, out).run())
@@ -163,7 +163,7 @@ def test_a_second_training_leaves_the_first_alone(game: Recipe, resume: bool) ->
         assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
 
-def test_another_process_is_not_marked_as_interrupted(tmp_path: Path) -> None:
+def test_run_of_another_process_is_not_marked_as_interrupted(tmp_path: Path) -> None:
     write_about(tmp_path, {"status": "running"})
     about = json.loads((tmp_path / "run.json").read_text())
     about["process"]["pid"] = os.getppid()
@@ -179,7 +179,7 @@ def ticks() -> str:
     return Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[19]
 
 
-def test_an_episode_that_stands_twice_counts_once(project: Path) -> None:
+def test_repeated_episode_counts_once(project: Path) -> None:
     collab.load("pair", model="echo").run("words/0-3", out="r")
     file = Path("r/episodes.jsonl")
     file.write_text(file.read_text() * 2)
@@ -191,7 +191,7 @@ def test_an_episode_that_stands_twice_counts_once(project: Path) -> None:
     assert len(read_run(Path("r")).episodes) == 4
 
 
-def test_a_step_that_stands_twice_counts_once(tmp_path: Path) -> None:
+def test_repeated_step_counts_once(tmp_path: Path) -> None:
     rows = [{"type": "step.finished", "step": n} for n in (1, 2)] * 2
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert collab.read_metrics(tmp_path) == [{"step": 1}, {"step": 2}]
@@ -199,7 +199,7 @@ def test_a_step_that_stands_twice_counts_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("resume", [False, True])
-def test_two_trainings_at_once(
+def test_concurrent_training_runs_exclude_each_other(
     game: Recipe, start: Callable[..., Any], tmp_path: Path, resume: bool
 ) -> None:
     more = ["--set", "trainer.steps=30"]

@@ -32,7 +32,7 @@ def make(**team: Any) -> Recipe:
     return Recipe.model_validate(data)
 
 
-def played(recipe: Recipe, address: str = "words/0") -> Any:
+def rehearse(recipe: Recipe, address: str = "words/0") -> Any:
     recipe, problems = find_problems(recipe, [address])
     return dry_run(recipe, problems)
 
@@ -54,24 +54,24 @@ def test_a_protocol_without_an_end_is_refused(project: Path) -> None:
         "async def loop(turn):\n    while True:\n        await turn.together()\n"
     )
     with pytest.raises(RecipeError, match="give its loop a limit"):
-        played(make(protocol="loop.py:loop"))
+        rehearse(make(protocol="loop.py:loop"))
 
 
-def test_others_and_feedback_stand_in_their_places(project: Path) -> None:
+def test_others_and_feedback_have_placeholders(project: Path) -> None:
     agents = {
         "a": {"prompt": "{{ task.word }}", "revise": "{{ feedback[0] }}"},
         "b": {"prompt": "{{ others.a[0] }}", "revise": "{{ others['a'][0] }}{{ feedback[0] }}"},
     }
     recipe = make(agents=agents, protocol="sequential", turns=2, feedback=["no.py:tell"])
-    found = played(recipe)
+    found = rehearse(recipe)
     places = [(r.call.turn, r.call.round, r.call.agent, is_first(r)) for r in found.requests]
     assert places == [(0, 0, "a", True), (0, 1, "b", False), (1, 0, "a", False), (1, 1, "b", False)]
 
 
-def test_answers_are_as_long_as_they_may_be(project: Path) -> None:
+def test_simulated_answers_have_the_maximum_length(project: Path) -> None:
     agents = {"a": {"prompt": "x"}, "b": {"prompt": "{{ others.a }}"}}
     recipe = make(agents=agents, protocol="sequential", sampling={"max_new_tokens": 1000})
-    found = played(recipe)
+    found = rehearse(recipe)
     assert most_new_tokens(found.requests) == 2000
     assert characters(found.requests[1]) > 3000
 
@@ -89,7 +89,7 @@ async def chosen(turn):
 """
 
 
-def test_any_protocol_can_be_planned(project: Path) -> None:
+def test_custom_protocol_can_be_planned(project: Path) -> None:
     Path("own.py").write_text(OWN)
     agents = {
         "a": {"prompt": "{{ others.b }} {{ others.c }}"},
@@ -97,16 +97,16 @@ def test_any_protocol_can_be_planned(project: Path) -> None:
         "c": {"prompt": "c", "templates": {"argue": "{{ others.keys() | join }}"}},
     }
     protocol = {"use": "own.py:moderated", "options": {"rounds": 3}}
-    found = played(make(agents=agents, protocol=protocol))
+    found = rehearse(make(agents=agents, protocol=protocol))
     assert [r.call.agent for r in found.requests] == ["b", "c"] * 3 + ["a"]
 
 
 @pytest.mark.parametrize("field", ["prompt", "revise", "discuss", "role"])
-def test_a_field_that_is_not_there_is_found(project: Path, field: str) -> None:
+def test_unknown_template_field_is_refused(project: Path, field: str) -> None:
     agents = {"a": {"prompt": "a"}, "b": {"prompt": "b", field: "{{ task.wrod }}"}}
     recipe = make(agents=agents, protocol="discussion", turns=2)
     with pytest.raises(RecipeError, match=rf"team\.agents\.b\.{field}: .*'wrod'"):
-        played(recipe)
+        rehearse(recipe)
 
 
 def test_functions_of_the_users_are_not_called(project: Path) -> None:
@@ -118,48 +118,48 @@ def test_functions_of_the_users_are_not_called(project: Path) -> None:
     )
     agent = {"prompt": "a", "parser": "own.py:parse", "harness": "own.py:act"}
     recipe = make(agents={"a": agent}, join="own.py:join", turns=2, feedback=["own.py:tell"])
-    assert len(played(recipe).requests) == 2
+    assert len(rehearse(recipe).requests) == 2
 
 
 @pytest.mark.parametrize("source", ["static", "execution"])
-def test_feedback_that_can_tell_nothing_is_refused(project: Path, source: str) -> None:
+def test_feedback_on_programs_is_refused_for_other_tasks(project: Path, source: str) -> None:
     recipe = make(turns=2, feedback=[source])
     told = rf"feedback '{source}' reads programs, but words/0 is not a code problem.*self, expert"
     with pytest.raises(RecipeError, match=told):
-        played(recipe)
+        rehearse(recipe)
     with pytest.raises(RecipeError, match=told):
         Team(recipe).run("words/0", out="run")
     assert not Path("run").exists()
-    assert played(make(turns=1, feedback=[source])).requests
-    assert played(make(turns=2, feedback=[{"source": source, "required": False}])).requests
+    assert rehearse(make(turns=1, feedback=[source])).requests
+    assert rehearse(make(turns=2, feedback=[{"source": source, "required": False}])).requests
 
 
-def test_templates_that_nobody_asks_for(project: Path) -> None:
+def test_unused_templates_are_warned_about(project: Path) -> None:
     agents: dict[str, Any] = {"a": {"prompt": "a", "discuss": "mine"}, "b": {"prompt": "b"}}
     agents["b"]["templates"] = {"rebutt": "no"}
-    assert played(make(agents=agents, protocol="sequential")).warnings == (
+    assert rehearse(make(agents=agents, protocol="sequential")).warnings == (
         "team.agents.a.discuss is not used: protocol 'sequential' does not use it",
         "team.agents.b.templates.rebutt is not used: protocol 'sequential' does not use it",
     )
     agents["b"].pop("templates")
-    assert played(make(agents=agents, protocol="discussion")).warnings == ()
+    assert rehearse(make(agents=agents, protocol="discussion")).warnings == ()
 
 
-def test_an_adapter_that_is_not_there(project: Path, tmp_path: Path) -> None:
+def test_missing_adapter_is_refused(project: Path, tmp_path: Path) -> None:
     save_tiny(tmp_path / "tiny", WORDS)
     agents = {"a": {"prompt": "a", "adapter": "nowhere", "model": str(tmp_path / "tiny")}}
     with pytest.raises(RecipeError, match=r"adapter nowhere cannot be read.*adapter_config\.json"):
-        played(make(agents=agents))
+        rehearse(make(agents=agents))
 
 
-def test_an_adapter_of_another_model(project: Path, tmp_path: Path) -> None:
+def test_adapter_of_another_model_is_refused(project: Path, tmp_path: Path) -> None:
     save_tiny(tmp_path / "tiny", WORDS)
     adapter = Path("agents/pocket-smollm2/aux")
     model = {"name": str(tmp_path / "tiny"), "device": "cpu"}
     agents = {"a": {"prompt": "a", "adapter": str(shipped() / adapter), "model": model}}
     found = r"its base is 'HuggingFaceTB/SmolLM2-135M-Instruct', with hidden size 576, not \d+; use"
     with pytest.raises(ModelError, match=found):
-        played(make(agents=agents))
+        rehearse(make(agents=agents))
     with pytest.raises(ModelError, match=found):
         Adapters(load_model(tmp_path / "tiny", TransformersModel(**model)), "tiny").name_of(
             str(shipped() / adapter)
@@ -180,20 +180,20 @@ def test_prompts_that_are_too_long_are_named(project: Path, tmp_path: Path) -> N
     long_words(project, {1, 2})
     agents = {"a": {"prompt": "{{ task.word }}", "model": model}}
     recipe = make(agents=agents, sampling={"max_new_tokens": 20})
-    [told] = played(recipe, "words").warnings
+    [told] = rehearse(recipe, "words").warnings
     assert told.startswith("agent 'a': 2 problems (words/1, words/2) cannot be run: a prompt of")
     with pytest.raises(RecipeError, match="agent 'a': a prompt of 303 tokens"):
-        played(recipe, "words/1-2")
+        rehearse(recipe, "words/1-2")
 
 
-def test_more_new_tokens_than_the_context_holds(project: Path, tmp_path: Path) -> None:
+def test_max_new_tokens_beyond_the_context_is_refused(project: Path, tmp_path: Path) -> None:
     model = str(save_tiny(tmp_path / "tiny", WORDS))
     agents = {"a": {"prompt": "Say {{ task.word }}", "model": model}}
     recipe = make(agents=agents, sampling={"max_new_tokens": 300})
     with pytest.raises(RecipeError, match=r"set sampling\.max_new_tokens to 251 or less"):
-        played(recipe)
+        rehearse(recipe)
     later = make(agents=agents, sampling={"max_new_tokens": 200}, turns=2)
-    [told] = played(later).warnings
+    [told] = rehearse(later).warnings
     assert "might not fit if answers reach max_new_tokens" in told
 
 
@@ -208,14 +208,14 @@ def test_long_episodes_are_played_on_fewer_problems(
     assert {r.call.turn for r in requests} == {0, 1, 2, 3}
 
 
-def test_of_a_long_episode_only_the_longest_prompts_are_checked(
+def test_only_the_longest_prompts_of_a_long_episode_are_checked(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked: list[int] = []
     monkeypatch.setattr(
         "collab.runtime.dry_run.check_fits", lambda request, spec: checked.append(request.call.turn)
     )
-    played(make(turns=9))
+    rehearse(make(turns=9))
     assert sorted(checked) == [0, 0, 8, 8]
 
 

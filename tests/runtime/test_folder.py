@@ -19,7 +19,7 @@ def episode(number: int) -> Episode:
     return Episode(id=f"t/{number}#0", task=f"t/{number}", team="pair", group=number)
 
 
-def test_what_is_appended_is_read_back(project: Path) -> None:
+def test_appended_episodes_are_read_back(project: Path) -> None:
     folder = RunFolder.create(project / "run", load_recipe("pair"), {"run": "run"})
     for number in range(3):
         folder.append(episode(number))
@@ -30,7 +30,7 @@ def test_what_is_appended_is_read_back(project: Path) -> None:
     assert read_about(folder.path)["status"] == "done"
 
 
-def test_a_torn_last_line_is_passed_over(project: Path) -> None:
+def test_partial_last_line_is_skipped(project: Path) -> None:
     path = project / "episodes.jsonl"
     line = episode(0).model_dump_json()
     for cut in range(0, len(line), 7):
@@ -45,7 +45,7 @@ def test_a_broken_line_in_the_middle_is_named(project: Path) -> None:
         list(read_episodes(path))
 
 
-def test_a_second_run_does_not_write_over_the_first(project: Path) -> None:
+def test_second_run_does_not_overwrite_the_first(project: Path) -> None:
     folder = RunFolder.create(project / "run", load_recipe("pair"), {})
     folder.append(episode(0))
     folder.close()
@@ -61,7 +61,7 @@ def test_a_folder_with_other_files_is_refused(project: Path) -> None:
     assert [file.name for file in (project / "mine").iterdir()] == ["note.txt"]
 
 
-def test_a_folder_that_is_none_is_named(project: Path) -> None:
+def test_folder_without_a_run_is_refused(project: Path) -> None:
     with pytest.raises(RecordError, match="is not a run's folder"):
         read_about(project)
     with pytest.raises(RecordError, match="does not exist; check the path"):
@@ -96,7 +96,7 @@ def test_a_full_disk_is_an_error_and_keeps_what_was_written(project: Path) -> No
     assert list(read_episodes(folder.path)) == [episode(0), episode(1)]
 
 
-def test_write_atomically_makes_files_as_open_to_others_as_any(project: Path) -> None:
+def test_write_atomically_uses_default_permissions(project: Path) -> None:
     (project / "plain").touch()
     write_atomically(project / "whole", "text")
     assert (project / "whole").stat().st_mode == (project / "plain").stat().st_mode

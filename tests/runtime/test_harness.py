@@ -48,7 +48,7 @@ def test_each_response_is_a_decision_and_the_last_one_the_answer(project: Path) 
     assert episode.reward == 1.0
 
 
-def test_others_of_the_round_share_its_first_batch(project: Path) -> None:
+def test_first_batch_includes_all_agents_of_the_round(project: Path) -> None:
     episode = play(project, "'think.py:think'", {"a": ["x", "y"], "b": ["z"]})
     assert [(d.agent, d.step) for d in episode.turns[0].decisions] == [
         ("a", 0),

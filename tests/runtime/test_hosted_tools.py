@@ -39,7 +39,7 @@ def results(episode: Episode) -> list[tuple[str, str]]:
     return [(m.role, m.content) for m in episode.decisions("a")[1].observation]
 
 
-def test_an_openai_server_is_asked_in_its_own_fields(double: Path) -> None:
+def test_openai_server_receives_tools_in_its_own_fields(double: Path) -> None:
     behaviors = openai_server.ask_for("double", '{"n": 4}'), openai_server.answer("Say w3.")
     with OpenAIServer(*behaviors) as server:
         episode = play("openai", server.base_url)
@@ -56,7 +56,7 @@ def test_an_openai_server_is_asked_in_its_own_fields(double: Path) -> None:
     assert episode.turns[0].artifacts["a"] == "Say w3."
 
 
-def test_claude_is_asked_in_its_own_fields(double: Path) -> None:
+def test_claude_receives_tools_in_its_own_fields(double: Path) -> None:
     behaviors = claude_server.ask_for("double", '{"n": 4}'), claude_server.answer("Say w3.")
     with ClaudeServer(*behaviors) as server:
         episode = play("anthropic", server.url, LIMIT)
@@ -81,7 +81,7 @@ def test_claude_is_asked_in_its_own_fields(double: Path) -> None:
     assert results(episode)[0] == ("tool", "8")
 
 
-def test_at_the_limit_an_openai_server_is_asked_to_answer(double: Path) -> None:
+def test_openai_server_must_answer_at_the_call_limit(double: Path) -> None:
     behaviors = openai_server.ask_for("double", '{"n": 4}'), openai_server.answer("Say w3.")
     with OpenAIServer(*behaviors) as server:
         play("openai", server.base_url, LIMIT)
@@ -89,7 +89,7 @@ def test_at_the_limit_an_openai_server_is_asked_to_answer(double: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", ['{"n": 4', "[4]", f'{{"n": {"[" * 900}{"]" * 900}}}'])
-def test_arguments_that_are_no_object_are_told_to_the_agent(double: Path, arguments: str) -> None:
+def test_invalid_tool_arguments_are_reported_to_the_agent(double: Path, arguments: str) -> None:
     behaviors = openai_server.ask_for("double", arguments), openai_server.answer("Say w3.")
     with OpenAIServer(*behaviors) as server:
         episode = play("openai", server.base_url)
@@ -98,7 +98,7 @@ def test_arguments_that_are_no_object_are_told_to_the_agent(double: Path, argume
     assert "could not be read" in content
 
 
-def test_a_server_without_tools_is_told_of_them_in_text(double: Path) -> None:
+def test_server_without_tool_support_gets_tools_as_text(double: Path) -> None:
     def refusing(handler: Any, server: Any, body: dict[str, Any]) -> None:
         if "tools" in body:
             message = '"auto" tool choice requires --enable-auto-tool-choice'

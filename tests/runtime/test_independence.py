@@ -35,14 +35,14 @@ ACTS: dict[str, tuple[list[Act], dict[str, str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", ACTS)
-def test_what_depends_on_what(name: str) -> None:
+def test_dependence_of_responses(name: str) -> None:
     acts, descendants, ancestors = ACTS[name]
     found = dependence(acts)
     assert {a: "".join(sorted(found.descendants(a))) for a in descendants} == descendants
     assert {a: "".join(sorted(found.ancestors(a))) for a in ancestors} == ancestors
 
 
-def test_being_alone_is_within_a_team() -> None:
+def test_agent_is_alone_only_relative_to_the_team() -> None:
     found = dependence([("a", 0, ()), ("b", 1, ("a",)), ("c", 0, ())])
     assert [found.is_alone(agent, "abc") for agent in "abc"] == [False, False, True]
     assert found.is_alone("a", "ac"), "whoever does not write the joint artifact is no reason"

@@ -45,7 +45,7 @@ def open_session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
 PROBLEM = Problem(address="rows/0", public={"prompt": "Write."})
 
 
-def test_an_episode_scores_and_tells_the_text_that_it_records(
+def test_recorded_joint_text_is_the_one_scored_and_fed_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -62,7 +62,7 @@ def test_an_episode_scores_and_tells_the_text_that_it_records(
     asyncio.run(play())
 
 
-def test_a_joint_action_that_was_not_played_is_joined_once(
+def test_unplayed_joint_action_is_joined_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def crossed() -> str:

@@ -26,7 +26,7 @@ TWO = {"engine": "vllm", "name": "m", "servers": ["http://one:1", "http://two:2"
         ("echo", 100, 100),
     ],
 )
-def test_engines_are_filled_unless_the_recipe_says_how_many(
+def test_number_of_lanes_depends_on_the_engine_unless_set(
     model: Any, concurrency: int | None, lanes: int
 ) -> None:
     recipe = load_recipe("coding", task="humaneval", model="echo")

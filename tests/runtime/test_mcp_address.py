@@ -34,7 +34,7 @@ def play(project: Path, url: str, **server: Any) -> Rollout:
     return collab.load("pair", model="scripted:script.yaml", settings=[named]).run("words/3")
 
 
-def test_a_server_at_an_address_is_sent_its_key(
+def test_key_is_sent_to_an_mcp_address(
     project: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBERS_API_KEY", KEY)
@@ -44,7 +44,7 @@ def test_a_server_at_an_address_is_sent_its_key(
     assert KEY not in episode.model_dump_json()
 
 
-def test_without_the_right_key_the_run_does_not_begin(
+def test_run_does_not_start_without_the_right_key(
     project: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NUMBERS_API_KEY", raising=False)
@@ -59,7 +59,7 @@ def test_without_the_right_key_the_run_does_not_begin(
         play(project, address)
 
 
-def test_an_address_at_which_nobody_listens(project: Path) -> None:
+def test_unreachable_address_is_an_error(project: Path) -> None:
     with pytest.raises(ToolUnavailable, match=r"mcp http://127\.0\.0\.1:9/mcp "):
         play(project, "http://127.0.0.1:9/mcp")
 
@@ -79,7 +79,7 @@ class Answering(LocalServer):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_an_answer_has_a_limit(
+def test_answer_size_is_limited(
     project: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collab.tools.mcp_client.MOST_BYTES", 100_000)

@@ -45,7 +45,7 @@ def play(folder: Path, answers: list[str], *settings: str, **server: Any) -> Rol
     return collab.load("pair", model="scripted:script.yaml", settings=named).run("words/3")
 
 
-def told(episode: Episode, step: int = 1) -> str:
+def observed_text(episode: Episode, step: int = 1) -> str:
     return "\n".join(m.content for m in episode.decisions("a")[step].observation)
 
 
@@ -81,12 +81,14 @@ def test_one_server_answers_a_whole_run(folder: Path) -> None:
     assert len(rollout.episodes) == 3
     for episode in rollout.episodes:
         assert episode.failure is None
-        assert told(episode) == "8"
-        assert told(episode, 2).startswith("Error: ")
-        assert told(episode, 3) == "Error: Error executing tool fails"
-        assert told(episode, 4).endswith("(cut: 4000 of 100000 characters)")
-        assert told(episode, 5) == "a" * 40 + "!", "nothing is checked against a server's schema"
-        assert told(episode, 6) == "not set"
+        assert observed_text(episode) == "8"
+        assert observed_text(episode, 2).startswith("Error: ")
+        assert observed_text(episode, 3) == "Error: Error executing tool fails"
+        assert observed_text(episode, 4).endswith("(cut: 4000 of 100000 characters)")
+        assert observed_text(episode, 5) == "a" * 40 + "!", (
+            "nothing is checked against a server's schema"
+        )
+        assert observed_text(episode, 6) == "not set"
     [pid] = starts(folder)
     assert has_ended(pid)
 
@@ -96,23 +98,25 @@ def test_a_server_that_dies_or_sleeps_is_an_error_for_the_agent(folder: Path) ->
     said = [call("sleeps"), call("dies"), call("double", n=4), "Say w3."]
     [episode] = play(folder, said, limit).episodes
     assert episode.failure is None
-    assert told(episode) == "Error: sleeps was stopped at its time limit of 0.3 s"
-    assert told(episode, 2).startswith("Error: ")
-    assert told(episode, 3).startswith("Error: ")
+    assert observed_text(episode) == "Error: sleeps was stopped at its time limit of 0.3 s"
+    assert observed_text(episode, 2).startswith("Error: ")
+    assert observed_text(episode, 3).startswith("Error: ")
     assert episode.reward == 1.0
 
 
-def test_a_variable_is_given_by_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_is_passed_by_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PLACE", "here")
     said = [call("environment", name="PLACE"), "Say w3."]
     [episode] = play(folder, said, environment=["PLACE"], only=["environment"]).episodes
-    assert told(episode) == "here"
+    assert observed_text(episode) == "here"
     monkeypatch.delenv("PLACE")
     with pytest.raises(RecipeError, match="PLACE is not set"):
         play(folder, said, environment=["PLACE"])
 
 
-def test_a_server_that_does_not_start_is_told_with_what_it_said(folder: Path) -> None:
+def test_server_that_does_not_start_is_reported_with_its_output(folder: Path) -> None:
     with pytest.raises(ToolUnavailable, match=r"(?s)server.py broken does not start.*no such data"):
         play(folder, [], mcp=["python", "server.py", "broken"])
     with pytest.raises(ToolUnavailable, match="no-such-command"):
@@ -122,7 +126,7 @@ def test_a_server_that_does_not_start_is_told_with_what_it_said(folder: Path) ->
 
 
 @pytest.mark.parametrize("said", [r"\xff\xfe", "x" * 100 + r"\xc3"])
-def test_a_server_may_say_anything(
+def test_any_server_output_is_decoded_and_truncated(
     folder: Path, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collab.tools.mcp_client.STDERR", 60)
@@ -133,12 +137,12 @@ def test_a_server_may_say_anything(
     assert shown.startswith("first") is (len(said) < 60)
 
 
-def test_a_tool_that_the_server_lacks_is_refused(folder: Path) -> None:
+def test_unknown_tool_of_a_server_is_refused(folder: Path) -> None:
     with pytest.raises(RecipeError, match="did you mean 'double'"):
         play(folder, [], only=["dubble"])
 
 
-def test_a_tool_of_a_name_that_models_cannot_be_told_is_refused(folder: Path) -> None:
+def test_tool_with_an_invalid_name_is_refused(folder: Path) -> None:
     with pytest.raises(
         RecipeError,
         match=r"^mcp python server.py misnamed has a tool called 'twice a number'.*letters, digits",
@@ -146,7 +150,7 @@ def test_a_tool_of_a_name_that_models_cannot_be_told_is_refused(folder: Path) ->
         play(folder, [], mcp=["python", "server.py", "misnamed"])
 
 
-def test_without_the_extra_the_remedy_is_told(
+def test_missing_extra_names_the_install_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
@@ -169,7 +173,7 @@ def test_a_plan_starts_nothing(folder: Path) -> None:
     assert not (folder / "starts").exists()
 
 
-def test_a_runs_folder_carries_the_servers_file(folder: Path) -> None:
+def test_run_folder_contains_the_server_file(folder: Path) -> None:
     (folder / "script.yaml").write_text(json.dumps({"a": ["Say w3."], "b": ["Say w3."]}))
     settings = [f"agents.a.tools={json.dumps([SERVER])}"]
     collab.load("pair", model="scripted:script.yaml", settings=settings).run("words/3", out="run")

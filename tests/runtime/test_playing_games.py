@@ -34,7 +34,7 @@ def play(
     return loaded.run(f"{task}/0", out=out).episode
 
 
-def test_without_a_prompt_an_agent_sees_the_task_or_the_observation(project: Path) -> None:
+def test_default_prompt_shows_the_task_or_the_observation(project: Path) -> None:
     agents = {"a": collab.Agent(), "b": collab.Agent()}
     game = collab.load({"agents": agents, "turns": 2}, task="match", model="echo").run("match/0")
     seen = [d.observation[-1].content for t in game.episode.turns for d in t.decisions]
@@ -48,7 +48,7 @@ def wanted(episode: Episode) -> str:
     return episode.turns[0].joint.split()[1].rstrip(";")
 
 
-def test_a_joint_action_is_a_step(project: Path) -> None:
+def test_joint_action_advances_the_game_one_step(project: Path) -> None:
     episode = play({"a": ["go", "stay"], "b": ["go", "go"]})
     assert episode.failure is None
     first, last = episode.turns
@@ -85,7 +85,7 @@ def test_the_game_says_when_it_ends(project: Path) -> None:
     assert (short.joint_return, short.largest_return) == (1.0, 2.0)
 
 
-def test_the_same_row_is_the_same_deal(project: Path) -> None:
+def test_same_row_gives_the_same_deal(project: Path) -> None:
     script = {"a": ["x"] * 8, "b": ["x"] * 8}
     Path("script.json").write_text(json.dumps(script))
     team = collab.load("pair", task="match", model="scripted:script.json", samples=4)
@@ -126,7 +126,7 @@ def test_seats_are_given_by_name(project: Path) -> None:
     assert episode.score.by_agent == {"second": -1.0, "first": 1.0}
 
 
-def test_a_row_has_options_of_its_own(project: Path) -> None:
+def test_row_may_have_its_own_options(project: Path) -> None:
     rows = [{"task_id": "x", "heaps": [1]}, {"task_id": "y", "heaps": [2, 3]}]
     Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = ["task.source={path: rows.jsonl}", "task.splits={}"]
@@ -149,7 +149,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", list(FAULTS))
-def test_a_fault_of_ones_own_game_is_told(project: Path, fault: str) -> None:
+def test_error_in_a_custom_game_is_reported(project: Path, fault: str) -> None:
     old, new = FAULTS[fault]
     assert old in MATCH
     text = MATCH.replace(old, new)
@@ -183,14 +183,14 @@ def test_a_fault_of_ones_own_game_is_told(project: Path, fault: str) -> None:
         (["task.kind=text", "task.source={generate: seeds}"], "need kind 'environment'"),
     ],
 )
-def test_what_does_not_fit_is_told_before_any_work(
+def test_mismatched_settings_are_refused_before_any_work(
     project: Path, settings: list[str], told: str
 ) -> None:
     with pytest.raises(CollabError, match=told):
         dry_run(*find_problems(collab.load("pair", task="match", settings=settings).recipe, []))
 
 
-def test_a_dry_run_plays_the_game_long(project: Path) -> None:
+def test_dry_run_plays_the_longest_game(project: Path) -> None:
     recipe = collab.load("nim", task="nim", model="echo").recipe
     played = dry_run(*find_problems(recipe, ["nim/0"]))
     assert len(played.requests) > 4
@@ -200,7 +200,7 @@ def test_a_dry_run_plays_the_game_long(project: Path) -> None:
     assert "a game may last 15 turns, but team.turns is 2" in warning
 
 
-def test_the_folder_of_a_run_carries_the_game(project: Path, tmp_path: Path) -> None:
+def test_run_folder_contains_the_game(project: Path, tmp_path: Path) -> None:
     play({"a": ["go"] * 2, "b": ["go"] * 2}, out=Path("run"))
     moved = project / "elsewhere" / "run"
     shutil.copytree("run", moved)
@@ -210,7 +210,7 @@ def test_the_folder_of_a_run_carries_the_game(project: Path, tmp_path: Path) -> 
     assert again.run("match/0").episode.failure is None
 
 
-def test_show_and_report_tell_the_state(project: Path) -> None:
+def test_show_and_report_include_the_state(project: Path) -> None:
     play({"a": ["go"] * 2, "b": ["go"] * 2}, out=Path("run"))
     shown = CliRunner().invoke(app, ["show", "run", "0"]).output
     assert "state" in shown
@@ -220,7 +220,7 @@ def test_show_and_report_tell_the_state(project: Path) -> None:
     assert report.exit_code == 0, report.output
 
 
-def test_evaluations_and_tasks_know_games(project: Path) -> None:
+def test_evaluations_and_tasks_support_games(project: Path) -> None:
     listed = CliRunner().invoke(app, ["tasks", "match"]).output
     assert "6 problems" in listed
     told = CliRunner().invoke(
@@ -232,7 +232,7 @@ def test_evaluations_and_tasks_know_games(project: Path) -> None:
     assert team["metrics"]["return"]["mean"] == 0.0
 
 
-def test_a_game_of_ones_own_is_held_to_the_suite(project: Path) -> None:
+def test_custom_game_is_checked_by_the_conformance_suite(project: Path) -> None:
     found = CliRunner().invoke(app, ["tasks", "match", "--check"])
     assert found.exit_code == 0, found.output
     assert "match conforms" in found.output
@@ -244,7 +244,7 @@ def test_a_game_of_ones_own_is_held_to_the_suite(project: Path) -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 2])
-def test_a_probe_crosses_games_of_one_turn_alone(project: Path, turns: int) -> None:
+def test_probe_crosses_only_games_of_one_turn(project: Path, turns: int) -> None:
     words = ["go", "stay", "go", "x"]
     script = {"a": words * turns, "b": ["go", "x", "stay", "go"] * turns}
     Path("script.json").write_text(json.dumps(script))

@@ -44,7 +44,7 @@ def last_seen(episode: Episode, agent: str) -> str:
     return episode.decisions(agent)[-1].observation[-1].content
 
 
-def test_a_moderated_debate(trio: Path) -> None:
+def test_moderated_debate_gives_the_moderator_the_last_word(trio: Path) -> None:
     protocol = {"use": "debate", "options": {"rebuttals": 1, "moderator": "c"}}
     episode = play(trio, protocol, {"a": ["a1", "a2"], "b": ["b1", "b2"], "c": ["the end"]})
     assert order(episode) == [
@@ -63,7 +63,7 @@ def test_a_moderated_debate(trio: Path) -> None:
 @pytest.mark.parametrize(
     ("answers", "winner"), [(["x", "y", "y"], "b"), (["x", "y", "z"], "a"), (["x", "x", "y"], "a")]
 )
-def test_a_debate_takes_the_answer_of_most(trio: Path, answers: list[str], winner: str) -> None:
+def test_debate_takes_the_majority_answer(trio: Path, answers: list[str], winner: str) -> None:
     protocol = {"use": "debate", "options": {"rebuttals": 0}}
     script = {agent: [answer] for agent, answer in zip("abc", answers, strict=True)}
     episode = play(trio, protocol, script)
@@ -76,7 +76,7 @@ def test_a_debate_may_join_all_last_answers(trio: Path) -> None:
     assert episode.turns[0].joint.split() == ["x", "y", "z"]
 
 
-def test_a_pipeline_hands_documents_on(trio: Path) -> None:
+def test_pipeline_passes_documents_on(trio: Path) -> None:
     reads = {"a": ["plan"], "b": ["plan"], "c": ["code", "tests"]}
     protocol: dict[str, Any] = {
         "use": "pipeline",
@@ -109,7 +109,7 @@ def test_a_pipeline_hands_documents_on(trio: Path) -> None:
         ({}, "needs the option 'reads'"),
     ],
 )
-def test_a_pipeline_that_cannot_be_played(trio: Path, options: dict[str, Any], said: str) -> None:
+def test_invalid_pipeline_is_refused(trio: Path, options: dict[str, Any], said: str) -> None:
     with pytest.raises(RecipeError, match=said):
         play(trio, {"use": "pipeline", "options": options}, {})
 
@@ -140,7 +140,7 @@ async def chosen_speaker(turn, *, first: str, times: int = 1):
 """
 
 
-def test_a_protocol_of_ones_own(trio: Path) -> None:
+def test_custom_protocol_is_played(trio: Path) -> None:
     (trio / "speaker.py").write_text(OWN)
     protocol = {"use": "speaker.py:chosen_speaker", "options": {"first": "a"}}
     episode = play(trio, protocol, {"a": ["b"], "b": ["done"]})
@@ -164,7 +164,7 @@ def test_a_protocol_of_ones_own(trio: Path) -> None:
         ({"use": "speaker.py:broken", "options": {}}, "ZeroDivisionError"),
     ],
 )
-def test_what_cannot_be_played_is_refused_before_any_work(
+def test_invalid_protocols_are_refused_before_any_work(
     trio: Path, protocol: Any, said: str
 ) -> None:
     (trio / "speaker.py").write_text(
@@ -178,7 +178,7 @@ def test_what_cannot_be_played_is_refused_before_any_work(
         play(trio, protocol, {})
 
 
-def test_a_template_that_nobody_brings_is_named(trio: Path) -> None:
+def test_missing_template_is_named(trio: Path) -> None:
     (trio / "own.py").write_text("async def own(turn):\n    await turn.act('a', 'decide')\n")
     episode = play(trio, "own.py:own", {"a": []})
     assert episode.failure is not None

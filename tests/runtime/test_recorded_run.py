@@ -14,7 +14,7 @@ from collab.records import read_episodes
 RECORDED = Path(__file__).parents[1] / "recorded"
 
 
-def test_it_is_read() -> None:
+def test_recorded_run_is_read() -> None:
     [episode] = read_episodes(RECORDED / "run")
     assert episode.solved
     rewards = [turn.score.reward for turn in episode.turns if turn.score]
@@ -22,7 +22,7 @@ def test_it_is_read() -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "replay", "report"])
-def test_it_is_shown_and_replayed(tmp_path: Path, command: str) -> None:
+def test_recorded_run_is_shown_and_replayed(tmp_path: Path, command: str) -> None:
     folder = tmp_path / "run"
     shutil.copytree(RECORDED / "run", folder)
     result = CliRunner().invoke(app, [command, str(folder)])

@@ -76,7 +76,7 @@ def test_a_plan_counts_every_repair(project: Path) -> None:
     assert played.warnings == ()
 
 
-def test_the_feedback_is_on_the_answer_that_counts(project: Path) -> None:
+def test_feedback_is_about_the_current_answer(project: Path) -> None:
     """The repairer uses a helper that only the coder wrote, so its program fails alone."""
     coder = "\ndef pick(strings):\n    return max(strings, key=len)\n\n" + WRONG.lstrip()
     borrows = "\ndef longest(strings):\n    return pick(strings) if strings else None\n```"
@@ -88,17 +88,17 @@ def test_the_feedback_is_on_the_answer_that_counts(project: Path) -> None:
     assert episode.turns[0].feedback == {}, "it was on an answer that was replaced"
 
 
-def test_a_repair_depends_on_the_answer_that_was_examined(project: Path) -> None:
+def test_repair_depends_on_the_examined_answer(project: Path) -> None:
     episode = play(project, {"coder": [WRONG], "repairer": [RIGHT]})
     assert episode.decisions("repairer")[0].saw == ("coder",)
 
 
-def test_whether_a_task_is_solved_is_not_known_within_a_turn(project: Path) -> None:
+def test_solved_feedback_within_a_turn_is_refused(project: Path) -> None:
     with pytest.raises(RecipeError, match="'solved' is known only at its end"):
         play(project, {"coder": [WRONG]}, "coding-repair", "team.feedback=[solved]")
 
 
-def test_feedback_without_end_is_refused(project: Path) -> None:
+def test_endless_feedback_requests_are_refused(project: Path) -> None:
     (project / "polls.py").write_text(
         "async def polls(turn):\n    await turn.together()\n    while await turn.feedback():\n"
         "        pass\n"

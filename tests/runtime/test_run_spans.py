@@ -65,7 +65,7 @@ def team(name: str = "duo", **parts: Any) -> collab.Team:
     )
 
 
-def test_spans_take_nothing_from_seeded_random_numbers_and_never_share_an_id(exported: Any) -> None:
+def test_spans_leave_seeded_randomness_alone_and_have_unique_ids(exported: Any) -> None:
     drawn = []
     for _ in range(2):
         random.seed(7)
@@ -92,7 +92,7 @@ def test_a_run_is_a_tree_of_spans_without_texts(exported: Any) -> None:
     assert "secret" not in "".join(span.to_json() for span in spans)
 
 
-def test_an_evaluation_holds_the_episodes_of_all_teams(exported: Any) -> None:
+def test_evaluation_span_contains_the_episodes_of_all_teams(exported: Any) -> None:
     collab.evaluate(team("one"), team("two"), task=ROWS)
     *spans, whole = exported.get_finished_spans()
     assert whole.name.startswith("eval ")
@@ -104,7 +104,7 @@ def test_an_evaluation_holds_the_episodes_of_all_teams(exported: Any) -> None:
     assert {span.parent.span_id for span in episodes} == {whole.context.span_id}
 
 
-def test_a_run_stands_below_the_span_of_who_calls_it(exported: Any) -> None:
+def test_run_span_is_a_child_of_the_current_span(exported: Any) -> None:
     from opentelemetry.trace import get_tracer
 
     with get_tracer("mine").start_as_current_span("mine") as mine:
@@ -113,7 +113,7 @@ def test_a_run_stands_below_the_span_of_who_calls_it(exported: Any) -> None:
     assert spans["run duo"].parent.span_id == mine.get_span_context().span_id
 
 
-def told(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_code(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -123,12 +123,12 @@ def told(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_nothing_is_imported_when_it_is_off() -> None:
-    assert told(OFF).stdout == "[]\n"
+def test_opentelemetry_is_not_imported_when_disabled() -> None:
+    assert run_code(OFF).stdout == "[]\n"
 
 
-def test_a_collector_in_the_environment_is_sent_all_spans() -> None:
-    done = told(SENT, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+def test_all_spans_are_sent_to_the_configured_collector() -> None:
+    done = run_code(SENT, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
     assert done.stdout.splitlines() == [
         "None None",
         "invoke_agent aux invoke_agent main invoke_workflow duo run duo",
@@ -162,7 +162,7 @@ def test_the_real_exporter_sends_the_tree_to_a_collector() -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the extra otel")
     sent = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     with collector() as (url, got):
-        done = told(REAL, OTEL_EXPORTER_OTLP_ENDPOINT=url)
+        done = run_code(REAL, OTEL_EXPORTER_OTLP_ENDPOINT=url)
     assert (done.stdout, done.stderr) == ("None\n", "")
     asked = [sent.ExportTraceServiceRequest.FromString(body) for body in got]
     resources = [resource for request in asked for resource in request.resource_spans]
@@ -178,12 +178,12 @@ def test_the_real_exporter_sends_the_tree_to_a_collector() -> None:
     }
 
 
-def test_a_collector_without_the_exporter_is_noted() -> None:
+def test_missing_exporter_is_noted() -> None:
     blocked = "import sys; sys.modules['opentelemetry.exporter'] = None\n"
     code = blocked + "from collab.cli.options import send_spans; send_spans()"
-    done = told(code, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+    done = run_code(code, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
     assert done.stderr == (
         "note: OTEL_EXPORTER_OTLP_ENDPOINT is set, but no spans are sent; run"
         " pip install 'collab-agents[otel]'\n"
     )
-    assert told(code, OTEL_EXPORTER_OTLP_ENDPOINT="").stderr == ""
+    assert run_code(code, OTEL_EXPORTER_OTLP_ENDPOINT="").stderr == ""

@@ -102,7 +102,7 @@ async def play(
     return model.batches
 
 
-def test_a_static_engine_gets_one_batch_a_turn() -> None:
+def test_static_engine_gets_one_batch_per_turn() -> None:
     batches = asyncio.run(play(Recorder(), {"x": 2, "y": 2}))
     assert batches == [["x0a", "x0b", "y0a", "y0b"], ["x1a", "x1b", "y1a", "y1b"]]
 
@@ -115,7 +115,7 @@ def test_batches_do_not_depend_on_timing() -> None:
     assert [len(batch) for batch in plain] == [6, 4, 2]
 
 
-def test_who_has_an_answer_goes_on_while_the_rest_of_the_batch_is_generated() -> None:
+def test_finished_answer_is_delivered_while_the_batch_continues() -> None:
     told: list[str] = []
 
     async def main() -> list[list[str]]:
@@ -159,7 +159,7 @@ def test_a_batch_waits_for_another_models_batch() -> None:
     assert asyncio.run(main(0.0, 0.03)) == asyncio.run(main(0.03, 0.0)) == [["x0a"], ["x1a", "y1a"]]
 
 
-def test_trouble_leaves_the_answers_that_were_complete() -> None:
+def test_batch_failure_keeps_the_complete_answers() -> None:
     async def main() -> list[Action]:
         scheduler, model = Scheduler(lanes=2), Late()
         both = [scheduler.act([(model, request(t, 0, a)) for a in "ab"]) for t in "xy"]
@@ -191,7 +191,7 @@ def test_a_continuous_engine_is_called_at_once() -> None:
     assert sorted(batches) == [["x0a"], ["x0b"], ["y0a"], ["y0b"]]
 
 
-def test_waiting_for_a_slow_service_does_not_hold_up_a_static_engine() -> None:
+def test_slow_service_does_not_delay_a_static_engine() -> None:
     async def mixed() -> list[str]:
         scheduler, ended = Scheduler(lanes=2), []
         slow, local = Recorder("continuous", 0.2), Recorder()
@@ -207,7 +207,7 @@ def test_waiting_for_a_slow_service_does_not_hold_up_a_static_engine() -> None:
     assert asyncio.run(mixed()) == ["local", "claude"]
 
 
-def test_an_engines_trouble_is_a_failed_action() -> None:
+def test_engine_error_becomes_a_failed_action() -> None:
     async def act() -> list[Action]:
         return await Scheduler(lanes=1).act([(Recorder(), request("x", 0, "broken"))])
 
@@ -216,7 +216,7 @@ def test_an_engines_trouble_is_a_failed_action() -> None:
     assert (action.failure.boundary, action.failure.type) == ("model", "ModelTimeout")
 
 
-def test_a_withdrawn_wait_lets_the_others_go_on() -> None:
+def test_canceled_request_does_not_block_the_others() -> None:
     async def main() -> list[list[str]]:
         scheduler, model = Scheduler(lanes=2), Recorder()
 
@@ -238,7 +238,7 @@ def test_a_withdrawn_wait_lets_the_others_go_on() -> None:
     assert asyncio.run(main()) == [["y0a"]]
 
 
-def test_a_request_that_an_engine_forgets_is_a_failure() -> None:
+def test_missing_answer_from_an_engine_is_a_failure() -> None:
     async def main() -> list[Action]:
         scheduler = Scheduler(lanes=1)
         model = Forgetful()
@@ -251,7 +251,7 @@ def test_a_request_that_an_engine_forgets_is_a_failure() -> None:
     assert "no action for 1 of 2 requests" in last.failure.message
 
 
-def test_who_is_cancelled_as_the_answers_come_spoils_no_other_answer() -> None:
+def test_cancellation_during_delivery_keeps_the_other_answers() -> None:
     async def main() -> Action:
         scheduler, model = Scheduler(lanes=2), Held()
         leaving = asyncio.create_task(scheduler.act([(model, request("x", 0, "a"))]))
@@ -266,7 +266,7 @@ def test_who_is_cancelled_as_the_answers_come_spoils_no_other_answer() -> None:
     assert (action.text, action.failure) == ("a", None)
 
 
-def test_a_call_under_way_is_cancelled_once() -> None:
+def test_running_call_is_canceled_once() -> None:
     """A second time would end the engine's own wait for its call to stop."""
     stopped = []
 

@@ -26,7 +26,7 @@ def script(project: Path, answers: object) -> str:
     return "scripted:script.yaml"
 
 
-def seen(episode: Episode, agent: str) -> list[Message]:
+def messages_seen_by(episode: Episode, agent: str) -> list[Message]:
     return [message for d in episode.decisions(agent) for message in d.observation]
 
 
@@ -34,17 +34,15 @@ def test_one_turn(project: Path) -> None:
     episode = run()
     assert episode.failure is None
     assert [d.agent for d in episode.turns[0].decisions] == ["a", "b"]
-    assert seen(episode, "a")[0] == Message(role="system", content="You are a.")
-    assert seen(episode, "a")[1] == Message(role="user", content="Say w3.")
-    assert seen(episode, "b") == [Message(role="user", content="Say w3, a and b.")]
+    assert messages_seen_by(episode, "a")[0] == Message(role="system", content="You are a.")
+    assert messages_seen_by(episode, "a")[1] == Message(role="user", content="Say w3.")
+    assert messages_seen_by(episode, "b") == [Message(role="user", content="Say w3, a and b.")]
     assert episode.reward == 0.5
     assert episode.score is not None
     assert episode.score.parts[0].reason == "1 of 2 said Say w3."
 
 
-def test_a_prefix_is_given_with_its_white_space(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prefix_keeps_its_whitespace(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, str] = {}
     generate = EchoModel.generate
 
@@ -57,23 +55,21 @@ def test_a_prefix_is_given_with_its_white_space(
     assert given == {"a": "def w3():\n   ", "b": ""}
 
 
-def test_agents_of_a_parallel_team_see_nothing_of_each_other(project: Path) -> None:
+def test_parallel_agents_do_not_see_each_other(project: Path) -> None:
     episode = run(model=script(project, {"a": ["from a"], "b": ["from b"]}))
-    assert all("from" not in message.content for message in seen(episode, "b"))
+    assert all("from" not in message.content for message in messages_seen_by(episode, "b"))
 
 
 def test_a_sequential_team_sees_the_earlier_artifacts(project: Path) -> None:
     model = script(project, {"a": ["from a"], "b": ["from b"]})
     episode = run("team.protocol=sequential", model=model)
     assert [d.round for d in episode.turns[0].decisions] == [0, 1]
-    assert seen(episode, "b")[-1].content.endswith("a said from a.")
-    assert "from b" not in seen(episode, "a")[-1].content
+    assert messages_seen_by(episode, "b")[-1].content.endswith("a said from a.")
+    assert "from b" not in messages_seen_by(episode, "a")[-1].content
 
 
 @pytest.mark.parametrize("protocol", ["sequential", "discussion"])
-def test_what_the_others_wrote_in_the_turn_before_is_seen_where_others_are(
-    project: Path, protocol: str
-) -> None:
+def test_previous_answers_of_others_are_visible_if_others_are(project: Path, protocol: str) -> None:
     rounds = 2 if protocol == "discussion" else 1
     answers = {"a": ["a1"] * rounds + ["a2"] * rounds, "b": ["b1"] * rounds + ["b2"] * rounds}
     episode = run(
@@ -86,7 +82,7 @@ def test_what_the_others_wrote_in_the_turn_before_is_seen_where_others_are(
     assert last.observation[-1].content == "last time: {'b': 'b1'}"
 
 
-def test_agents_of_a_parallel_team_see_nothing_of_the_turn_before_either(project: Path) -> None:
+def test_parallel_agents_do_not_see_previous_answers_of_others(project: Path) -> None:
     asks = "team.agents.a.revise='{{ previous.b }}'"
     failure = run("team.turns=2", asks).failure
     assert failure is not None
@@ -102,8 +98,8 @@ def test_a_discussion_has_two_rounds_and_the_last_one_counts(project: Path) -> N
         ("a", 1),
         ("b", 1),
     ]
-    assert "b1" in seen(episode, "a")[-1].content
-    assert "a1" not in seen(episode, "a")[-1].content
+    assert "b1" in messages_seen_by(episode, "a")[-1].content
+    assert "a1" not in messages_seen_by(episode, "a")[-1].content
     assert episode.turns[0].artifacts == {"a": "a2", "b": "b2"}
 
 
@@ -111,19 +107,19 @@ def test_turns_build_on_each_agents_own_history(project: Path) -> None:
     model = script(project, {"a": ["x", "y", "z"], "b": ["x", "y", "z"]})
     episode = run("team.turns=3", "team.feedback=[self]", model=model)
     assert len(episode.turns) == 3
-    assert [m.role for m in seen(episode, "a")] == ["system", "user", "user", "user"]
-    assert seen(episode, "a")[-1].content == "Again."
+    assert [m.role for m in messages_seen_by(episode, "a")] == ["system", "user", "user", "user"]
+    assert messages_seen_by(episode, "a")[-1].content == "Again."
     assert episode.joint_return == 0.0
 
 
-def test_what_an_expert_takes_is_in_the_record_and_the_summary(project: Path) -> None:
+def test_expert_usage_is_recorded_and_summarized(project: Path) -> None:
     (project / "advice.yaml").write_text(json.dumps([json.dumps({"a": ["be brief"]})]))
     feedback = "team.feedback=[{source: expert, model: 'scripted:advice.yaml'}]"
     rollout = collab.load("pair", model="echo", settings=["team.turns=2", feedback]).run("words/3")
     told = rollout.episode.turns[0].feedback
     assert "be brief" in told["a"][0].text
-    assert "be brief" in seen(rollout.episode, "a")[-1].content
-    assert "be brief" not in seen(rollout.episode, "b")[-1].content
+    assert "be brief" in messages_seen_by(rollout.episode, "a")[-1].content
+    assert "be brief" not in messages_seen_by(rollout.episode, "b")[-1].content
     assert rollout.summary["agents"]["expert (feedback)"]["responses"] == 1
 
 
@@ -150,12 +146,12 @@ def test_addresses_may_come_as_lists(project: Path) -> None:
         ("Add two numbers.", "to ask your own question, put it into a file, as a row {'prompt'"),
     ],
 )
-def test_what_is_no_address_is_refused(project: Path, addresses: Any, said: str) -> None:
+def test_invalid_addresses_are_refused(project: Path, addresses: Any, said: str) -> None:
     with pytest.raises(RecipeError, match=said):
         collab.load("pair", model="echo", task="words").run(addresses)
 
 
-def test_a_window_of_episodes_gives_the_same_rewards(project: Path) -> None:
+def test_limited_concurrency_gives_the_same_rewards(project: Path) -> None:
     wide = collab.load("pair", model="echo").run("words")
     narrow = collab.load("pair", model="echo", settings=["concurrency=3"]).run("words")
     assert [e.reward for e in wide.episodes] == [e.reward for e in narrow.episodes]
@@ -171,7 +167,7 @@ def test_a_failing_agent_is_data_not_a_crash(project: Path) -> None:
     assert rollout.summary["failed"] == 1
 
 
-def test_a_script_that_is_not_used_up_fails_the_run(project: Path) -> None:
+def test_unused_script_answers_fail_the_run(project: Path) -> None:
     with pytest.raises(ModelError, match="b"):
         run(model=script(project, {"a": ["x"], "b": ["x", "never asked for"]}))
 
@@ -181,7 +177,7 @@ def test_a_script_that_runs_out_fails_the_run(project: Path) -> None:
         run(model=script(project, {"a": ["x"], "b": []}))
 
 
-def test_a_prompt_that_names_a_missing_field(project: Path) -> None:
+def test_prompt_with_a_missing_field_fails_the_episode(project: Path) -> None:
     episode = run("agents.a.prompt='{{ task.wrod }}'")
     assert episode.failure is not None
     assert episode.failure.boundary == "agent"
@@ -246,7 +242,7 @@ def test_leaving_a_stream_cancels_the_rest_and_keeps_the_record(project: Path) -
     assert json.loads((project / "run" / "run.json").read_text())["status"] == "interrupted"
 
 
-def test_the_stream_of_events(project: Path) -> None:
+def test_stream_yields_the_events_of_a_run(project: Path) -> None:
     async def collect() -> list[Event]:
         async with aclosing(collab.load("pair", model="echo").stream("words/0-1")) as events:
             return [event async for event in events]

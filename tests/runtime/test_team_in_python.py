@@ -60,7 +60,7 @@ def test_a_team_of_objects_runs_rows() -> None:
     assert repr(make()) == "<Team pair: low, high>"
 
 
-def test_a_protocol_of_ones_own() -> None:
+def test_custom_protocol_is_played() -> None:
     async def only_the_second(turn: Any) -> None:
         await turn.act("high")
 
@@ -68,7 +68,7 @@ def test_a_protocol_of_ones_own() -> None:
     assert [d.agent for d in rollout.episodes[0].turns[0].decisions] == ["high"]
 
 
-def test_rewards_hold_for_whatever_suite_is_run() -> None:
+def test_given_rewards_apply_to_any_suite() -> None:
     def long(context: Any) -> float:
         return 0.25
 
@@ -94,7 +94,7 @@ def test_a_team_that_is_entered_opens_its_model_once(opened: list[str]) -> None:
     assert opened == ["echo", "echo"]
 
 
-def test_the_same_in_a_loop(opened: list[str]) -> None:
+def test_entered_team_opens_its_model_once_in_a_loop(opened: list[str]) -> None:
     async def main() -> None:
         async with make() as team:
             await asyncio.gather(team.arun(ROWS), team.arun(ROWS))
@@ -110,7 +110,7 @@ def test_a_team_is_entered_once_at_a_time() -> None:
         pass
 
 
-def test_an_interrupted_wait_cancels_the_work_and_waits_for_its_end() -> None:
+def test_interrupted_wait_cancels_the_work_and_waits_for_it() -> None:
     ended = threading.Event()
 
     async def work() -> None:
@@ -133,7 +133,7 @@ def test_an_interrupted_wait_cancels_the_work_and_waits_for_its_end() -> None:
     loop.close()
 
 
-def test_what_the_work_raises_is_raised() -> None:
+def test_exception_of_the_work_is_raised() -> None:
     async def work() -> None:
         raise ValueError("no")
 
@@ -144,7 +144,7 @@ def test_what_the_work_raises_is_raised() -> None:
         asyncio.run(cell())
 
 
-def test_the_record_says_what_it_cannot_be_run_by(tmp_path: Path) -> None:
+def test_record_lists_the_functions_given_in_python(tmp_path: Path) -> None:
     rollout = make().run(ROWS, out=tmp_path / "run")
     assert rollout.folder == tmp_path / "run"
     about = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -155,7 +155,7 @@ def test_the_record_says_what_it_cannot_be_run_by(tmp_path: Path) -> None:
     assert all(name in recipe.partition("\nname:")[0] for name in about["given_in_python"])
 
 
-def test_the_record_is_read_where_its_functions_are_gone(
+def test_record_is_readable_without_its_functions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = str(tmp_path / "run")
@@ -175,7 +175,7 @@ def test_the_record_is_read_where_its_functions_are_gone(
     assert (replayed.exit_code, "are not in a file" in replayed.output) == (0, True)
 
 
-def test_parts_beside_a_recipe_are_refused() -> None:
+def test_team_from_a_recipe_accepts_no_parts() -> None:
     recipe = make().recipe
     with pytest.raises(TypeError, match="takes no turns"):
         collab.Team(recipe, turns=2)
@@ -186,23 +186,21 @@ def test_a_rollout_names_its_first_failure() -> None:
     assert "1 failed (first: RewardError: " in repr(rollout)
 
 
-def test_a_rollout_shows_itself_shortly_and_escaped() -> None:
+def test_rollout_repr_is_short_and_its_html_escaped() -> None:
     rollout = make().run([{"prompt": "<b>red", "answer": "RED"}] * 30)
     assert repr(rollout) == ("<Rollout: 30 episodes, 0 solved, 0 failed, mean return 1.00 of 1.00>")
     page = rollout._repr_html_()
     assert (page.count("<tr>"), "&lt;b&gt;red" in page, "<b>red" in page) == (21, True, False)
 
 
-def test_a_key_of_a_section_is_a_setting_of_load() -> None:
+def test_load_accepts_keys_of_a_section() -> None:
     recipe = collab.load(make().recipe, max_new_tokens=7, turns=2, seed=3).recipe
     assert (recipe.sampling.max_new_tokens, recipe.team.turns, recipe.seed) == (7, 2, 3)
     with pytest.raises(RecipeError, match="unknown setting 'steps'"):
         collab.load(make().recipe, steps=2)
 
 
-def test_a_run_of_ones_own_is_not_asked_about_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_own_run_needs_no_approval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "judging.py").write_text("def judged(context):\n    return 0.25\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -215,7 +213,7 @@ def test_a_run_of_ones_own_is_not_asked_about_again(
     assert results.teams[0].metrics["return"].mean == 0.25
 
 
-def test_a_question_without_its_answer_is_asked_by_another_reward(tmp_path: Path) -> None:
+def test_row_without_an_answer_needs_another_reward(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     make().run(ROWS, out=run)
     with pytest.raises(TaskError, match=r"no row of the task passed in Python.*hidden=\[\]"):
@@ -224,7 +222,7 @@ def test_a_question_without_its_answer_is_asked_by_another_reward(tmp_path: Path
     assert rewards(other.run({"prompt": "green"})) == [0.5]
 
 
-def test_an_error_has_no_history_of_ours(tmp_path: Path) -> None:
+def test_error_has_no_internal_context(tmp_path: Path) -> None:
     make().run(ROWS, out=tmp_path / "run")
     with pytest.raises(CollabError, match=r"in Python: out=") as found:
         make().run(ROWS, out=tmp_path / "run")
@@ -242,7 +240,7 @@ def test_a_protocol_or_harness_that_is_not_async_is_refused() -> None:
         make(agents=agents).run(ROWS)
 
 
-def test_a_lambda_is_called_so() -> None:
+def test_lambda_reward_is_named_lambda() -> None:
     rollout = make(rewards=[lambda context: 1.0, lambda context: 0.5]).run(ROWS[0])
     [turn] = rollout.episode.turns
     assert turn.score is not None

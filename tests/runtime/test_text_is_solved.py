@@ -58,7 +58,7 @@ def play(parts: dict[str, Any], *answers: str, **team: Any) -> Episode:
     return episode
 
 
-def test_an_exact_answer_ends_the_episode_and_counts_for_the_rest(folder: Path) -> None:
+def test_exact_answer_ends_the_episode_and_counts_for_later_turns(folder: Path) -> None:
     episode = play(EXACT, "Rome")
     assert episode.solved
     assert (len(episode.turns), episode.unplayed, episode.joint_return) == (1, 1, 4.0)
@@ -66,7 +66,7 @@ def test_an_exact_answer_ends_the_episode_and_counts_for_the_rest(folder: Path) 
     assert episode.score.isolation is None, "no program was run"
 
 
-def test_a_wrong_answer_is_told_so_and_played_on(folder: Path) -> None:
+def test_wrong_answer_gets_feedback_and_another_turn(folder: Path) -> None:
     episode = play(EXACT, "Paris", "Rome", feedback=["solved"])
     assert [turn.score.solved for turn in episode.turns if turn.score] == [False, True]
     assert episode.turns[0].feedback["a"][0].text == "Result: not solved yet."
@@ -94,7 +94,7 @@ def test_a_wrong_answer_is_told_so_and_played_on(folder: Path) -> None:
     ],
     ids=["unmarked", "said", "unsaid", "both", "beside", "gate", "several", "does not apply"],
 )
-def test_what_the_parts_say(
+def test_parts_decide_whether_the_task_is_solved(
     folder: Path, parts: dict[str, Any], answer: str, solved: bool | None
 ) -> None:
     score = play(parts, answer, turns=1).score
@@ -102,25 +102,27 @@ def test_what_the_parts_say(
     assert score.solved is solved
 
 
-def test_a_penalty_cannot_solve() -> None:
+def test_part_with_a_negative_weight_cannot_solve() -> None:
     with pytest.raises(ValueError, match="'solves' is set and the weight is -1"):
         RewardSpec.model_validate({"parts": {"a": {"use": "equals", "solves": True, "weight": -1}}})
 
 
-def test_older_records_say_passed() -> None:
+def test_older_records_with_passed_are_read_as_solved() -> None:
     old = '{"reward": 1.0, "maximum": 1.0, "passed": true}'
     assert Score.model_validate_json(old).solved is True
     assert '"solved":true' in Score.model_validate_json(old).model_dump_json()
 
 
-def test_it_has_pass_at_k(folder: Path) -> None:
+def test_text_task_has_pass_at_k(folder: Path) -> None:
     group = [play(EXACT, *answers) for answers in (["Rome"], ["Paris", "Lyon"])]
     values = task_values({"capitals/0": group}, [1, 2])
     assert values["solved"] == values["pass@1"] == {"capitals/0": 0.5}
     assert values["pass@2"] == {"capitals/0": 1.0}
 
 
-def test_it_trains_and_is_solved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_text_task_is_trained_and_solved(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     model = save_tiny(tmp_path_factory.mktemp("capitals"), ("Rome", "Paris"), hidden=64, spread=0.1)
     made = recipe(
         EXACT,

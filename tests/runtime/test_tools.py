@@ -81,7 +81,7 @@ def observed(episode: Episode, step: int) -> list[tuple[str, str]]:
     return [(m.role, m.content) for m in episode.decisions("a")[step].observation]
 
 
-def test_an_agent_calls_until_it_answers(tools: Path) -> None:
+def test_agent_calls_tools_until_it_answers(tools: Path) -> None:
     said = [fence("double", n=4), "So " + fence("double", n=1, times=3), "Say w3."]
     episode = play(tools, ["tools.py:double"], said)
     assert episode.failure is None
@@ -104,7 +104,7 @@ def test_an_agent_calls_until_it_answers(tools: Path) -> None:
         (fence("halve", n=4), "there is no tool 'halve'; there is: double, later, fails"),
     ],
 )
-def test_an_error_is_told_to_the_agent(tools: Path, call: str, told: str) -> None:
+def test_tool_error_is_reported_to_the_agent(tools: Path, call: str, told: str) -> None:
     names = [f"tools.py:{name}" for name in ("double", "later", "fails")]
     episode = play(tools, names, [call, "Say w3."])
     [(role, content)] = observed(episode, 1)
@@ -113,14 +113,14 @@ def test_an_error_is_told_to_the_agent(tools: Path, call: str, told: str) -> Non
     assert episode.reward == 1.0
 
 
-def test_a_call_that_cannot_be_read_is_told(tools: Path) -> None:
+def test_unreadable_call_is_reported_to_the_agent(tools: Path) -> None:
     episode = play(tools, ["tools.py:double"], ['```tool\n{"name": \n```', "Say w3."])
     [(role, content)] = observed(episode, 1)
     assert role == "user"
     assert "could not be read: not JSON" in content
 
 
-def test_a_truncated_call_is_told_as_one(tools: Path) -> None:
+def test_truncated_call_is_reported_to_the_agent(tools: Path) -> None:
     begun = {"text": '```tool\n{"name": "double", "argu', "finish_reason": "length"}
     episode = play(tools, ["tools.py:double"], [begun, "Say w3."])
     told = "Your call of a tool was truncated at 32 tokens. Write a shorter one."
@@ -128,7 +128,7 @@ def test_a_truncated_call_is_told_as_one(tools: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ['```tool\n{"name": \n```', fence("fails")])
-def test_a_call_that_fails_again_ends_the_calls(tools: Path, call: str) -> None:
+def test_repeated_failing_call_ends_the_calls(tools: Path, call: str) -> None:
     names = ["tools.py:double", "tools.py:fails"]
     episode = play(tools, names, [call, fence("double", n=1), call, "Say w3."])
     told = "The same call failed 2 times. Give your answer now."
@@ -137,7 +137,7 @@ def test_a_call_that_fails_again_ends_the_calls(tools: Path, call: str) -> None:
 
 
 @pytest.mark.parametrize("last", ['Well. ```tool\n{"name": "dou', fence("double", n=1)])
-def test_a_call_is_no_answer(tools: Path, last: str) -> None:
+def test_call_does_not_count_as_an_answer(tools: Path, last: str) -> None:
     limit = "agents.a.harness={use: tools, options: {calls: 1}}"
     episode = play(tools, ["tools.py:double"], [fence("double", n=2), last], limit)
     before = last.partition("```")[0].strip()
@@ -146,7 +146,7 @@ def test_a_call_is_no_answer(tools: Path, last: str) -> None:
     assert ("a tool call and no answer" in out.getvalue()) == (not before)
 
 
-def test_after_the_last_call_the_agent_is_asked_for_its_answer(tools: Path) -> None:
+def test_agent_must_answer_after_its_last_call(tools: Path) -> None:
     limit = "agents.a.harness={use: tools, options: {calls: 2}}"
     said = [fence("double", n=1) + fence("double", n=2) + fence("double", n=3), "Say w3."]
     episode = play(tools, ["tools.py:double"], said, limit)
@@ -159,7 +159,7 @@ def test_after_the_last_call_the_agent_is_asked_for_its_answer(tools: Path) -> N
     assert episode.reward == 1.0
 
 
-def test_a_call_ends_at_its_time(tools: Path) -> None:
+def test_tool_call_is_stopped_at_its_time_limit(tools: Path) -> None:
     limit = "agents.a.harness={use: tools, options: {seconds: 0.05}}"
     episode = play(tools, ["tools.py:sleeps"], [fence("sleeps"), "Say w3."], limit)
     assert observed(episode, 1) == [
@@ -167,7 +167,7 @@ def test_a_call_ends_at_its_time(tools: Path) -> None:
     ]
 
 
-def test_a_long_result_is_cut(tools: Path) -> None:
+def test_long_result_is_truncated(tools: Path) -> None:
     limit = "agents.a.harness={use: tools, options: {characters: 10}}"
     episode = play(tools, ["tools.py:talks"], [fence("talks"), "Say w3."], limit)
     assert observed(episode, 1) == [("tool", "x" * 10 + "\n(cut: 10 of 100 characters)")]
@@ -183,14 +183,14 @@ def test_a_long_result_is_cut(tools: Path) -> None:
         (["python"], ("agents.a.harness={use: tools, options: {calls: 0}}",), "at least 1, got 0"),
     ],
 )
-def test_what_cannot_be_a_tool_is_refused(
+def test_invalid_tools_are_refused(
     tools: Path, names: list[str], settings: tuple[str, ...], why: str
 ) -> None:
     with pytest.raises(RecipeError, match=why):
         play(tools, names, [], *settings)
 
 
-def test_a_replay_calls_again(tools: Path) -> None:
+def test_replay_calls_the_tools_again(tools: Path) -> None:
     (tools / "script.yaml").write_text(
         json.dumps({"a": [fence("double", n=4), "Say w3."], "b": ["Say w3."]})
     )
@@ -256,7 +256,7 @@ def request_of(*messages: Message) -> Request:
     return Request(call=call, messages=messages, tools=(ToolSpec(name="double"),))
 
 
-def test_without_a_template_for_tools_all_is_text() -> None:
+def test_tools_are_rendered_as_text_without_a_template() -> None:
     call = ToolCall(name="double", arguments={"n": 4})
     system, user, assistant, told = fenced(
         request_of(
@@ -275,7 +275,7 @@ def test_without_a_template_for_tools_all_is_text() -> None:
     assert told.content == "Result of double:\n8\n\nResult of double:\n9\n\nAnswer now."
 
 
-def test_without_a_system_message_the_first_one_tells_of_the_tools() -> None:
+def test_first_message_describes_the_tools_without_a_system_message() -> None:
     [user] = fenced(request_of(Message(role="user", content="What is twice 4?")))
     assert user.role == "user"
     assert user.content.endswith("What is twice 4?")
@@ -303,6 +303,6 @@ def test_calls_are_read(text: str, names: list[str]) -> None:
         *(f'{{"name": "a", "arguments": {{"n": {value}}}}}' for value in UNRECORDABLE),
     ],
 )
-def test_what_is_no_call_is_unreadable(data: str) -> None:
+def test_invalid_call_is_unreadable(data: str) -> None:
     with pytest.raises(UnreadableCall):
         read_calls(f"<tool_call>{data}</tool_call>")

@@ -25,7 +25,7 @@ def load(project: Path, model: str) -> collab.Team:
 
 
 @pytest.mark.parametrize(("chat", "told"), [(CHAT, "text"), (TOOL_CHAT, "template")])
-def test_the_record_says_how_tools_are_told(project: Path, chat: str, told: str) -> None:
+def test_record_states_how_tools_are_presented(project: Path, chat: str, told: str) -> None:
     team = load(project, str(save_tiny(project / "model", WORDS, chat=chat)))
     episode = team.run("words/0", out="run").episode
     assert episode.failure is None
@@ -40,11 +40,13 @@ def test_the_record_says_how_tools_are_told(project: Path, chat: str, told: str)
         ("echo", {"a": "text"}),
     ],
 )
-def test_without_a_template_at_hand(project: Path, model: str, told: dict[str, str]) -> None:
+def test_hosted_and_prepared_models_have_a_fixed_tool_format(
+    project: Path, model: str, told: dict[str, str]
+) -> None:
     assert tool_forms(load(project, model).recipe) == told
 
 
-def test_the_plan_says_how_tools_are_told(project: Path) -> None:
+def test_plan_states_how_tools_are_presented(project: Path) -> None:
     recipe = load(project, "echo").recipe
     plan = asyncio.run(plan_of(*find_problems(recipe, ["words/0"])))
     told = "tools: a calls them as text, because its model's chat template has no tools"

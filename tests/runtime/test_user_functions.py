@@ -80,7 +80,7 @@ OPENED = [open_join, open_parser, open_algorithm, open_engine, open_reward, open
 
 
 @pytest.mark.parametrize("open_one", OPENED[:-1])
-def test_one_that_raises_is_told_with_file_and_line(open_one: Callable[[str], Any]) -> None:
+def test_exception_is_reported_with_file_and_line(open_one: Callable[[str], Any]) -> None:
     with pytest.raises(CollabError, match=r"mine\.py:2: KeyError: 'oops'"):
         open_one("oops")
 
@@ -96,7 +96,7 @@ def test_the_traceback_is_kept_for_the_record(open_one: Callable[[str], Any]) ->
 
 @pytest.mark.parametrize("open_one", [open_join, open_parser, open_algorithm, open_reward])
 @pytest.mark.parametrize(("name", "line"), [("leaves", 4), ("mute", 8)])
-def test_one_that_exits_or_has_no_text_is_told_too(
+def test_exit_and_empty_message_are_reported_too(
     open_one: Callable[[str], Any], name: str, line: int
 ) -> None:
     with pytest.raises(CollabError, match=rf"mine\.py:{line}: "):
@@ -105,7 +105,7 @@ def test_one_that_exits_or_has_no_text_is_told_too(
 
 @pytest.mark.parametrize("open_one", OPENED)
 @pytest.mark.parametrize("name", ["nothing", "keyword", "three"])
-def test_one_that_cannot_be_called_is_refused_when_it_is_opened(
+def test_function_with_a_wrong_signature_is_refused_on_opening(
     open_one: Callable[[str], Any], name: str
 ) -> None:
     with pytest.raises(RecipeError, match=r"mine\.py:\w+[')].*(; define it|; set the option)"):
@@ -113,39 +113,39 @@ def test_one_that_cannot_be_called_is_refused_when_it_is_opened(
 
 
 @pytest.mark.parametrize("open_one", [open_join, open_parser, open_algorithm])
-def test_one_that_would_have_to_be_waited_for_is_refused(open_one: Callable[[str], Any]) -> None:
+def test_async_function_is_refused_where_unsupported(open_one: Callable[[str], Any]) -> None:
     with pytest.raises(RecipeError, match="waits' is an async function"):
         open_one("waits")
 
 
 @pytest.mark.parametrize("open_one", [open_join, open_parser, open_algorithm])
-def test_one_that_gives_something_else_is_told_what_to_give(
+def test_wrong_return_type_names_the_expected_one(
     open_one: Callable[[str], Any],
 ) -> None:
     with pytest.raises(CollabError, match=r"number' returned int; an? \w+ returns "):
         open_one("number")
 
 
-def test_a_join_may_give_a_text_whose_lines_are_found_again() -> None:
+def test_join_may_return_text_whose_lines_are_located() -> None:
     joint = open_join("first")
     assert (joint.text, joint.spans) == ("two\nthree", {"b": (1, 2)})
     assert open_join("both").spans == {"a": (2, 2), "b": (4, 5)}
 
 
-def test_lines_that_a_joint_artifact_does_not_have_are_refused(tmp_path: Path) -> None:
+def test_lines_beyond_the_joint_artifact_are_refused(tmp_path: Path) -> None:
     source = "from collab.agents import Joint\ndef far(a, p): return Joint('x', {'a': (1, 9)})\n"
     (tmp_path / "mine2.py").write_text(source)
     with pytest.raises(AgentError, match="returned lines 1 to 9 for 'a'; the joint artifact has 1"):
         join_for("mine2.py:far")({"a": "x"}, PROBLEM)
 
 
-def test_a_file_that_fails_to_load_is_told_with_its_line(tmp_path: Path) -> None:
+def test_file_that_fails_to_load_is_reported_with_the_line(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("\n\nx = 1 / 0\n")
     with pytest.raises(RecipeError, match=r"fails to load: broken\.py:3: ZeroDivisionError"):
         parser_for("broken.py:f")
 
 
-def test_a_module_that_fails_to_load_is_told_with_its_line(
+def test_module_that_fails_to_load_is_reported_with_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)

@@ -67,13 +67,13 @@ def test_a_solved_task_is_an_absorbing_state(folder: Path) -> None:
     assert (episode.joint_return, episode.largest_return) == (7.5, 7.5)
 
 
-def test_it_is_reached_late(folder: Path) -> None:
+def test_absorbing_state_is_reached_in_a_later_turn(folder: Path) -> None:
     episode = play(folder, WRONG, RIGHT, turns=3)
     assert episode.rewards == (1.5, 2.5, 2.5)
     assert (episode.joint_return, episode.largest_return) == (6.5, 7.5)
 
 
-def test_stop_counts_what_was_played(folder: Path) -> None:
+def test_stop_counts_only_the_played_turns(folder: Path) -> None:
     episode = play(folder, RIGHT, turns=3, when_solved="stop")
     assert (len(episode.turns), episode.unplayed, episode.rewards) == (1, 2, (2.5,))
     assert (episode.joint_return, episode.largest_return) == (2.5, 7.5)
@@ -91,7 +91,7 @@ def test_an_unsolved_task_is_played_to_the_end(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("when_solved", ["absorb", "stop", "continue"])
-def test_what_is_solved_early_is_solved_after_every_later_turn(
+def test_task_solved_early_counts_as_solved_in_every_later_turn(
     folder: Path, when_solved: str
 ) -> None:
     more = 1 if when_solved == "continue" else 0
@@ -108,7 +108,7 @@ def test_what_is_solved_early_is_solved_after_every_later_turn(
     assert found["solved.turn_3"] == found["solved"] == found["pass@1"]
 
 
-def test_teams_with_one_turn_are_not_told_of_by_turn(folder: Path) -> None:
+def test_single_turn_teams_have_no_solved_by_turn(folder: Path) -> None:
     assert not dict(solved_by_turn([play(folder, RIGHT, turns=1)]))
 
 

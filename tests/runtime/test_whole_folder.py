@@ -59,7 +59,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def moved(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def moved_run(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run, moved to where nothing of its project is left."""
     collab.load("pair", model="echo").run("words/1", out="run")
     elsewhere = tmp_path / "moved"
@@ -75,14 +75,14 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_the_recipe_names_nothing_outside(moved: Path) -> None:
-    text = (moved / "recipe.yaml").read_text()
+def test_recipe_names_nothing_outside_the_folder(moved_run: Path) -> None:
+    text = (moved_run / "recipe.yaml").read_text()
     assert "/" + "project" not in text
     recipe = yaml.safe_load(text)
     assert recipe["team"]["join"].startswith("functions")
     assert recipe["task"]["source"]["path"] == "data/words.jsonl"
     for file in ("words.py", "more/glue.py"):
-        assert list(moved.glob(f"functions*/{file}")), file
+        assert list(moved_run.glob(f"functions*/{file}")), file
 
 
 @pytest.mark.parametrize(
@@ -90,26 +90,26 @@ def test_the_recipe_names_nothing_outside(moved: Path) -> None:
     [["run"], ["run", "--task", "words/1"], ["eval", "--task", "words/0-2"], ["replay"]],
     ids=" ".join,
 )
-def test_a_moved_folder_works(moved: Path, command: list[str]) -> None:
-    status, said = run(command[0], str(moved), *command[1:])
+def test_a_moved_folder_works(moved_run: Path, command: list[str]) -> None:
+    status, said = run(command[0], str(moved_run), *command[1:])
     assert status == 0, said
-    status, said = run(command[0], os.path.relpath(moved), *command[1:])
+    status, said = run(command[0], os.path.relpath(moved_run), *command[1:])
     assert status == 0, said
 
 
-def test_its_own_functions_are_those_that_run(moved: Path) -> None:
-    episode = collab.load(str(moved)).run("words/1").episode
+def test_moved_folder_uses_its_own_functions(moved_run: Path) -> None:
+    episode = collab.load(str(moved_run)).run("words/1").episode
     assert episode.turns[0].joint == "SAY W1. SAY W1."
 
 
-def test_a_run_of_a_run_is_whole_too(moved: Path, tmp_path: Path) -> None:
-    collab.load(str(moved)).run("words/1", out="second")
-    shutil.rmtree(moved)
+def test_run_of_a_run_is_self_contained_too(moved_run: Path, tmp_path: Path) -> None:
+    collab.load(str(moved_run)).run("words/1", out="second")
+    shutil.rmtree(moved_run)
     shutil.move("second", tmp_path / "third")
     assert collab.load(str(tmp_path / "third")).run("words/1").episode.score
 
 
-def test_two_files_of_one_name_are_kept_apart(project: Path) -> None:
+def test_two_files_with_the_same_name_are_kept_separate(project: Path) -> None:
     (project / "pieces" / "feedback.py").write_text("def parse(response):\n    return 'mine'\n")
     settings = ["agents.b.parser=pieces/feedback.py:parse"]
     collab.load("pair", model="echo", settings=settings).run("words/1", out="run")
@@ -120,7 +120,7 @@ def test_two_files_of_one_name_are_kept_apart(project: Path) -> None:
     assert episode.turns[0].feedback["a"][0].text == "Again."
 
 
-def test_two_runs_with_modules_of_one_name_use_their_own(project: Path) -> None:
+def test_two_runs_with_modules_of_the_same_name_use_their_own(project: Path) -> None:
     collab.load("pair", model="echo").run("words/1", out="loud")
     (project / "pieces" / "words.py").write_text("def shout(text):\n    return text.lower()\n")
     collab.load("pair", model="echo").run("words/1", out="quiet")
@@ -128,7 +128,7 @@ def test_two_runs_with_modules_of_one_name_use_their_own(project: Path) -> None:
     assert joints == ["SAY W1. SAY W1.", "say w1. say w1."]
 
 
-def test_a_local_module_is_imported_within_a_function_too(project: Path) -> None:
+def test_local_module_imported_inside_a_function_is_copied(project: Path) -> None:
     body = "    import beside\n    from more.deep import glue\n    return glue.one * beside.one\n"
     (project / "parts.py").write_text(f"def right(context):\n{body}")
     (project / "beside.py").write_text("one = 1.0\n")
@@ -177,7 +177,7 @@ def test_paths_are_relative_to_the_file_that_names_them(
     assert recipe.team.join == "project/pieces/joins.py:join", "not beside, so in the project"
 
 
-def test_a_script_is_carried_along(project: Path, tmp_path: Path) -> None:
+def test_script_is_copied_into_the_run(project: Path, tmp_path: Path) -> None:
     (project / "answers.yaml").write_text("[one, two, three, four]\n")
     collab.load("pair", model="scripted:answers.yaml").run("words/1", out="run")
     (project / "answers.yaml").unlink()

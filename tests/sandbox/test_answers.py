@@ -44,15 +44,13 @@ def digest(*values: object, depth: int = DEEPEST) -> str | None:
 
 @pytest.mark.parametrize("depth", [60, DEEPEST])
 @pytest.mark.parametrize("name", LIFTS)
-def test_values_as_deep_as_may_cross_differ_where_their_innermost_does(
-    name: str, depth: int
-) -> None:
+def test_deeply_nested_values_differ_if_their_innermost_does(name: str, depth: int) -> None:
     one, two = (digest(nested(LIFTS[name], depth, n)) for n in (1, 2))
     assert one == digest(nested(LIFTS[name], depth, 1)) != two
 
 
 @pytest.mark.parametrize("name", LIFTS)
-def test_the_text_of_an_answer_is_no_longer_than_a_fixed_part_of_the_answer(name: str) -> None:
+def test_canonical_text_is_bounded_by_the_size_of_the_answer(name: str) -> None:
     for depth in (4, 16, 60):
         tree = codec.encode(nested(LIFTS[name], depth, "\\"), depth)
         assert len(_canonical(tree)) <= 10 * len(json.dumps(tree)) + 100
@@ -62,7 +60,7 @@ keys = st.integers(0, 9) | st.text('ab\\"', max_size=3) | st.tuples(st.integers(
 
 
 @given(st.lists(st.tuples(keys, st.dictionaries(keys, keys)), unique_by=lambda pair: pair[0]))
-def test_order_does_not_tell_and_contents_do(
+def test_digest_ignores_order_but_not_contents(
     pairs: Sequence[tuple[object, dict[object, object]]],
 ) -> None:
     back = {key: dict(reversed(inner.items())) for key, inner in reversed(pairs)}
@@ -73,7 +71,7 @@ def test_order_does_not_tell_and_contents_do(
 
 
 @pytest.mark.parametrize("lift", ["{0: x}", "frozenset({x})", "[{'a': (x, 'b')}]"])
-def test_a_right_program_passes_whatever_the_depth_of_its_answers(lift: str) -> None:
+def test_correct_program_passes_with_deeply_nested_answers(lift: str) -> None:
     depth = 60 // (3 if lift.startswith("[") else 1)
     body = f"    x = 0\n    for _ in range(n): x = {lift}\n    return x\n"
     trial = Trial(

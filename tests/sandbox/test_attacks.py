@@ -51,7 +51,7 @@ def outcomes_of(names: list[str]) -> Outcomes:
         del os.environ["JUDGE_ATTACK_SECRET"]
 
 
-def outcomes_of_an_ordinary_user(step: int) -> Outcomes:
+def outcomes_of_an_unprivileged_user(step: int) -> Outcomes:
     """Every so many of the corpus, run by such a user with a Python that such a user can read."""
     setpriv = shutil.which("setpriv")
     if os.getuid() != 0 or setpriv is None:
@@ -116,12 +116,12 @@ def test_every_other_attack() -> None:
     assert outcomes.keys() | SOME == EVERY.keys()
     for name, outcome in outcomes.items():
         _sandbox(name, outcome)
-    _check_told_apart(outcomes)
+    _check_timeouts_are_not_crashes(outcomes)
 
 
 @pytest.mark.parametrize("step", [24, pytest.param(1, marks=pytest.mark.slow)])
-def test_attacks_by_an_ordinary_user(step: int) -> None:
-    outcomes = outcomes_of_an_ordinary_user(step)
+def test_attacks_by_an_unprivileged_user(step: int) -> None:
+    outcomes = outcomes_of_an_unprivileged_user(step)
     assert outcomes.keys() == set(list(EVERY)[::step])
     for name, outcome in outcomes.items():
         _sandbox(name, outcome)
@@ -131,11 +131,11 @@ def test_attacks_are_flagged(outcomes: Outcomes) -> None:
     assert {name: flag for name, flag in FLAGS.items() if flag not in outcomes[name]["flags"]} == {}
 
 
-def test_what_the_judge_ended_did_not_die_by_itself(outcomes: Outcomes) -> None:
-    _check_told_apart(outcomes)
+def test_killed_programs_are_distinguished_from_crashed_ones(outcomes: Outcomes) -> None:
+    _check_timeouts_are_not_crashes(outcomes)
 
 
-def _check_told_apart(outcomes: Outcomes) -> None:
+def _check_timeouts_are_not_crashes(outcomes: Outcomes) -> None:
     for outcome in outcomes.values():
         if "time_limit" in outcome["flags"]:
             assert "worker_died" not in outcome["flags"]

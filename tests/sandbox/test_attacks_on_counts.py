@@ -45,7 +45,7 @@ def test_the_corpus_is_large() -> None:
     assert len(MARKS) >= 20
 
 
-def test_the_right_program_passes_and_an_honest_failure_is_paid_for_what_it_got_right(
+def test_correct_program_passes_and_honest_failure_earns_partial_credit(
     outcomes: Outcomes,
 ) -> None:
     async def main() -> tuple[bool, int, int]:

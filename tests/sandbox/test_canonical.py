@@ -91,7 +91,7 @@ def test_totals_do_not_depend_on_the_program(problems: list[Problem], step: int)
     assert all(v.tests.passed == 0 for v in broken)
 
 
-def test_a_program_that_does_nothing_earns_nothing_by_asserts_of_nothing(
+def test_failing_program_earns_nothing_from_vacuous_asserts(
     problems: list[Problem],
 ) -> None:
     chosen = [p for p in problems if "assert True" in p["test"]]
@@ -145,6 +145,6 @@ def test_solutions_split_into_helper_and_entry_point_pass(problems: list[Problem
     assert [v.passed for v in verdicts] == [True] * len(SPLIT)
 
 
-def test_programs_and_tests_are_whole_source(problems: list[Problem]) -> None:
+def test_programs_and_tests_are_valid_python(problems: list[Problem]) -> None:
     for problem in problems:
         ast.parse(canonical(problem))

@@ -20,7 +20,7 @@ def shelf_trial(program: str) -> Trial:
     return Trial(program=program, entry_point=ROW["entry_point"], test=ROW["test"])
 
 
-def tried(sandbox: Sandbox, test: str, program: str = SOLUTION) -> Verdict:
+def verdict_of(sandbox: Sandbox, test: str, program: str = SOLUTION) -> Verdict:
     """The verdict by a test whose class has the methods of the shelf, and more."""
     like = "class Shelf:\n" + "".join(
         f"    def {name}(self): ...\n" for name in ("add", "total", "move", "sort", "__iter__")
@@ -63,7 +63,7 @@ def verdicts() -> dict[str, Verdict]:
     return dict(zip([*ATTACKS, "honest"], asyncio.run(run()), strict=True))
 
 
-def test_no_cheat_is_paid(verdicts: dict[str, Verdict]) -> None:
+def test_cheats_earn_nothing(verdicts: dict[str, Verdict]) -> None:
     for name in ATTACKS:
         verdict = verdicts[name]
         assert not verdict.passed, name
@@ -71,7 +71,7 @@ def test_no_cheat_is_paid(verdicts: dict[str, Verdict]) -> None:
         assert verdict.seconds < 2.5, name
 
 
-def test_the_corpus_is_large_and_an_honest_program_passes_beside_it(
+def test_corpus_is_large_and_an_honest_program_passes(
     verdicts: dict[str, Verdict],
 ) -> None:
     assert len(ATTACKS) >= 50
@@ -79,7 +79,7 @@ def test_the_corpus_is_large_and_an_honest_program_passes_beside_it(
 
 
 def test_values_are_changed_on_both_sides(sandbox: Sandbox) -> None:
-    verdict = tried(
+    verdict = verdict_of(
         sandbox,
         "shelf = candidate(9)\n"
         "shelf.boxes['nuts'] = 2\n"
@@ -98,19 +98,19 @@ def test_values_are_changed_on_both_sides(sandbox: Sandbox) -> None:
     assert verdict.passed, verdict.checks
 
 
-def test_an_object_may_be_gone_through(sandbox: Sandbox) -> None:
+def test_object_may_be_iterated(sandbox: Sandbox) -> None:
     program = SOLUTION + "\n    def __iter__(self):\n        return iter(self.boxes)\n"
     test = "shelf = candidate(9)\nshelf.add('nuts', 1)\nassert list(shelf) == ['nuts']"
-    assert tried(sandbox, test, program).passed
+    assert verdict_of(sandbox, test, program).passed
 
 
-def test_dates_and_types_cross(sandbox: Sandbox) -> None:
+def test_dates_and_types_are_transferred(sandbox: Sandbox) -> None:
     test = (
         "import datetime, decimal\nshelf = candidate(9)\n"
         "shelf.boxes = {1: datetime.date(2024, 2, 29), 2: int, 3: decimal.Decimal('1.10')}\n"
         "assert shelf.boxes == {1: datetime.date(2024, 2, 29), 2: int, 3: decimal.Decimal('1.1')}"
     )
-    assert tried(sandbox, test).passed
+    assert verdict_of(sandbox, test).passed
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,14 @@ def test_dates_and_types_cross(sandbox: Sandbox) -> None:
         ("boxes = candidate(1).boxes\nboxes[1] = len\nassert Shelf.sort([]) == 0", "of type"),
     ],
 )
-def test_what_cannot_cross_is_the_tests_trouble(sandbox: Sandbox, test: str, told: str) -> None:
+def test_value_that_cannot_be_transferred_is_a_test_error(
+    sandbox: Sandbox, test: str, told: str
+) -> None:
     with pytest.raises(SandboxError, match=told):
-        tried(sandbox, test)
+        verdict_of(sandbox, test)
 
 
-def test_a_test_of_a_class_says_what_its_methods_are(sandbox: Sandbox) -> None:
+def test_class_test_must_define_the_class(sandbox: Sandbox) -> None:
     test = "def check(candidate):\n    assert candidate(1).total() == 0\n"
     with pytest.raises(SandboxError, match="defines no class 'Shelf'"):
         asyncio.run(sandbox.check(Trial(program=SOLUTION, entry_point="class Shelf", test=test)))

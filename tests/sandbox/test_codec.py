@@ -67,20 +67,20 @@ def same(a: Any, b: Any) -> bool:
 
 
 @given(values)
-def test_values_cross_unchanged(value: object) -> None:
+def test_values_are_transferred_unchanged(value: object) -> None:
     assert same(cross(value), value)
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, -0.0, range(3, 30, 4), 2**63, -(2**63) - 1])
-def test_special_values_cross(value: object) -> None:
+def test_special_values_are_transferred(value: object) -> None:
     assert repr(cross(value)) == repr(value)
 
 
-def test_nan_crosses() -> None:
+def test_nan_is_transferred() -> None:
     assert math.isnan(cross([math.nan])[0])
 
 
-def test_exact_subclasses_of_the_library_cross_as_dict() -> None:
+def test_library_dict_subclasses_are_transferred_as_dict() -> None:
     for value in (Counter("aab"), OrderedDict(b=1, a=2), defaultdict(int, {"x": 1})):
         assert type(cross(value)) is dict
         assert cross(value) == dict(value)
@@ -100,7 +100,7 @@ Point = namedtuple("Point", "x y")
 @pytest.mark.parametrize(
     "value", [Text("x"), Number(1), Point(1, 2), [Number(1)], {Text("k"): 1}, iter([]), Text, len]
 )
-def test_everything_else_does_not_cross(value: object) -> None:
+def test_other_values_are_refused(value: object) -> None:
     with pytest.raises(codec.Foreign):
         codec.encode(value, DEPTH)
 
@@ -168,7 +168,7 @@ def test_frames_round_trip() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0", b"\0\0\0\5ab"])
-def test_a_cut_frame_is_the_end(data: bytes) -> None:
+def test_truncated_frame_closes_the_connection(data: bytes) -> None:
     with pytest.raises(wire.Closed):
         framed(data)
 
@@ -179,7 +179,7 @@ def test_broken_frames_are_refused(body: bytes) -> None:
         framed(wire.HEADER.pack(len(body)) + body)
 
 
-def test_frames_that_come_at_once_or_in_pieces_are_received_one_by_one() -> None:
+def test_frames_are_received_one_by_one_however_they_arrive() -> None:
     hear, say = os.pipe()
     reader = wire.Reader(hear, 1 << 20)
     messages = [{"id": number, "value": "x" * 5000 * number} for number in range(5)]
@@ -195,7 +195,7 @@ def test_frames_that_come_at_once_or_in_pieces_are_received_one_by_one() -> None
     os.close(say)
 
 
-def test_an_answer_that_came_too_early_is_seen_though_it_was_read_already() -> None:
+def test_premature_answer_is_detected_in_the_buffer() -> None:
     hear, say = os.pipe()
     line = Line(hear, say, LIMITS, lambda _: None)
     os.write(say, wire.pack({"id": 1}) + wire.pack({"id": 2}))

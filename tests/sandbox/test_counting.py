@@ -63,26 +63,26 @@ def test_asserting_false_fails(sandbox: Sandbox) -> None:
     assert verdict.checks[0].error == "never"
 
 
-def test_what_escapes_is_one_failed_test_and_the_rest_is_not_reached(sandbox: Sandbox) -> None:
+def test_uncaught_exception_fails_one_test_and_skips_the_rest(sandbox: Sandbox) -> None:
     verdict = run(sandbox, RAISING, "assert f(1) == 2\nx = f(2)\nassert x == 3\nassert f(3) == 4")
     assert counts(verdict) == (1, 4)
     assert verdict.error == "ValueError: two"
     assert verdict.checks[-1].error == "not reached"
 
 
-def test_an_assert_that_nothing_reached_has_failed(sandbox: Sandbox) -> None:
+def test_unreached_assert_fails(sandbox: Sandbox) -> None:
     program = "def f(n):\n    return []\n"
     verdict = run(sandbox, program, "for x in f(1):\n    assert x == 1\nassert f(2) == []")
     assert counts(verdict) == (1, 2)
     assert not verdict.passed
 
 
-def test_an_assert_below_a_condition_need_not_be_reached(sandbox: Sandbox) -> None:
+def test_conditional_assert_may_be_unreached(sandbox: Sandbox) -> None:
     test = "if f(1) == 3:\n    assert False\nelse:\n    assert f(1) == 2"
     assert counts(run(sandbox, RIGHT, test)) == (1, 1)
 
 
-def test_no_assert_at_all_does_not_pass(sandbox: Sandbox) -> None:
+def test_trial_without_asserts_does_not_pass(sandbox: Sandbox) -> None:
     verdict = run(sandbox, RIGHT, "candidate(1)")
     assert not verdict.passed
     assert counts(verdict) == (0, 0)
@@ -105,7 +105,7 @@ def test_a_test_may_expect_an_exception(sandbox: Sandbox) -> None:
     assert not verdict.passed
 
 
-def test_below_try_python_s_own_meaning_is_kept(sandbox: Sandbox) -> None:
+def test_asserts_inside_try_keep_python_semantics(sandbox: Sandbox) -> None:
     either = "try:\n    assert f(1) == 3\nexcept AssertionError:\n    assert f(1) == 2"
     assert counts(run(sandbox, RIGHT, either)) == (1, 1)
     raised = "try:\n    assert f(2) == 3\nexcept KeyError:\n    pass\nassert f(1) == 2"
@@ -114,13 +114,13 @@ def test_below_try_python_s_own_meaning_is_kept(sandbox: Sandbox) -> None:
     assert verdict.error == "ValueError: two"
 
 
-def test_own_exceptions_of_a_program_arrive_as_exceptions(sandbox: Sandbox) -> None:
+def test_custom_exceptions_are_raised_with_their_type_name(sandbox: Sandbox) -> None:
     program = "class Own(Exception): pass\ndef f(n): raise Own('mine')\n"
     test = "try:\n    f(1)\nexcept Exception as e:\n    assert str(e) == 'Own: mine'"
     assert counts(run(sandbox, program, test)) == (1, 1)
 
 
-def test_helpers_of_the_prelude_are_at_hand(sandbox: Sandbox) -> None:
+def test_prelude_helpers_are_available(sandbox: Sandbox) -> None:
     prelude = "import math\ndef twice(n):\n    return 2 * n\ndef f(n):\n    pass\n"
     verdict = run(sandbox, RIGHT, "assert f(twice(2)) == math.isqrt(25)", prelude)
     assert verdict.passed
@@ -142,7 +142,7 @@ def test_a_program_that_does_not_load_passes_nothing(sandbox: Sandbox) -> None:
         ("import no_such_thing", "ModuleNotFoundError: No module named 'no_such_thing' (line 1)"),
     ],
 )
-def test_load_errors_name_their_place(sandbox: Sandbox, program: str, error: str) -> None:
+def test_load_errors_name_the_cause_and_line(sandbox: Sandbox, program: str, error: str) -> None:
     verdict = run(sandbox, program, "assert f(1) == 2")
     assert verdict.error == error
     assert not verdict.loaded
@@ -159,7 +159,7 @@ def test_load_errors_name_their_place(sandbox: Sandbox, program: str, error: str
         ("async def make():\n    pass\ndef check(candidate):\n    return make()", "coroutine"),
     ],
 )
-def test_a_broken_test_is_our_trouble(sandbox: Sandbox, test: str, message: str) -> None:
+def test_broken_test_is_a_sandbox_error(sandbox: Sandbox, test: str, message: str) -> None:
     with pytest.raises(SandboxError, match=message):
         asyncio.run(sandbox.check(Trial(program=RIGHT, entry_point="f", test=test)))
 
@@ -224,13 +224,13 @@ def f(n):
     assert run(sandbox, program, "assert f(1) == 2").passed
 
 
-def test_no_answer_makes_a_test_look_broken(sandbox: Sandbox) -> None:
+def test_odd_answer_does_not_make_the_test_look_broken(sandbox: Sandbox) -> None:
     deepest = "def f(n):\n    x = 0\n    for _ in range(64): x = [x]\n    return x\n"
     verdict = run(sandbox, deepest, "assert candidate([candidate(1)]) == [2]")
     assert counts(verdict) == (0, 1)
 
 
-def test_more_checks_than_a_verdict_lists_are_counted(sandbox: Sandbox) -> None:
+def test_checks_beyond_the_listed_ones_are_counted(sandbox: Sandbox) -> None:
     verdict = run(sandbox, RIGHT, "for n in range(1500):\n    assert candidate(0) == 1")
     assert counts(verdict) == (1500, 1500)
     assert len(verdict.checks) == 1000

@@ -14,7 +14,7 @@ from collab.sandbox import Sandbox, Trial, Verdict
 pytestmark = pytest.mark.slow
 
 
-def test_time_counts_what_was_seen_and_fails_the_rest() -> None:
+def test_time_limit_keeps_passed_asserts_and_fails_the_rest() -> None:
     async def main() -> Verdict:
         async with Sandbox(SandboxSpec(seconds=0.4)) as sandbox:
             program = "def f(n):\n    while n == 2: pass\n    return n + 1\n"
@@ -43,7 +43,7 @@ def f(n):
 """
 
 
-def test_what_is_returned_cannot_hold_up_the_judge(sandbox: Sandbox) -> None:
+def test_slow_answer_cannot_delay_the_test_runner(sandbox: Sandbox) -> None:
     verdict = run(sandbox, COLLIDING, "assert f(1) == 2")
     assert counts(verdict) == (0, 1)
     assert verdict.flags[0] == "answer_limit"
@@ -80,7 +80,7 @@ TESTS = (
 
 
 @pytest.mark.parametrize(("way", "test"), [*zip(3 * [*BREAKING_OFF], cycle(TESTS))])
-def test_no_way_to_fail_is_paid_better_than_a_wrong_answer(
+def test_breaking_off_earns_no_more_than_a_wrong_answer(
     sandbox: Sandbox, way: str, test: tuple[str, int, int]
 ) -> None:
     asserts, held, total = test
@@ -91,7 +91,7 @@ def test_no_way_to_fail_is_paid_better_than_a_wrong_answer(
     assert verdict.tests.passed <= held
 
 
-def test_the_total_of_a_loop_over_answers_is_one_and_all_of_it_must_hold(sandbox: Sandbox) -> None:
+def test_asserts_in_a_loop_over_answers_count_as_one(sandbox: Sandbox) -> None:
     test = "for x in candidate(3):\n    assert x > 0\nassert candidate(0) == []"
     right = "def f(n):\n    return list(range(1, n + 1))\n"
     assert counts(run(sandbox, right, test)) == (2, 2)
@@ -104,18 +104,18 @@ def test_the_total_of_a_loop_over_answers_is_one_and_all_of_it_must_hold(sandbox
     assert counts(run(sandbox, raising, within)) == (0, 2)
 
 
-def test_asserts_below_try_count_as_failed_where_the_test_broke_off(sandbox: Sandbox) -> None:
+def test_asserts_inside_try_fail_when_the_test_breaks_off(sandbox: Sandbox) -> None:
     body = "".join(f"    assert f({n}) == {n + 1}\n" for n in (1, 2, 3))
     assert counts(run(sandbox, RAISING, f"try:\n{body}except KeyError:\n    pass")) == (1, 3)
 
 
-def test_a_test_of_nothing_but_empty_asserts_passes_nobody(sandbox: Sandbox) -> None:
+def test_only_vacuous_asserts_do_not_pass(sandbox: Sandbox) -> None:
     verdict = run(sandbox, RIGHT, "candidate(1)\nassert True")
     assert not verdict.passed
     assert counts(verdict) == (0, 0)
 
 
-def test_a_comparison_without_end_is_a_failed_test(sandbox: Sandbox) -> None:
+def test_endless_comparison_is_a_failed_test(sandbox: Sandbox) -> None:
     program = "def f(n):\n    return 10 ** 30_000 if n else 1\n"
     verdict = run(
         sandbox, program, "assert f(0) == 1\nassert f(1) ** 10 ** 9 == 1\nassert f(2) == 3"

@@ -22,13 +22,13 @@ from collab.sandbox.client import JailClient
 from collab.sandbox.sandbox import Executor
 
 
-def test_verdicts_are_equal_by_one_worker_and_by_three() -> None:
+def test_verdicts_do_not_depend_on_the_number_of_workers() -> None:
     one = verdicts(SandboxSpec(workers=1))
     assert verdicts(SandboxSpec(workers=3)) == one
     assert one[: len(JOBS)] == one[len(JOBS) :]
 
 
-def test_at_most_so_many_programs_run_at_the_same_time() -> None:
+def test_number_of_parallel_programs_is_limited() -> None:
     async def main() -> None:
         async with Sandbox(SandboxSpec(workers=2)) as sandbox:
             await asyncio.gather(*(sandbox.check(job) for job in JOBS))
@@ -37,7 +37,7 @@ def test_at_most_so_many_programs_run_at_the_same_time() -> None:
     asyncio.run(main())
 
 
-def test_a_job_and_its_result_are_plain_data() -> None:
+def test_jobs_and_results_are_plain_data() -> None:
     local = Executor("sealed", 1)
     job = Sandbox()._job(JOBS[0])
     result = asyncio.run(local.run(job))
@@ -46,13 +46,13 @@ def test_a_job_and_its_result_are_plain_data() -> None:
         assert pickle.loads(pickle.dumps(plain)) == plain == json.loads(json.dumps(plain))
 
 
-def test_how_many_are_judged_is_told() -> None:
+def test_number_of_parallel_programs_is_described() -> None:
     assert judging(SandboxSpec(workers=1)) == "1 program at a time, on this machine"
     assert judging(SandboxSpec(workers=3)) == "3 programs at a time, on this machine"
     assert judging(SandboxSpec()).endswith(" at a time, on this machine")
 
 
-def test_trials_that_wait_when_the_sandbox_is_closed_fail_and_are_not_cancelled() -> None:
+def test_queued_trials_fail_when_the_sandbox_is_closed() -> None:
     endless = Trial(program="def f(n):\n    while True: pass\n", entry_point="f", test=JOBS[0].test)
 
     async def main() -> list[object]:
@@ -72,7 +72,7 @@ def test_trials_that_wait_when_the_sandbox_is_closed_fail_and_are_not_cancelled(
     ]
 
 
-def test_a_process_that_starts_while_the_sandbox_is_closed_is_ended(
+def test_process_starting_during_close_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     starting, closing = threading.Event(), threading.Event()

@@ -10,7 +10,7 @@ from collab.sandbox import Sandbox, Trial
 from collab.sandbox.client import interpreter
 
 
-def test_only_random_does_something_at_each_fork() -> None:
+def test_only_random_registers_a_fork_handler() -> None:
     main = (
         "import os; asked = []; "
         "by = lambda: sys._getframe(2).f_globals['__name__']; "
@@ -21,7 +21,7 @@ def test_only_random_does_something_at_each_fork() -> None:
     assert done.stdout.strip() == "['random']"
 
 
-def test_test_and_program_draw_random_numbers_of_their_own_in_every_trial() -> None:
+def test_program_and_test_have_separate_randomness_in_every_trial() -> None:
     program = "import random\n\ndef f():\n    return random.random()\n"
     test = (
         "import random\n\ndef check(candidate):\n    theirs = candidate()\n"

@@ -19,7 +19,7 @@ NAMES = [layer.name for layer in LAYERS]
 
 
 @pytest.mark.parametrize("layer", NAMES)
-def test_the_layer_alone_holds(layer: str) -> None:
+def test_each_layer_alone_blocks_its_probes(layer: str) -> None:
     expected = [p.name for p in PROBES if p.layer == layer]
     assert probe(layer, on=True) == {"broke": [], "held": expected}
 
@@ -75,7 +75,7 @@ def filtered(code: bytes, nr: int, arch: int) -> int:
 
 
 @pytest.mark.parametrize("machine", syscalls.MACHINES)
-def test_the_filter_does_with_every_number_what_the_tables_say(machine: str) -> None:
+def test_filter_treats_every_call_as_the_tables_state(machine: str) -> None:
     code, arch = seccomp.program(1, machine), seccomp.AUDIT_ARCH[machine]
     conditional = set(syscalls.numbers(syscalls.CONDITIONAL, machine).values())
     allowed = set(syscalls.numbers(syscalls.ALLOWED, machine).values())
@@ -98,7 +98,7 @@ def test_the_filter_does_with_every_number_what_the_tables_say(machine: str) -> 
 
 
 @pytest.mark.parametrize("machine", syscalls.MACHINES)
-def test_no_number_takes_the_filter_many_steps(machine: str) -> None:
+def test_filter_needs_few_steps_for_any_call(machine: str) -> None:
     assert max(steps(seccomp.program(1, machine))) < 32
 
 
@@ -133,7 +133,7 @@ def test_an_unknown_processor_is_refused() -> None:
     assert platform.machine() in syscalls.MACHINES
 
 
-def test_the_trial_that_warms_the_supervisor_passes() -> None:
+def test_warm_up_trial_passes() -> None:
     verdict = run_trial()
     assert verdict["passed"], verdict
     assert verdict["tests"] == {"passed": 4, "total": 4}

@@ -24,7 +24,7 @@ PATIENCE = 60.0
 SLOW = "def f(n):\n    while True: pass\n"
 
 
-def gone(pids: set[int], seconds: float = 2.0) -> bool:
+def have_ended(pids: set[int], seconds: float = 2.0) -> bool:
     """Whether all of the processes are gone, or are within a moment."""
     deadline = time.monotonic() + seconds
     while any(map(runs, pids)):
@@ -59,10 +59,10 @@ def test_closing_ends_every_process() -> None:
     started = asyncio.run(main()) - before
     assert started
     assert descendants(os.getpid()) - before == set()
-    assert gone(started, 0)
+    assert have_ended(started, 0)
 
 
-def test_a_judge_serves_several_event_loops_and_opens_again() -> None:
+def test_sandbox_works_in_several_event_loops_and_reopens() -> None:
     sandbox = Sandbox(SandboxSpec(workers=1))
     assert asyncio.run(sandbox.check(trial(HONEST))).passed
     assert asyncio.run(sandbox.check(trial(HONEST))).passed
@@ -71,7 +71,7 @@ def test_a_judge_serves_several_event_loops_and_opens_again() -> None:
     asyncio.run(sandbox.aclose())
 
 
-def test_what_a_worker_takes_to_start_is_none_of_the_programs_time() -> None:
+def test_worker_start_does_not_count_as_program_time() -> None:
     async def main() -> None:
         async with Sandbox(SandboxSpec(workers=1, seconds=0.5)) as sandbox:
             before = descendants(os.getpid())
@@ -108,7 +108,7 @@ def test_cancelling_a_trial_leaves_no_process() -> None:
             assert all(isinstance(r, asyncio.CancelledError) for r in results)
             assert time.monotonic() - started < 5
             assert running
-            assert gone(running, 2)
+            assert have_ended(running, 2)
             assert (await sandbox.check(trial(HONEST))).passed
 
     asyncio.run(main())
@@ -139,7 +139,7 @@ def test_the_event_loop_is_never_blocked() -> None:
 
 
 @pytest.mark.parametrize("idle", [False, True])
-def test_a_killed_court_is_replaced(idle: bool) -> None:
+def test_killed_supervisor_is_replaced(idle: bool) -> None:
     async def main() -> None:
         async with Sandbox(SandboxSpec(seconds=30, workers=1)) as sandbox:
             await sandbox.check(trial(HONEST))
@@ -154,13 +154,13 @@ def test_a_killed_court_is_replaced(idle: bool) -> None:
                 os.kill(supervisor.pid, signal.SIGKILL)
                 with pytest.raises(SandboxError, match="during a trial"):
                     await task
-            assert gone(below)
+            assert have_ended(below)
             assert (await sandbox.check(trial(HONEST))).passed
 
     asyncio.run(main())
 
 
-def test_a_killed_warden_is_our_trouble_and_is_replaced() -> None:
+def test_killed_zygote_is_a_sandbox_error_and_is_replaced() -> None:
     async def main() -> None:
         async with Sandbox(SandboxSpec(seconds=30, workers=1)) as sandbox:
             await sandbox.check(trial(HONEST))
@@ -196,7 +196,7 @@ asyncio.run(main())
 """
 
 
-def test_everything_ends_with_a_killed_caller() -> None:
+def test_all_processes_end_when_the_caller_is_killed() -> None:
     paths = [Path(module).parents[1] for module in (collab.__file__, __file__)]
     with subprocess.Popen(
         [sys.executable, "-c", CALLER],
@@ -208,10 +208,10 @@ def test_everything_ends_with_a_killed_caller() -> None:
         started = {int(pid) for pid in caller.stdout.read().split()}
         assert caller.wait() == -signal.SIGKILL
         assert len(started) >= 6
-        assert gone(started, PATIENCE)
+        assert have_ended(started, PATIENCE)
 
 
-def test_secrets_of_the_caller_are_not_in_the_court(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_the_caller_are_not_in_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_SECRET_KEY", "hidden")
 
     async def main() -> bytes:
@@ -223,7 +223,7 @@ def test_secrets_of_the_caller_are_not_in_the_court(monkeypatch: pytest.MonkeyPa
     assert b"JUDGE" not in asyncio.run(main())
 
 
-def test_programs_are_any_string() -> None:
+def test_any_string_is_accepted_as_a_program() -> None:
     async def main() -> None:
         async with Sandbox(SandboxSpec(workers=1)) as sandbox:
             for program in ("\ud800", "\0", HONEST.replace("\n", "\r\n")):
@@ -234,7 +234,7 @@ def test_programs_are_any_string() -> None:
     asyncio.run(main())
 
 
-def test_a_program_of_another_type_is_refused() -> None:
+def test_program_that_is_not_a_string_is_refused() -> None:
     with pytest.raises(ValueError, match="source code is a string"):
         Trial(program=b"x", entry_point="f", test="")
 
@@ -251,7 +251,7 @@ asyncio.run(main())
 """
 
 
-def test_a_system_that_cannot_isolate_is_refused_with_layer_and_remedy() -> None:
+def test_system_without_isolation_is_refused_with_the_remedy() -> None:
     # Within a user namespace of its own, so that no one else is affected.
     code = (
         "import sys; sys.path[:0] = sys.argv[1:3]\n"
@@ -277,7 +277,7 @@ def test_a_system_that_cannot_isolate_is_refused_with_layer_and_remedy() -> None
             assert "--sandbox unsafe" in done.stderr
 
 
-def test_a_supervisor_that_is_told_twice_to_end_still_ends_what_is_below_it() -> None:
+def test_supervisor_ignores_a_second_sigterm_while_it_shuts_down() -> None:
     before = signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(SystemExit):

@@ -14,7 +14,7 @@ MAIN = "# file: main.py\nfrom shapes.area import area\n\ndef f(a):\n    return a
 TEST = "def check(candidate):\n    assert candidate(3) == 10\n    assert candidate(4) == 17\n"
 
 
-def tried(sandbox: Sandbox, program: str, treatment: Treatment | None = None) -> Verdict:
+def verdict_of(sandbox: Sandbox, program: str, treatment: Treatment | None = None) -> Verdict:
     trial = Trial(program=program, entry_point="f", test=TEST, treatment=treatment)
     return asyncio.run(sandbox.check(trial))
 
@@ -42,7 +42,7 @@ def tried(sandbox: Sandbox, program: str, treatment: Treatment | None = None) ->
     ],
 )
 def test_files_import_each_other(sandbox: Sandbox, program: str) -> None:
-    verdict = tried(sandbox, program)
+    verdict = verdict_of(sandbox, program)
     assert verdict.passed, verdict.error
 
 
@@ -58,13 +58,13 @@ def test_files_import_each_other(sandbox: Sandbox, program: str) -> None:
         ("# file: a.py\nimport main\n" + MAIN.replace("shapes.area", "a"), "circular|import"),
     ],
 )
-def test_what_makes_no_program_is_an_ordinary_failure(
+def test_invalid_file_program_is_an_ordinary_failure(
     sandbox: Sandbox, program: str, told: str
 ) -> None:
-    verdict = tried(sandbox, program)
+    verdict = verdict_of(sandbox, program)
     assert (verdict.passed, verdict.tests.passed) == (False, 0)
     assert re.search(told, verdict.error or ""), verdict.error
-    assert tried(sandbox, HELPER + MAIN).passed
+    assert verdict_of(sandbox, HELPER + MAIN).passed
 
 
 @pytest.mark.parametrize("head", ["", "# file: main.py\n"])
@@ -72,22 +72,22 @@ def test_what_makes_no_program_is_an_ordinary_failure(
     ("line", "told"),
     [("import json; json.loads('{')", "JSONDecodeError"), ("x = 'LONE'", "UnicodeEncodeError")],
 )
-def test_why_a_program_does_not_load_names_no_file_of_this_machine(
-    sandbox: Sandbox, head: str, line: str, told: str
-) -> None:
+def test_load_error_names_no_local_file(sandbox: Sandbox, head: str, line: str, told: str) -> None:
     program = f"{head}{line}\n".replace("LONE", "\ud800")
-    error = tried(sandbox, program).error or ""
+    error = verdict_of(sandbox, program).error or ""
     assert told in error
     assert "/" not in error, error
 
 
-def test_a_helper_in_a_file_of_its_own_is_treated(sandbox: Sandbox) -> None:
+def test_helper_in_a_separate_file_can_be_replaced(sandbox: Sandbox) -> None:
     program = HELPER + MAIN
     control = Treatment(function="area", values="true", lines=(1, 3))
-    assert tried(sandbox, program, control).passed
+    assert verdict_of(sandbox, program, control).passed
     without = Treatment(function="area", values="none", lines=(1, 3))
-    assert tried(sandbox, program, without).tests.passed == 0
-    elsewhere = tried(sandbox, program, Treatment(function="area", values="none", lines=(4, 8)))
+    assert verdict_of(sandbox, program, without).tests.passed == 0
+    elsewhere = verdict_of(
+        sandbox, program, Treatment(function="area", values="none", lines=(4, 8))
+    )
     assert "no function `area`" in (elsewhere.error or "")
 
 
@@ -117,7 +117,7 @@ CHEATS = {
 
 @pytest.mark.parametrize("cheat", one_in(5, CHEATS.values()))
 def test_cheats_in_a_file_earn_nothing(sandbox: Sandbox, cheat: str) -> None:
-    verdict = tried(sandbox, f"{HELPER}# file: main.py\n{dedent(cheat)}\n")
+    verdict = verdict_of(sandbox, f"{HELPER}# file: main.py\n{dedent(cheat)}\n")
     assert (verdict.passed, verdict.tests.passed) == (False, 0), verdict
 
 
@@ -134,7 +134,7 @@ READS = "# file: main.py\nimport seen\nseen.runs.append(input())\nprint(*seen.ru
         "# file: seen.py\nprint(input())\n# file: main.py\nimport seen\n",
     ],
 )
-def test_a_program_that_reads_and_prints_may_be_of_files(sandbox: Sandbox, program: str) -> None:
+def test_stdin_program_may_have_several_files(sandbox: Sandbox, program: str) -> None:
     test = (
         "def check(candidate):\n    assert candidate('3') == '3\\n'\n"
         "    assert candidate('4') == '4\\n'\n"

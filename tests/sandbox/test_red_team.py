@@ -56,7 +56,7 @@ def outcomes_of(step: int) -> dict[str, Outcomes]:
     return found
 
 
-def test_the_corpus_is_large_and_the_right_program_passes_every_test() -> None:
+def test_corpus_is_large_and_the_correct_program_passes() -> None:
     assert len(WAYS) + len(MARKS) >= 80
     assert all(v.passed for v in asyncio.run(verdicts(*((RIGHT, name) for name in TESTS))))
 
@@ -65,10 +65,10 @@ def test_the_corpus_is_large_and_the_right_program_passes_every_test() -> None:
 def test_no_program_earns_more_than_an_honest_failure(
     outcomes: dict[str, Outcomes], honest: dict[str, float], test: str
 ) -> None:
-    assert paid(outcomes[test], honest[test]) == {}
+    assert earning_more_than(outcomes[test], honest[test]) == {}
 
 
-def paid(outcomes: Outcomes, honest: float) -> Outcomes:
+def earning_more_than(outcomes: Outcomes, honest: float) -> Outcomes:
     return {name: outcome for name, outcome in outcomes.items() if share(outcome) > honest}
 
 
@@ -79,7 +79,7 @@ def test_nothing_is_left_behind(outcomes: dict[str, Outcomes]) -> None:
 @pytest.mark.slow
 def test_every_program(honest: dict[str, float]) -> None:
     outcomes = outcomes_of(1)
-    assert not any(paid(outcomes[test], honest[test]) for test in TESTS)
+    assert not any(earning_more_than(outcomes[test], honest[test]) for test in TESTS)
     check_nothing_left(outcomes, at_least=len(WAYS) + len(MARKS))
 
 
@@ -92,9 +92,7 @@ def check_nothing_left(outcomes: dict[str, Outcomes], at_least: int) -> None:
 
 
 @pytest.mark.parametrize("mark", one_in(2, SHARED))
-def test_two_trials_at_the_same_time_do_not_find_each_other(
-    honest: dict[str, float], mark: str
-) -> None:
+def test_concurrent_trials_cannot_see_each_other(honest: dict[str, float], mark: str) -> None:
     """One leaves its mark and stays; the other comes while it is there."""
     stays = marks(True)[mark] + "\nimport time\ntime.sleep(0.4)\n"
     finds = "import time\ntime.sleep(0.2)\n" + marks(False)[mark]
@@ -118,7 +116,7 @@ AVOIDED = {
 
 
 @pytest.mark.parametrize("name", AVOIDED)
-def test_an_assert_that_an_answer_avoids_has_failed(name: str) -> None:
+def test_assert_avoided_by_an_answer_fails(name: str) -> None:
     body, counts = AVOIDED[name]
     lines = "".join(f"    {line}\n" for line in f"{START}{body}".split("\n"))
     program = "def f(n):\n    return n + 1 if n < 2 else None\n"

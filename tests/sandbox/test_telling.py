@@ -30,7 +30,7 @@ EMPTY = {
 }
 
 
-def test_an_assert_that_cannot_depend_is_not_telling() -> None:
+def test_assert_independent_of_the_candidate_is_vacuous() -> None:
     assert [name for name, body in EMPTY.items() if any(telling(body))] == []
 
 
@@ -83,11 +83,11 @@ TELLING = {
 }
 
 
-def test_an_assert_that_may_depend_is_telling() -> None:
+def test_assert_that_may_depend_on_the_candidate_counts() -> None:
     assert [name for name, body in TELLING.items() if not all(telling(body))] == []
 
 
-def test_values_come_by_module_level_and_prelude_too() -> None:
+def test_dependence_is_traced_through_module_level_and_prelude() -> None:
     assert telling("assert x == 2", before="x = f(1)") == [True]
     prelude = "def f(n):\n    pass\n\ndef decoded(n):\n    return f(n)\n"
     assert telling("assert decoded(1) == 2", prelude) == [True]

@@ -41,7 +41,7 @@ REACHES = {
 
 
 @pytest.mark.parametrize(("reach", "place"), one_row_in(3, product(REACHES, ["test", "prelude"])))
-def test_what_a_test_reaches_for_is_not_there(sandbox: Sandbox, reach: str, place: str) -> None:
+def test_tests_cannot_reach_outside_the_sandbox(sandbox: Sandbox, reach: str, place: str) -> None:
     code = REACHES[reach]
     with pytest.raises(SandboxError):
         run(sandbox, f"{code}\n{CHECK}") if place == "test" else run(sandbox, CHECK, prelude=code)
@@ -53,7 +53,7 @@ def test_what_a_test_reaches_for_is_not_there(sandbox: Sandbox, reach: str, plac
     "reach",
     one_in(3, ["__import__('os')._exit(0)", "while True: pass", "__import__('time').sleep(99)"]),
 )
-def test_a_test_that_does_not_end_is_ended(sandbox: Sandbox, reach: str) -> None:
+def test_endless_test_is_ended(sandbox: Sandbox, reach: str) -> None:
     verdict = run(sandbox, f"{CHECK}    {reach}\n")
     assert not verdict.passed
     assert verdict.tests.passed < verdict.tests.total
@@ -61,14 +61,14 @@ def test_a_test_that_does_not_end_is_ended(sandbox: Sandbox, reach: str) -> None
     assert run(sandbox, CHECK).passed
 
 
-def test_a_missing_module_is_told_with_where_to_look(sandbox: Sandbox) -> None:
+def test_missing_module_names_where_to_look(sandbox: Sandbox) -> None:
     with pytest.raises(SandboxError, match=r"No module named 'numpy'.*preload\.py"):
         run(sandbox, f"import numpy\n{CHECK}")
     with pytest.raises(SandboxError, match=r"No module named 'numpy'.*preload\.py"):
         run(sandbox, "def check(candidate):\n    import numpy\n")
 
 
-def test_a_denied_call_of_the_test_itself_is_our_trouble_but_not_the_programs(
+def test_denied_call_by_the_test_is_a_sandbox_error(
     sandbox: Sandbox,
 ) -> None:
     with pytest.raises(SandboxError, match="the test was killed at a denied system call"):
@@ -82,7 +82,7 @@ def test_a_denied_call_of_the_test_itself_is_our_trouble_but_not_the_programs(
     assert verdict.flags == ("test_runner_died",)
 
 
-def test_nothing_passes_from_one_test_to_the_next(sandbox: Sandbox) -> None:
+def test_state_does_not_leak_between_tests(sandbox: Sandbox) -> None:
     leaving = "import builtins, math, sys\nbuiltins.mark = math.mark = sys.mark = 1\n"
     finding = "import builtins, math, sys\nassert not hasattr(builtins, 'mark') and f(1)\n"
     assert run(sandbox, leaving + CHECK).passed
@@ -119,7 +119,7 @@ def f(n):
 """
 
 
-def test_every_descriptor_of_a_program_is_a_pipe_of_its_own(sandbox: Sandbox) -> None:
+def test_every_descriptor_of_a_program_is_its_own_pipe(sandbox: Sandbox) -> None:
     test = """
 def check(candidate):
     x = candidate(1)
@@ -137,7 +137,7 @@ def check(candidate):
     assert (null.st_dev, null.st_ino) not in seen[0]
 
 
-def test_what_a_court_counts_of_a_test_is_not_the_programs_to_change(sandbox: Sandbox) -> None:
+def test_program_cannot_change_the_assert_counts(sandbox: Sandbox) -> None:
     test = "import random\ndef check(candidate):\n    for _ in range(random.randint(3, 3)):\n"
     test += "        assert candidate(1) == 2\n    x = candidate(2)\n    assert x == 3\n"
     for program, held in ((RIGHT, 4), ("def f(n): return 2", 3), ("def f(n): 1 / 0", 0)):

@@ -30,7 +30,7 @@ def sandbox() -> Iterator[Sandbox]:
     sandbox.close()
 
 
-def test_another_value_is_of_the_same_type() -> None:
+def test_changed_value_has_the_same_type() -> None:
     for value in VALUES:
         changed = other(value, 0)
         assert type(changed) is type(value), value
@@ -38,11 +38,11 @@ def test_another_value_is_of_the_same_type() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, False], ids=repr)
-def test_nothing_is_like_none_and_a_bare_yes_or_no(value: Any) -> None:
+def test_none_and_bare_booleans_are_not_changed(value: Any) -> None:
     assert other(value, 0) is value
 
 
-def test_what_is_unpacked_or_looked_up_keeps_its_shape() -> None:
+def test_changed_containers_and_numbers_keep_their_shape() -> None:
     assert len(other((1, 2, 3), 1)) == 3
     assert len(other([1, 2, 3], 1)) == 3
     assert len(other([1, 2, 3], 1, longer=True)) == 5
@@ -50,7 +50,7 @@ def test_what_is_unpacked_or_looked_up_keeps_its_shape() -> None:
     assert int(other("120", 0)) != 120
 
 
-def test_generators_functions_and_objects_give_other_values() -> None:
+def test_generators_functions_and_objects_are_changed() -> None:
     class Point:
         def __init__(self) -> None:
             self.x = 1
@@ -63,7 +63,7 @@ def test_generators_functions_and_objects_give_other_values() -> None:
     assert changed.x != 1
 
 
-def test_a_value_within_itself_is_changed_as_deep_as_it_takes() -> None:
+def test_self_referencing_value_is_changed() -> None:
     value: list[Any] = [1]
     value.append(value)
     assert other(value, 0)[0] != 1
@@ -92,7 +92,9 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_control_changes_nothing_and_a_treatment_the_value(sandbox: Sandbox, name: str) -> None:
+def test_control_changes_nothing_and_treatment_changes_the_value(
+    sandbox: Sandbox, name: str
+) -> None:
     use = "list(aux(x))[0]" if name.startswith("yield") else "aux(x)"
     program = f"{PROGRAMS[name]}\ndef f(x):\n return {use}"
     assert judged(sandbox, program, "assert candidate(4) == 5", values="true").passed
@@ -117,7 +119,7 @@ def test_a_loop_that_waits_for_a_value_ends(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("values", ["true", "other", "first"])
-def test_a_program_that_looks_answers_nothing_from_then_on(
+def test_program_that_inspects_the_function_gets_no_answers(
     sandbox: Sandbox, values: Values
 ) -> None:
     program = "def aux(x):\n return x\naux.__code__\ndef f(x):\n return aux(x)"
@@ -137,7 +139,7 @@ def test_a_value_is_changed_alike_in_the_whole_run(sandbox: Sandbox) -> None:
         assert verdict.passed or verdict.checks[0].answer is None, values
 
 
-def test_an_object_stays_one_and_two_stay_two(sandbox: Sandbox) -> None:
+def test_object_identity_is_preserved(sandbox: Sandbox) -> None:
     program = (
         "ONE = [1]\ndef aux(x):\n return ONE if x < 9 else [x]\n"
         "def f(x):\n return aux(1) is aux(2), aux(9) is aux(9)"
@@ -148,7 +150,7 @@ def test_an_object_stays_one_and_two_stay_two(sandbox: Sandbox) -> None:
         ).passed
 
 
-def test_shifted_gives_each_yes_or_no_in_the_place_of_the_next_one(sandbox: Sandbox) -> None:
+def test_shifted_returns_each_boolean_one_call_later(sandbox: Sandbox) -> None:
     program = "def aux(x):\n return x > 2\ndef f(xs):\n return [aux(x) for x in xs]"
     shifted = "assert candidate([1, 3, 1, 1]) == [False, False, True, False]"
     begins_anew = "assert candidate([3, 1]) == [True, True]"
@@ -160,7 +162,7 @@ def test_shifted_gives_each_yes_or_no_in_the_place_of_the_next_one(sandbox: Sand
     assert control.passed
 
 
-def test_shifted_leaves_what_is_no_yes_or_no(sandbox: Sandbox) -> None:
+def test_shifted_leaves_other_values_unchanged(sandbox: Sandbox) -> None:
     program = "def aux(x):\n return x\ndef f(xs):\n return [aux(x) for x in xs]"
     for values in ("[1, 0, 1]", "['a', '', None]", "[[True], [False]]"):
         test = f"assert candidate({values}) == {values}"
@@ -183,7 +185,7 @@ def test_equal_answers_have_equal_digests_in_any_order(sandbox: Sandbox) -> None
     assert len(digests) == 1
 
 
-def test_only_the_function_of_its_lines_gives_other_values(sandbox: Sandbox) -> None:
+def test_only_the_function_on_the_given_lines_is_changed(sandbox: Sandbox) -> None:
     program = "def aux(x):\n return 0\ndef aux(x):\n return x\ndef f(x):\n return aux(x)"
     for lines, kept in ((None, False), ((1, 2), True), ((3, 4), False)):
         test = "assert candidate(4) == 4"
@@ -191,7 +193,7 @@ def test_only_the_function_of_its_lines_gives_other_values(sandbox: Sandbox) -> 
     assert not judged(sandbox, program, test, values="true", lines=(5, 6)).loaded
 
 
-def test_equal_numbers_are_changed_alike_of_any_type_and_place() -> None:
+def test_equal_numbers_are_changed_alike() -> None:
     for seed in (0, 1):
         assert other(2, seed) == other(2.0, seed) == other(Fraction(2), seed) == other(2 + 0j, seed)
         assert other(0.0, seed) == other(-0.0, seed)
@@ -201,7 +203,7 @@ def test_equal_numbers_are_changed_alike_of_any_type_and_place() -> None:
     assert shape({"a": 1, "b": 2}) == shape({"b": 2, "a": 1}) != shape({"a": 2, "b": 1})
 
 
-def test_values_without_contents_and_without_length() -> None:
+def test_filled_and_emptied_values() -> None:
     value = [3, True, "ab", b"x", (2.5, None), {7: "k"}, Pair(4, 5)]
     assert filled(value, 1) == [1, True, "11", b"1", (1.0, None), {1: "1"}, Pair(1, 1)]
     assert filled(False, 1) is True
@@ -209,7 +211,7 @@ def test_values_without_contents_and_without_length() -> None:
     assert emptied(Pair("a", [1])) == Pair("", [])
 
 
-def test_no_method_of_the_program_is_called_to_change_a_value() -> None:
+def test_changing_a_value_calls_no_method_of_the_program() -> None:
     called: list[str] = []
 
     class Counting(type):

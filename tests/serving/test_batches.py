@@ -44,7 +44,7 @@ async def ask_all(server: Server, texts: Sequence[str], **more: Any) -> list[htt
         return await asyncio.gather(*(client.post(CHAT, json=body) for body in bodies))
 
 
-def test_fifty_at_once_are_answered_in_a_few_batches() -> None:
+def test_fifty_concurrent_requests_share_a_few_batches() -> None:
     model, texts = Slow(), [f"No. {number}" for number in range(50)]
     with Server(recipe(DUO), model=model) as server:
         answers = asyncio.run(ask_all(server, texts, model="duo"))
@@ -55,7 +55,7 @@ def test_fifty_at_once_are_answered_in_a_few_batches() -> None:
     assert len(model.batches) <= 12
 
 
-def test_each_stream_hears_its_words_only() -> None:
+def test_each_stream_receives_only_its_own_words() -> None:
     model, texts = Slow(), [f"No. {number}" for number in range(5)]
     with Server(recipe(SOLO), model=model) as server:
         answers = asyncio.run(ask_all(server, texts, model="solo", stream=True))
@@ -78,7 +78,7 @@ def test_second_turns_are_one_batch_too() -> None:
     assert len(model.batches) <= 5
 
 
-def test_who_leaves_a_batch_leaves_the_others_their_answers() -> None:
+def test_client_leaving_a_batch_does_not_affect_the_others() -> None:
     model = Slow(seconds=0.5, holding=True)
 
     async def one_leaves(server: Server) -> list[int]:
@@ -89,11 +89,11 @@ def test_who_leaves_a_batch_leaves_the_others_their_answers() -> None:
                 return await client.post(CHAT, json={"model": "solo", "messages": [user]})
 
             first = asyncio.create_task(ask("first"))
-            await become(lambda: model.batches == [1])
+            await wait_until(lambda: model.batches == [1])
             leaves, stays = asyncio.create_task(ask("a")), asyncio.create_task(ask("b"))
-            await become(lambda: server.lanes.running == 3)
+            await wait_until(lambda: server.lanes.running == 3)
             model.go()
-            await become(lambda: model.batches == [1, 2])
+            await wait_until(lambda: model.batches == [1, 2])
             leaves.cancel()
             return [(await answer).status_code for answer in (first, stays)]
 
@@ -102,7 +102,7 @@ def test_who_leaves_a_batch_leaves_the_others_their_answers() -> None:
     assert model.cancelled == 0
 
 
-async def become(true: Callable[[], bool]) -> None:
+async def wait_until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not true():
             await asyncio.sleep(0.01)
@@ -118,11 +118,11 @@ def test_a_batch_that_nobody_waits_for_is_cancelled() -> None:
                     json={"model": "duo", "messages": [{"role": "user", "content": "x"}]},
                     timeout=0.3,
                 )
-        asyncio.run(become(lambda: model.cancelled == 2))
+        asyncio.run(wait_until(lambda: model.cancelled == 2))
     assert (model.cancelled, model.under_way, model.batches) == (2, 0, [2, 2])
 
 
-def test_a_batch_that_fails_is_a_failure_of_each_and_not_of_the_next() -> None:
+def test_failed_batch_fails_its_requests_but_not_the_next_batch() -> None:
     class Breaks(Slow):
         async def generate(self, requests: Any, progress: Any = None) -> list[Action]:
             actions = await super().generate(requests, progress)
@@ -135,6 +135,6 @@ def test_a_batch_that_fails_is_a_failure_of_each_and_not_of_the_next() -> None:
     assert {answer.status_code for answer in whole} == {200}
 
 
-def test_defaults_are_those_of_a_run() -> None:
+def test_defaults_match_those_of_a_run() -> None:
     with Server(recipe(SOLO, concurrency=7), model=Slow()) as server:
         assert server.lanes.places == 7 + Settings().queue

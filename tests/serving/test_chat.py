@@ -31,7 +31,7 @@ def client(server: Server) -> Iterator[openai.OpenAI]:
         yield made
 
 
-def test_teams_are_the_models(client: openai.OpenAI) -> None:
+def test_teams_are_listed_as_models(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["duo", "solo"]
     assert client.models.retrieve("solo").owned_by == "collab"
 
@@ -46,7 +46,7 @@ def test_the_joint_answer_is_the_content(client: openai.OpenAI) -> None:
     assert (extra["reasoning"], extra["reasoning_content"]) == (reasoning, reasoning)
 
 
-def test_what_each_agent_wrote_is_told(client: openai.OpenAI) -> None:
+def test_response_includes_what_each_agent_wrote(client: openai.OpenAI) -> None:
     made = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
     reason = (made.model_extra or {})["collab"]
     assert (reason["team"], reason["seed"], reason["warnings"]) == ("duo", 3, [])
@@ -63,7 +63,7 @@ def test_what_each_agent_wrote_is_told(client: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize("model", ["duo", "solo"])
-def test_a_stream_put_together_is_the_whole_answer(client: openai.OpenAI, model: str) -> None:
+def test_streamed_chunks_add_up_to_the_whole_answer(client: openai.OpenAI, model: str) -> None:
     whole = client.chat.completions.create(model=model, messages=ASKED, seed=1)
     chunks = list(
         client.chat.completions.create(
@@ -105,7 +105,7 @@ def test_the_bytes_of_a_stream(server: Server) -> None:
     assert len({one["id"] for one in reason}) == 1
 
 
-def test_a_limit_of_tokens_is_each_agents_and_only_lowers_it(server: Server) -> None:
+def test_max_tokens_applies_per_agent_and_only_lowers_the_limit(server: Server) -> None:
     with server.client() as client:
         cut = client.chat.completions.create(model="duo", messages=ASKED, max_tokens=2)
         client.chat.completions.create(model="duo", messages=ASKED, max_completion_tokens=10**6)
@@ -114,7 +114,7 @@ def test_a_limit_of_tokens_is_each_agents_and_only_lowers_it(server: Server) -> 
     assert server.model.asked[-1].sampling.max_new_tokens == 256
 
 
-def test_settings_that_are_not_followed_are_noted(client: openai.OpenAI) -> None:
+def test_ignored_settings_are_noted(client: openai.OpenAI) -> None:
     made = client.chat.completions.create(
         model="duo", messages=ASKED, temperature=0.1, frequency_penalty=1, user="me", store=False
     )
@@ -128,7 +128,7 @@ def test_a_server_may_let_requests_choose_the_temperature() -> None:
         assert server.model.asked[0].sampling.temperature == 0.1
 
 
-def test_the_same_seed_asks_the_same(server: Server) -> None:
+def test_same_seed_gives_the_same_request_seed(server: Server) -> None:
     with server.client() as client:
         for seed in (5, 5, 6):
             client.chat.completions.create(model="solo", messages=ASKED, seed=seed)
@@ -136,7 +136,7 @@ def test_the_same_seed_asks_the_same(server: Server) -> None:
     assert seeds[0] == seeds[1] != seeds[2]
 
 
-def test_system_messages_stand_before_the_text(server: Server) -> None:
+def test_system_messages_precede_the_text(server: Server) -> None:
     messages: list[Message] = [{"role": "system", "content": "Be short."}, *ASKED]
     with server.client() as client:
         client.chat.completions.create(model="solo", messages=messages)
@@ -151,7 +151,7 @@ EARLIER: list[Message] = [
 ]
 
 
-def test_a_conversation_is_refused_unless_it_has_a_place(client: openai.OpenAI) -> None:
+def test_conversation_is_refused_if_no_template_reads_it(client: openai.OpenAI) -> None:
     import openai
 
     with pytest.raises(openai.BadRequestError, match="--history join") as caught:
@@ -175,7 +175,7 @@ def test_a_template_may_read_the_conversation() -> None:
     assert message.content == "Hello. Good day. What is two and two?"
 
 
-def test_fields_beside_the_text() -> None:
+def test_extra_fields_are_passed_to_the_templates() -> None:
     import openai
 
     team = {**SOLO, "agents": {"one": {"prompt": "{{ task.prompt }} in {{ task.language }}"}}}
@@ -188,7 +188,7 @@ def test_fields_beside_the_text() -> None:
     assert (caught.value.code, caught.value.param) == ("missing_field", "collab.fields.language")
 
 
-def test_adapters_of_the_agents_answer() -> None:
+def test_adapters_of_the_agents_are_used() -> None:
     agents = {name: {**spec, "adapter": f"/a/{name}"} for name, spec in DUO["agents"].items()}
     with Server(recipe({**DUO, "agents": agents})) as server, server.client() as client:
         client.chat.completions.create(model="duo", messages=ASKED)
@@ -203,7 +203,7 @@ def test_details_may_be_left_out() -> None:
     assert not any("collab" in (chunk.model_extra or {}) for chunk in chunks)
 
 
-def test_a_failed_episode_is_an_error_and_says_nothing_of_the_machine() -> None:
+def test_failed_episode_is_an_error_without_internal_details() -> None:
     import openai
 
     with Server(recipe(DUO), model=Talker(fails="ModelError")) as server, server.client() as client:
@@ -214,7 +214,7 @@ def test_a_failed_episode_is_an_error_and_says_nothing_of_the_machine() -> None:
             assert "passwd" not in str(caught.value)
 
 
-def test_a_given_prefix_is_told_first() -> None:
+def test_agent_prefix_is_streamed_first() -> None:
     given = {**SOLO, "agents": {"one": {**SOLO["agents"]["one"], "prefix": "Well,"}}}
     with Server(recipe(given)) as server, server.client() as client:
         chunks = list(client.chat.completions.create(model="solo", messages=ASKED, stream=True))

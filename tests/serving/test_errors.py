@@ -65,14 +65,14 @@ def chat(http: httpx.Client, **body: Any) -> httpx.Response:
         ({"collab": {"feilds": {}}}, "collab.feilds"),
     ],
 )
-def test_what_cannot_be_followed_names_its_place(
+def test_unsupported_values_name_their_parameter(
     http: httpx.Client, body: dict[str, Any], param: str
 ) -> None:
     answer = chat(http, **body)
     assert (answer.status_code, error(answer)[2]) == (400, param)
 
 
-def test_an_image_is_refused_and_parts_of_text_are_read(http: httpx.Client) -> None:
+def test_images_are_refused_and_text_parts_are_joined(http: httpx.Client) -> None:
     parts = [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo."}]
     assert chat(http, messages=[{"role": "user", "content": parts}]).status_code == 200
     image = [*parts, {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]
@@ -81,7 +81,7 @@ def test_an_image_is_refused_and_parts_of_text_are_read(http: httpx.Client) -> N
 
 
 @pytest.mark.parametrize("model", ["nobody", "../../etc/passwd", "/etc/passwd", "duo/../solo", ""])
-def test_a_model_is_a_name_and_no_path(http: httpx.Client, model: str) -> None:
+def test_model_is_a_name_and_not_a_path(http: httpx.Client, model: str) -> None:
     answer = chat(http, model=model)
     assert error(answer) == (404, "model_not_found", "model")
     assert "duo, solo" in answer.text
@@ -104,13 +104,13 @@ def test_a_model_is_a_name_and_no_path(http: httpx.Client, model: str) -> None:
         b"9" * 4500,
     ],
 )
-def test_bodies_that_are_no_request(http: httpx.Client, body: bytes) -> None:
+def test_malformed_bodies_are_refused(http: httpx.Client, body: bytes) -> None:
     kind = {"content-type": "application/json"}
     answer = http.post("/v1/chat/completions", content=body, headers=kind)
     assert error(answer)[0] == 400
 
 
-def test_only_json_is_taken_so_that_no_page_can_ask_unnoticed(http: httpx.Client) -> None:
+def test_only_json_is_accepted_to_prevent_cross_site_requests(http: httpx.Client) -> None:
     answer = http.post(
         "/v1/chat/completions", content=b"{}", headers={"content-type": "text/plain"}
     )
@@ -122,7 +122,7 @@ def test_a_page_of_another_origin_is_refused(http: httpx.Client) -> None:
     assert error(answer)[:2] == (403, "wrong_origin")
 
 
-def test_other_paths_and_methods(http: httpx.Client) -> None:
+def test_unknown_paths_and_methods_are_refused(http: httpx.Client) -> None:
     assert error(http.get("/v1/files"))[:2] == (404, "not_found")
     assert error(http.get("/v1/chat/completions"))[0] == 405
 
@@ -139,7 +139,7 @@ def test_every_path_asks_for_the_key(server: Server, path: str) -> None:
             assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_health_asks_for_none_and_any_of_the_keys_opens(server: Server) -> None:
+def test_health_needs_no_key_and_any_configured_key_works(server: Server) -> None:
     import openai
 
     assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
@@ -172,20 +172,20 @@ def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> 
     assert seen == [b"one", b"two"], "also after a key that is right"
 
 
-def test_no_key_is_in_what_is_printed() -> None:
+def test_settings_repr_hides_the_keys() -> None:
     from collab.serving.settings import Settings
 
     assert KEY not in repr(Settings(keys=(KEY,)))
 
 
-def test_a_server_without_keys_answers_to_its_own_names_only() -> None:
+def test_server_without_keys_answers_only_to_local_host_names() -> None:
     with Server(recipe(SOLO), hosts=("localhost", "127.0.0.1", "::1")) as server:
         for host, status in [("localhost:1", 200), ("[::1]:80", 200), ("evil.example", 421)]:
             answer = httpx.get(f"{server.url}/v1/models", headers={"host": host})
             assert answer.status_code == status, host
 
 
-def test_a_line_of_log_is_one_line_and_holds_no_body(
+def test_log_entry_is_one_line_without_the_body(
     http: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "collab.serving"):
@@ -200,7 +200,7 @@ def test_a_line_of_log_is_one_line_and_holds_no_body(
     assert not any("secret" in line or KEY in line for line in lines)
 
 
-def test_a_defect_is_told_by_our_own_line_that_led_to_it(
+def test_internal_error_is_logged_with_its_source_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("collab.serving.team.transcript", lambda *_: json.loads("not JSON"))

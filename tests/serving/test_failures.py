@@ -21,7 +21,7 @@ USER = {"role": "user", "content": "Hello."}
         ("ModelRefused", 500, "ModelRefused"),
     ],
 )
-def test_failures_of_an_episode(fails: str, status: int, reason: str) -> None:
+def test_episode_failures_have_matching_status_codes(fails: str, status: int, reason: str) -> None:
     with Server(recipe(DUO), model=Talker(fails=fails)) as server:
         for stream in (False, True):
             answer = server.ask(model="duo", stream=stream)
@@ -30,7 +30,7 @@ def test_failures_of_an_episode(fails: str, status: int, reason: str) -> None:
             assert ("retry-after" in answer.headers) == (status == 503)
 
 
-def test_an_episode_that_takes_too_long() -> None:
+def test_episode_beyond_the_time_limit_times_out() -> None:
     talker = Talker(holding=True)
     with Server(recipe(SOLO), model=talker, seconds=0.3) as server:
         assert error(server.ask())[:2] == (504, "timeout")
@@ -48,7 +48,7 @@ class Corrected(Talker):
 @pytest.mark.parametrize(
     ("path", "team", "agent"), [("chat/completions", "solo", "one"), ("responses", "duo", "aux")]
 )
-def test_a_streamed_text_that_is_not_the_records_is_warned_of(
+def test_streamed_text_that_differs_from_the_record_is_warned_about(
     path: str, team: str, agent: str
 ) -> None:
     body = {"model": team, "messages": [USER], "input": "Hello.", "stream": True}
@@ -61,7 +61,7 @@ def test_a_streamed_text_that_is_not_the_records_is_warned_of(
     assert any(f"streamed text of {agent} differs from" in warning for warning in warnings)
 
 
-def test_a_stream_that_had_begun_ends_with_an_error() -> None:
+def test_error_after_the_stream_began_ends_the_stream() -> None:
     import openai
 
     with (

@@ -69,7 +69,7 @@ def test_each_team_is_a_tool_and_answers() -> None:
         ("solo", {"prompt": "x"}, "the episode failed: ModelError"),
     ],
 )
-def test_what_is_wrong_is_an_error_of_the_tool(name: str, given: Any, wrong: str) -> None:
+def test_failures_are_tool_errors(name: str, given: Any, wrong: str) -> None:
     async def ask() -> Any:
         async with over_http(server) as session:
             return await session.call_tool(name, given)
@@ -96,7 +96,7 @@ def test_calls_without_an_answer_are_counted_as_failures() -> None:
     assert "request_success_total{" not in text
 
 
-def test_a_call_is_cancelled_when_the_server_is_shut() -> None:
+def test_call_is_canceled_on_shutdown() -> None:
     from mcp import Client
 
     talker = Talker(holding=True)
@@ -142,21 +142,21 @@ def test_a_call_is_cancelled_when_its_client_leaves() -> None:
     assert 'request_failure_total{team="solo",type="client left"} 1.0' in told
 
 
-def test_two_teams_are_never_one_tool() -> None:
+def test_two_teams_with_the_same_tool_name_are_refused() -> None:
     recipes = {"a:b": recipe(DUO), "a_b": recipe(SOLO)}
     Application(recipes, Settings())
     with pytest.raises(RecipeError, match="'a:b' and 'a_b' would have the same tool name 'a_b'"):
         Application(recipes, Settings(mcp=True))
 
 
-def test_the_key_guards_it_and_it_is_there_only_if_wanted() -> None:
+def test_mcp_is_protected_by_the_key_and_off_by_default() -> None:
     with Server(recipe(SOLO), mcp=True, keys=("a-key",)) as server:
         assert httpx.post(f"{server.url}/mcp", json={}).status_code == 401
     with Server(recipe(SOLO)) as server:
         assert httpx.post(f"{server.url}/mcp", json={}).status_code == 404
 
 
-def test_it_is_served_on_stdin_and_stdout(tmp_path: Path) -> None:
+def test_mcp_is_served_on_stdin_and_stdout(tmp_path: Path) -> None:
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 

@@ -28,7 +28,7 @@ def until(true: Callable[[], bool], seconds: float = 10) -> None:
         time.sleep(0.01)
 
 
-def test_the_third_of_two_is_sent_away_and_the_order_is_kept() -> None:
+def test_request_beyond_the_queue_is_refused_and_order_is_kept() -> None:
     talker = Talker(holding=True)
     with (
         Server(recipe(SOLO), model=talker, concurrency=1, queue=1) as server,
@@ -75,7 +75,7 @@ def test_an_episode_ends_when_its_client_leaves(when: str) -> None:
         until(lambda: server.lanes.is_idle, 2)
 
 
-def test_who_leaves_the_queue_is_forgotten() -> None:
+def test_client_leaving_the_queue_is_removed() -> None:
     talker = Talker(holding=True)
     with (
         Server(recipe(SOLO), model=talker, concurrency=1, queue=1) as server,
@@ -91,7 +91,7 @@ def test_who_leaves_the_queue_is_forgotten() -> None:
         assert len(talker.asked) == 1
 
 
-def test_a_silent_stream_says_that_it_lives() -> None:
+def test_silent_stream_sends_keep_alive_comments() -> None:
     talker = Talker(holding=True)
     with (
         Server(recipe(SOLO), model=talker, ping_seconds=0.05) as server,
@@ -108,7 +108,7 @@ def test_a_silent_stream_says_that_it_lives() -> None:
     assert rest[-2:] == ["data: [DONE]", ""]
 
 
-def test_what_is_under_way_ends_before_the_server_does() -> None:
+def test_running_requests_finish_before_shutdown() -> None:
     talker = Talker(holding=True)
     with ThreadPoolExecutor() as pool:
         with Server(recipe(SOLO), model=talker, drain=20) as server:
@@ -125,7 +125,7 @@ def test_what_is_under_way_ends_before_the_server_does() -> None:
         assert talker.cancelled == 0
 
 
-def test_what_takes_too_long_is_cancelled_and_told_so() -> None:
+def test_unfinished_request_is_canceled_at_shutdown_with_an_error() -> None:
     talker = Talker(holding=True)
     with ThreadPoolExecutor() as pool:
         with Server(recipe(SOLO), model=talker) as server:
@@ -136,7 +136,7 @@ def test_what_takes_too_long_is_cancelled_and_told_so() -> None:
     assert (talker.cancelled, talker.under_way) == (1, 0)
 
 
-def test_the_counters_are_prometheus_own() -> None:
+def test_counters_use_the_prometheus_format() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     with Server(recipe(DUO)) as server:
@@ -168,7 +168,7 @@ def samples_of(server: Server) -> dict[str, float]:
 FIRST = 'time_to_first_chunk_seconds_%s{team="solo"}'
 
 
-def test_the_first_chunk_is_timed_once_with_the_wait_and_whatever_came_before_it() -> None:
+def test_time_to_first_chunk_includes_the_wait_and_ignores_pings() -> None:
     talker = Talker(holding=True)
     with (
         Server(recipe(SOLO), model=talker, ping_seconds=0.05, concurrency=1) as server,
@@ -187,7 +187,7 @@ def test_the_first_chunk_is_timed_once_with_the_wait_and_whatever_came_before_it
         assert message[FIRST % "sum"] >= 0.8, "each of them waited"
 
 
-def test_many_at_once_leave_nothing_behind() -> None:
+def test_many_concurrent_requests_leave_nothing_behind() -> None:
     with Server(recipe(DUO), concurrency=4, queue=64) as server, ThreadPoolExecutor(8) as pool:
         asked = {**body(), "model": "duo", "stream": True}
         url = f"{server.url}/v1/chat/completions"
@@ -208,7 +208,7 @@ def unread(server: Server, **more: Any) -> socket.socket:
     return client
 
 
-def test_a_client_that_does_not_read_holds_no_place() -> None:
+def test_client_that_does_not_read_does_not_block_others() -> None:
     talker = Talker(fills=4_000_000)
     with (
         Server(recipe(SOLO), model=talker, client_seconds=0.5, concurrency=1, queue=0) as server,
@@ -218,7 +218,7 @@ def test_a_client_that_does_not_read_holds_no_place() -> None:
         assert server.ask().status_code == 200
 
 
-def test_an_answer_that_nobody_took_is_no_success() -> None:
+def test_unread_answer_is_not_counted_as_a_success() -> None:
     talker = Talker(fills=4_000_000)
     with (
         Server(recipe(SOLO), model=talker, client_seconds=0.3) as server,

@@ -25,7 +25,7 @@ def http(server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_body_is_bounded_whether_it_says_its_size_or_not(http: httpx.Client) -> None:
+def test_body_size_is_limited_with_or_without_content_length(http: httpx.Client) -> None:
     long = {"role": "user", "content": "x" * 6000}
     text = http.post(CHAT, json={"model": "duo", "messages": [long]})
     assert (text.status_code, text.json()["error"]["code"]) == (413, "request_too_large")
@@ -39,7 +39,7 @@ def test_a_body_is_bounded_whether_it_says_its_size_or_not(http: httpx.Client) -
 
 
 @pytest.mark.parametrize("size", [6_000, 1_500_000, 8_000_000])
-def test_every_client_reads_that_its_body_is_too_large(server: Server, size: int) -> None:
+def test_every_client_receives_the_too_large_response(server: Server, size: int) -> None:
     """One client keeps its connection and reads an early answer, the other one does neither."""
     url, body, kind = f"{server.url}{CHAT}", b" " * size, {"content-type": "application/json"}
     with httpx.Client() as client:
@@ -60,7 +60,7 @@ def test_headers_are_bounded(server: Server) -> None:
         assert b" 400 " in client.recv(100)
 
 
-def test_a_client_that_is_slow_with_its_body_is_left() -> None:
+def test_slow_request_body_times_out() -> None:
     with Server(recipe(SOLO), client_seconds=0.3) as server:
         place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
         with socket.create_connection(place) as client:

@@ -49,7 +49,7 @@ def test_the_joint_answer_is_the_only_message(client: openai.OpenAI) -> None:
     assert len((made.model_extra or {})["collab"]["agents"]) == 2
 
 
-def test_both_forms_give_the_same_answer(client: openai.OpenAI) -> None:
+def test_chat_and_responses_give_the_same_answer(client: openai.OpenAI) -> None:
     chat = client.chat.completions.create(
         model="duo", messages=[{"role": "user", "content": ASKED}], seed=1
     )
@@ -73,7 +73,7 @@ def test_the_clients_own_stream_rebuilds_the_response(client: openai.OpenAI, mod
 
 
 @pytest.mark.parametrize("model", ["duo", "solo"])
-def test_every_event_is_of_the_clients_types(server: Server, model: str) -> None:
+def test_every_event_validates_against_the_client_types(server: Server, model: str) -> None:
     from openai.types.responses import Response, ResponseStreamEvent
 
     line = events(post(server, model=model, input=ASKED, stream=True).text)
@@ -146,13 +146,15 @@ def test_messages_and_instructions(server: Server) -> None:
         ({"input": [{"type": "function_call_output", "output": "x"}]}, "input[0].type"),
     ],
 )
-def test_what_cannot_be_followed(server: Server, body: dict[str, Any], param: str) -> None:
+def test_unsupported_values_name_their_parameter(
+    server: Server, body: dict[str, Any], param: str
+) -> None:
     answer = post(server, **body)
     assert answer.status_code == 400
     assert param == answer.json()["error"]["param"], answer.text
 
 
-def test_a_fault_is_named_with_its_place(server: Server) -> None:
+def test_invalid_value_is_named_with_its_parameter(server: Server) -> None:
     answer = post(server, input=ASKED, temperature=9)
     assert answer.json()["error"]["message"] == "temperature: must be at most 2"
 
@@ -164,7 +166,7 @@ def test_nothing_is_stored(client: openai.OpenAI) -> None:
         client.responses.retrieve("resp_1")
 
 
-def test_a_stream_that_had_begun_ends_as_failed() -> None:
+def test_error_after_the_stream_began_ends_it_as_failed() -> None:
     with Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server:
         line = events(post(server, model="solo", input=ASKED, stream=True).text)
     assert line[-1]["type"] == "response.failed"

@@ -87,20 +87,20 @@ def test_the_client_of_the_page_is_answered(
     assert reason.count("Sum up this post in one sentence.") == 1
 
 
-def test_it_speaks_mcp_beside_the_rest(started: Started) -> None:
+def test_server_also_speaks_mcp(started: Started) -> None:
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     headers = {"accept": "application/json, text/event-stream"}
     answer = httpx.post(started.url.replace("/v1", "/mcp"), json=call, headers=headers)
     assert '"name":"tldr"' in answer.text
 
 
-def test_it_ends_at_ctrl_c_with_status_0(started: Started) -> None:
+def test_ctrl_c_ends_the_server_with_status_0(started: Started) -> None:
     assert httpx.get(started.url.replace("/v1", "/ready")).status_code == 200
     assert started.end(signal.SIGINT) == 0
 
 
 @pytest.mark.slow
-def test_the_server_with_a_key_asks_for_it(tmp_path: Path) -> None:
+def test_server_with_a_key_requires_it(tmp_path: Path) -> None:
     [line] = lines("COLLAB_API_KEYS=")
     running = Started(line, tmp_path)
     url = f"{running.url}/models"
@@ -159,7 +159,7 @@ def test_bad_usage(arguments: list[str], reason: str) -> None:
     assert "two words" not in shown.stderr
 
 
-def test_a_port_that_is_taken() -> None:
+def test_port_in_use_is_refused() -> None:
     from collab.serving.server import bind
 
     with bind("127.0.0.1", 0) as taken:
@@ -168,9 +168,7 @@ def test_a_port_that_is_taken() -> None:
     assert (shown.exit_code, "--port" in shown.stderr) == (2, True)
 
 
-def test_a_team_from_elsewhere_is_asked_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreign_team_needs_approval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "team.yaml").write_text(
         "agents: {one: {prompt: '{{ task.prompt }}', parser: 'own.py:parse'}}\n"
@@ -209,7 +207,7 @@ SLOW_SCRIPT = '[{"text": "at last", "seconds": 60}]'
 
 
 @pytest.mark.slow
-def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+def test_second_signal_ends_the_server_at_once(tmp_path: Path) -> None:
     (tmp_path / "script.yaml").write_text(SLOW_SCRIPT)
     running = Started("collab serve coding-single --model scripted:script.yaml", tmp_path)
     asked = {"model": "coding-single", "messages": [{"role": "user", "content": "Hello."}]}

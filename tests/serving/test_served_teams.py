@@ -34,12 +34,14 @@ from collab.serving.teams import named, read_teams, served_recipe
         ("Say it.", "prompt", ()),
     ],
 )
-def test_which_fields_templates_use(prompt: str, text: str, needed: tuple[str, ...]) -> None:
+def test_fields_used_by_templates_are_found(
+    prompt: str, text: str, needed: tuple[str, ...]
+) -> None:
     fields = fields_of(recipe({"agents": {"one": {"prompt": prompt}}}))
     assert (fields.text, sorted(fields.needed)) == (text, sorted(needed))
 
 
-def test_a_template_that_is_not_used_needs_nothing() -> None:
+def test_unused_template_needs_no_fields() -> None:
     agents = {"one": {"prompt": "{{ task.prompt }}", "revise": "{{ task.again }}"}}
     assert fields_of(recipe({"agents": agents})).needed == ("prompt",)
     assert fields_of(recipe({"agents": agents, "turns": 2})).needed == ("prompt", "again")
@@ -51,7 +53,7 @@ def test_a_template_that_is_not_used_needs_nothing() -> None:
     assert fields_of(recipe({"agents": {"one": {}}})).needed == ("prompt",)
 
 
-def test_names_of_teams_files_and_folders(tmp_path: Path) -> None:
+def test_served_names_of_teams_files_and_folders(tmp_path: Path) -> None:
     assert named(["tldr", "a/b/mine.yaml", "runs/first/"]) == {
         "tldr": "tldr",
         "mine": "a/b/mine.yaml",
@@ -63,7 +65,7 @@ def test_names_of_teams_files_and_folders(tmp_path: Path) -> None:
         named(["a/x", "b/x"])
 
 
-def test_what_only_the_reward_names_is_not_needed(
+def test_functions_of_the_reward_are_not_needed_for_serving(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = str(tmp_path / "run")
@@ -83,7 +85,7 @@ def test_what_only_the_reward_names_is_not_needed(
         read_teams({"parsed": str(tmp_path / "parsed")})
 
 
-def test_feedback_that_needs_hidden_fields_or_leave_is_left_out() -> None:
+def test_feedback_that_needs_hidden_fields_or_code_is_dropped() -> None:
     feedback = ["self", "solved", "execution"]
     taught = recipe({**DUO, "turns": 2, "feedback": feedback})
     for settings, kept in [
@@ -93,7 +95,7 @@ def test_feedback_that_needs_hidden_fields_or_leave_is_left_out() -> None:
         assert [spec.source for spec in served_recipe(taught, settings).team.feedback] == kept
 
 
-def test_what_strangers_make_agents_write_is_run_in_the_sandbox_only() -> None:
+def test_running_code_of_clients_requires_the_sandbox() -> None:
     team = {**DUO, "turns": 2, "feedback": ["execution"]}
     unsafe = recipe(team, sandbox={"isolation": "unsafe"})
     served_recipe(unsafe, Settings())
@@ -109,7 +111,7 @@ def test_a_shipped_team_of_two_turns_is_played(tmp_path: Path) -> None:
     assert [agent["turn"] for agent in answer.json()["collab"]["agents"]] == [0, 0, 1, 1]
 
 
-def test_episodes_are_kept_where_that_is_wanted(tmp_path: Path) -> None:
+def test_episodes_are_recorded_if_requested(tmp_path: Path) -> None:
     with Server(recipe(DUO), recipe(SOLO), record=tmp_path / "kept") as server:
         answers = [server.ask(model=model) for model in ("duo", "duo", "solo")]
     assert not (tmp_path / "duo").exists()
@@ -125,7 +127,7 @@ def test_episodes_are_kept_where_that_is_wanted(tmp_path: Path) -> None:
         assert (shown.exit_code, " of 0 " in shown.output) == (0, False), shown.output
 
 
-def test_requests_of_one_id_are_episodes_of_their_own(tmp_path: Path) -> None:
+def test_requests_with_the_same_id_are_separate_episodes(tmp_path: Path) -> None:
     url, body = "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello."}]}
     with Server(recipe(DUO), record=tmp_path / "kept") as server:
         asked = {"json": {**body, "model": "duo"}, "headers": {"x-request-id": "retried"}}
@@ -138,7 +140,7 @@ def test_requests_of_one_id_are_episodes_of_their_own(tmp_path: Path) -> None:
     assert {answer.headers["x-request-id"] for answer in answers} == {"retried"}
 
 
-def test_a_record_that_cannot_be_written_says_why_and_names_no_file(
+def test_failed_record_gives_the_reason_but_no_file_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
@@ -166,7 +168,7 @@ def test_a_record_that_cannot_be_written_says_why_and_names_no_file(
     assert str(tmp_path / "kept") in caplog.text
 
 
-def test_equal_models_of_two_teams_are_one() -> None:
+def test_teams_with_equal_models_share_one() -> None:
     import asyncio
 
     from collab.serving.service import Service

@@ -32,14 +32,14 @@ def test_an_episode_is_a_tree_of_spans_without_texts(exported: Any) -> None:
     assert "secret" not in "".join(span.to_json() for span in (aux, main, team))
 
 
-def test_a_failure_is_told_by_its_type(exported: Any) -> None:
+def test_failure_is_recorded_by_its_type(exported: Any) -> None:
     with Server(recipe(DUO), model=Talker(fails="ModelRefused")) as server:
         ask(server)
     agent, team = exported.get_finished_spans()
     assert agent.attributes["error.type"] == team.attributes["error.type"] == "ModelRefused"
 
 
-def test_an_episode_that_is_cut_off_ends_its_span(exported: Any) -> None:
+def test_canceled_episode_ends_its_span(exported: Any) -> None:
     with Server(recipe(DUO), model=Talker(holding=True), seconds=0.2) as server:
         ask(server)
     [team] = exported.get_finished_spans()

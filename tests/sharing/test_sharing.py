@@ -82,7 +82,7 @@ def logits(model: Any) -> torch.Tensor:
     return found
 
 
-def test_adapters_name_their_base_and_load_by_peft_alone(run: Path, base: Path) -> None:
+def test_exported_adapters_name_their_base_and_load_in_peft(run: Path, base: Path) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
@@ -100,7 +100,7 @@ def test_adapters_name_their_base_and_load_by_peft_alone(run: Path, base: Path) 
         export_adapters(run, out)
 
 
-def test_half_the_size_is_the_nearest_bfloat16(run: Path) -> None:
+def test_half_export_rounds_to_bfloat16(run: Path) -> None:
     export_adapters(run, Path("whole"))
     export_adapters(run, Path("half"), half=True)
     name = "a/adapter_model.safetensors"
@@ -109,7 +109,7 @@ def test_half_the_size_is_the_nearest_bfloat16(run: Path) -> None:
     assert all(torch.equal(half[key], whole[key].bfloat16()) for key in whole)
 
 
-def test_merged_models_answer_as_the_base_with_its_adapter(run: Path, base: Path) -> None:
+def test_merged_model_matches_the_base_with_its_adapter(run: Path, base: Path) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
@@ -124,7 +124,7 @@ def test_merged_models_answer_as_the_base_with_its_adapter(run: Path, base: Path
         assert not torch.allclose(adapted, plain, atol=1e-3), "the adapter does something"
 
 
-def test_what_has_no_adapter_is_not_exported(run: Path) -> None:
+def test_team_without_adapters_is_not_exported(run: Path) -> None:
     text = (run / "recipe.yaml").read_text()
     (run / "recipe.yaml").write_text(text.replace("adapter:", "# adapter:"))
     with pytest.raises(RecordError, match=r"no agent of .* has an adapter"):
@@ -149,9 +149,7 @@ def test_what_has_no_adapter_is_not_exported(run: Path) -> None:
         ({"rank_pattern": {"(.*)*x": 2}}, "its rank_pattern contains"),
     ],
 )
-def test_an_adapter_that_would_do_harm_is_not_exported(
-    run: Path, harm: Any, message: str, export: Any
-) -> None:
+def test_harmful_adapter_is_not_exported(run: Path, harm: Any, message: str, export: Any) -> None:
     folder = run / "adapters" / "b"
     weights, config = folder / "adapter_model.safetensors", folder / "adapter_config.json"
     if harm == "gone":
@@ -175,7 +173,7 @@ def with_adapter_at(run: Path, place: Path) -> None:
 
 @pytest.mark.parametrize("export", [export_adapters, export_merged])
 @pytest.mark.parametrize("how", ["absolute", "relative", "folder link", "file link"])
-def test_no_weights_outside_a_folder_from_elsewhere_are_exported(
+def test_weights_outside_a_foreign_folder_are_not_exported(
     run: Path, tmp_path: Path, how: str, export: Any
 ) -> None:
     outside, inside = tmp_path / "outside", run / "adapters" / "a"
@@ -195,14 +193,14 @@ def test_no_weights_outside_a_folder_from_elsewhere_are_exported(
     assert not Path("out").exists()
 
 
-def test_an_own_run_is_exported_with_an_adapter_elsewhere(run: Path, tmp_path: Path) -> None:
+def test_own_run_may_use_an_adapter_outside_its_folder(run: Path, tmp_path: Path) -> None:
     with_adapter_at(run, tmp_path / "elsewhere")
     write_recipe(Path("own/recipe.yaml"), load_recipe("run"), Packing(Path("own")))
     Path("own/run.json").write_text("{}")
     assert set(export_adapters(Path("own"), Path("out"))) == {"a", "b"}
 
 
-def test_a_place_that_cannot_be_written_is_named(run: Path, tmp_path: Path) -> None:
+def test_unwritable_folder_is_an_error(run: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RecordError, match="file/out cannot be written: Not a directory"):
         export_adapters(run, tmp_path / "file" / "out")
@@ -214,7 +212,7 @@ def test_an_adapter_without_its_configuration_is_not_exported(run: Path) -> None
         export_adapters(run, Path("out"))
 
 
-def test_weights_that_are_none_are_not_exported(run: Path) -> None:
+def test_invalid_weights_are_not_exported(run: Path) -> None:
     (run / "adapters/b/adapter_model.safetensors").write_bytes(b"pickle")
     exports: list[Callable[[Path, Path], object]]
     exports = [export_merged, partial(export_adapters, half=True)]
@@ -224,7 +222,7 @@ def test_weights_that_are_none_are_not_exported(run: Path) -> None:
         assert not Path(f"out{number}").exists()
 
 
-def test_the_card_tells_the_team_and_its_results(run: Path) -> None:
+def test_model_card_describes_the_team_and_its_results(run: Path) -> None:
     notes = stage(run, Path("staged"), repository="me/pair", license="apache-2.0")
     card = Path("staged/README.md").read_text()
     assert "license: apache-2.0" in card
@@ -259,7 +257,7 @@ class FakeHub:
             raise OSError("403 Forbidden")
 
 
-def test_a_team_is_sent(run: Path) -> None:
+def test_team_is_pushed_to_the_hub(run: Path) -> None:
     hub = FakeHub()
     stage(run, Path("staged"), repository="me/pair", license=None)
     assert push(Path("staged"), "me/pair", private=True, hub=hub) == "hub:me/pair"
@@ -284,7 +282,7 @@ def test_a_full_disk_is_an_error_that_names_the_folder(
     assert not Path("staged").exists()
 
 
-def test_a_run_that_is_being_written_is_not_handed_on(run: Path) -> None:
+def test_running_run_is_neither_exported_nor_pushed(run: Path) -> None:
     write_about(run, {"team": "pair", "status": "running"})
     for hand_on in (partial(stage, repository="me/pair", license=None), export_adapters):
         with pytest.raises(RecordError, match="is still being written; wait until it ends"):
@@ -301,7 +299,7 @@ def test_names_of_files_outside_the_folder_are_noted(run: Path, tmp_path: Path) 
         assert ("description" in notes) == noted
 
 
-def with_a_function(run: Path) -> None:
+def add_parser_function(run: Path) -> None:
     """Let an agent of the team have a parser of its own, in a file of its folder."""
     (run / "functions").mkdir()
     (run / "functions" / "mine.py").write_text("def parse(response):\n    return response\n")
@@ -338,10 +336,10 @@ def test_a_record_that_is_a_link_out_of_the_folder_is_not_sent(run: Path, tmp_pa
         stage(run, tmp_path / "sent", repository="me/pair", license=None)
 
 
-def test_a_team_of_the_hub_is_asked_about_then_runs(
+def test_team_from_the_hub_needs_approval_and_then_runs(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_a_function(run)
+    add_parser_function(run)
     stage(run, Path("staged"), repository="me/pair", license=None)
     with HubServer("me/pair", Path("staged")) as server:
         read_datasets_from(server.url, tmp_path / "cache", monkeypatch)
@@ -369,7 +367,7 @@ def _at(url: str) -> Any:
     return lambda: HfApi(endpoint=url)
 
 
-def test_the_commands(run: Path) -> None:
+def test_push_and_export_commands(run: Path) -> None:
     result = CliRunner().invoke(app, ["push", "run", "--to", "me/pair", "--dry-run"])
     assert result.exit_code == 0, result.output
     assert "push/me-pair: these files would be uploaded to me/pair" in result.output
@@ -379,7 +377,7 @@ def test_the_commands(run: Path) -> None:
     assert CliRunner().invoke(app, ["export", "run"]).exit_code == 2
 
 
-def test_vllm_is_told_of_a_rank_beyond_its_default(run: Path) -> None:
+def test_export_hint_raises_the_vllm_rank_limit(run: Path) -> None:
     config = run / "adapters/a/adapter_config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "r": 24}))
     result = CliRunner().invoke(app, ["export", "run", "--adapters", "out"])

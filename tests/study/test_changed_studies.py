@@ -15,7 +15,7 @@ CHANGES = {
 
 
 @pytest.mark.slow
-def test_a_study_whose_recipe_was_changed_is_not_gone_on_with(project: Path) -> None:
+def test_changed_study_cannot_be_resumed(project: Path) -> None:
     one = STUDY.replace("seeds: 2", "seeds: 1").replace("[magrpo, {", "[magrpo] #")
     (project / "s.yaml").write_text(one + "  trainer.algorithm: mine.py:mine\n")
     collab("s.yaml", "--jobs", "1")

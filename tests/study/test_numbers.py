@@ -32,25 +32,25 @@ def cell(
     )
 
 
-def test_values_lie_on_straight_lines() -> None:
+def test_values_are_interpolated_linearly() -> None:
     points = [Point(tokens=0, value=1), Point(tokens=60, value=4), Point(tokens=110, value=9)]
     assert [value_at(points, mark) for mark in (0, 20, 60, 100, 999)] == [1, 2, 4, 8, 9]
 
 
-def test_a_level_is_reached_on_the_line_or_never() -> None:
+def test_tokens_to_a_level_are_interpolated_or_none() -> None:
     points = [Point(tokens=0, value=1), Point(tokens=50, value=3), Point(tokens=100, value=2)]
     assert tokens_to(points, 2.0) == 25.0
     assert tokens_to(points, 0.5) == 0.0
     assert tokens_to(points, 3.5) is None
 
 
-def test_what_is_learned_sooner_is_more_on_the_way() -> None:
+def test_learning_earlier_raises_the_mean_over_the_budget() -> None:
     early = [Point(tokens=0, value=0), Point(tokens=50, value=8), Point(tokens=100, value=8)]
     late = [Point(tokens=0, value=0), Point(tokens=50, value=0), Point(tokens=100, value=8)]
     assert (mean_over_budget(early, MARKS), mean_over_budget(late, MARKS)) == (6.0, 2.0)
 
 
-def test_the_level_is_half_way_to_the_best_end() -> None:
+def test_level_is_halfway_to_the_best_final_value() -> None:
     cells = [cell("a", seed, 0, 2, 4) for seed in (0, 1)]
     cells += [cell("b", seed, 0, 4, 8) for seed in (0, 1)]
     a, b = trainer_results(cells, MARKS)
@@ -84,7 +84,7 @@ def test_a_cell_without_its_pair_is_left_out() -> None:
     assert [result.trainer for result in trainer_results(unfinished, MARKS)] == ["a"]
 
 
-def test_several_tasks_are_joined_in_shares() -> None:
+def test_several_tasks_are_combined_as_shares_of_the_maximum() -> None:
     cells = [
         cell(name, 0, 0, 0, end, task=task)
         for task, ends in (("s", (1, 2)), ("t", (4, 7)))
@@ -101,7 +101,7 @@ def test_several_tasks_are_joined_in_shares() -> None:
 
 @pytest.mark.parametrize("gain", [0.0, 0.1])
 @pytest.mark.parametrize(("seeds", "told"), [(1, "only 1"), (3, "all 3 equal")])
-def test_what_does_not_vary_has_no_interval(seeds: int, told: str, gain: float) -> None:
+def test_constant_differences_have_no_interval(seeds: int, told: str, gain: float) -> None:
     cells = [
         cell(name, seed, 0.3, 0.7 * seed, 3.0 + seed / 7 + (gain if name == "b" else 0.0))
         for seed in range(seeds)

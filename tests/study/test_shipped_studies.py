@@ -12,7 +12,7 @@ STUDIES = Path(__file__).resolve().parents[2] / "examples" / "studies"
 
 
 @pytest.mark.parametrize("path", sorted(STUDIES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_cell_is_a_training_with_the_same_tokens(path: Path) -> None:
+def test_every_cell_trains_with_the_same_tokens(path: Path) -> None:
     spec = load_study(path)
     for cell in cells_of(spec):
         recipe = cell.read()[0]
@@ -25,7 +25,7 @@ def test_every_cell_is_a_training_with_the_same_tokens(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["same-name", "duet"])
-def test_a_study_of_a_suite_keeps_training_and_held_out_tasks_apart(name: str) -> None:
+def test_study_keeps_held_out_tasks_in_the_test_split(name: str) -> None:
     from collab.tasks import open_suite
 
     recipe = cells_of(load_study(STUDIES / f"{name}.yaml"))[0].read()[0]

@@ -20,7 +20,7 @@ from collab.study.study import jobs_for
 from collab.trainers import Plan
 
 
-def test_every_cell_is_a_run_and_all_are_one_table(project: Path) -> None:
+def test_every_cell_is_a_run_in_one_table(project: Path) -> None:
     out = collab("s.yaml", "--jobs", "1").stdout
     result = results(project)
     names = [f"game-{t}-seed-{s}" for s in (0, 1) for t in ("magrpo", "cross")]
@@ -41,7 +41,7 @@ def test_every_cell_is_a_run_and_all_are_one_table(project: Path) -> None:
     assert "Against magrpo" in page
 
 
-def test_what_is_done_stays_and_what_was_begun_goes_on(
+def test_finished_cells_are_kept_and_unfinished_ones_resumed(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after `kill -9`: the second cell is left at its first checkpoint, and says `running`."""
@@ -74,7 +74,7 @@ def test_what_is_done_stays_and_what_was_begun_goes_on(
 
 
 @pytest.mark.slow
-def test_what_failed_is_told_and_trained_again_on_demand(
+def test_failed_cells_are_reported_and_retried_on_request(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails(arguments: Sequence[str], log: Path, **options: Any) -> tuple[int, str]:
@@ -96,7 +96,7 @@ def test_what_failed_is_told_and_trained_again_on_demand(
 
 
 @pytest.mark.slow
-def test_more_seeds_are_more_cells_but_another_budget_is_another_study(project: Path) -> None:
+def test_seeds_may_be_added_but_the_budget_may_not_change(project: Path) -> None:
     one = STUDY.replace("seeds: 2", "seeds: 1").replace("[magrpo, {", "[{")
     (project / "s.yaml").write_text(one)
     collab("s.yaml", "--jobs", "1")
@@ -108,7 +108,7 @@ def test_more_seeds_are_more_cells_but_another_budget_is_another_study(project: 
     assert "tokens is 100 in the study studies/s, and 200 would change it" in reason
 
 
-def test_a_dry_run_trains_nothing_and_tells_every_cell(project: Path) -> None:
+def test_dry_run_trains_nothing_and_lists_every_cell(project: Path) -> None:
     out = collab("s.yaml", "--dry-run").stdout
     assert out.count("game-") == 4
     assert "of 100 generated tokens" in out
@@ -117,7 +117,7 @@ def test_a_dry_run_trains_nothing_and_tells_every_cell(project: Path) -> None:
     assert not (project / "studies").exists()
 
 
-def test_a_study_of_ones_own_rule_is_one_line(project: Path) -> None:
+def test_custom_algorithm_takes_one_line_in_a_study(project: Path) -> None:
     text = STUDY.replace("trainers: [magrpo, ", "trainers: [marloo, mine.py:mine, ")
     (project / "s.yaml").write_text(text.replace("seeds: 2", "seeds: 1"))
     cells = cells_of(load_study(Path("s.yaml")))
@@ -144,7 +144,7 @@ def test_a_study_of_ones_own_rule_is_one_line(project: Path) -> None:
         (("tokens: 100", "tasks: [game/0-3]\ntokens: 100"), "trainer.tasks: 0-3}`"),
     ],
 )
-def test_mistakes_are_told_before_any_work(
+def test_mistakes_are_refused_before_any_work(
     project: Path, change: tuple[str, str], reason: str
 ) -> None:
     (project / "s.yaml").write_text(STUDY.replace(*change))
@@ -175,7 +175,7 @@ def test_a_cell_that_another_process_trains_is_left_alone(
     study.close()
 
 
-def test_files_that_no_study_wrote_stay(project: Path) -> None:
+def test_foreign_files_are_not_deleted(project: Path) -> None:
     spec, folder = load_study(Path("s.yaml")), Path("studies/s")
     notes = folder / cells_of(spec)[0].name / "notes.md"
     notes.parent.mkdir(parents=True)
@@ -194,7 +194,7 @@ def test_files_that_no_study_wrote_stay(project: Path) -> None:
     study.close()
 
 
-def test_as_many_at_once_as_the_machine_bears() -> None:
+def test_number_of_jobs_fits_the_machine() -> None:
     plans = [Plan(1, 1, 1, 1, 1, 1, memory={"all": size}) for size in (10, 40, 20)]
     assert jobs_for(plans, cores=8, memory=1000) == 3
     assert jobs_for(plans, cores=2, memory=1000) == 2
@@ -204,7 +204,7 @@ def test_as_many_at_once_as_the_machine_bears() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solves", [True, False])
-def test_the_share_solved_is_compared_where_it_is_asked_for(project: Path, solves: bool) -> None:
+def test_solved_share_is_compared_if_requested(project: Path, solves: bool) -> None:
     """Both start at different returns; an episode is solved where the part that says so is 1."""
     text = STUDY.replace("seeds: 2", "seeds: 1").replace("tokens: 100", "tokens: 30")
     text = text.replace("evaluations: 2", "evaluations: 1\nmeasure: solved")
@@ -224,7 +224,7 @@ def test_the_share_solved_is_compared_where_it_is_asked_for(project: Path, solve
     assert "Share of held-out episodes solved" in result.stdout
 
 
-def test_suites_that_end_alike_are_told_apart_by_their_whole_addresses() -> None:
+def test_suites_with_the_same_ending_are_named_by_full_address() -> None:
     spec = StudySpec(
         recipe="pocket",
         trainers=("magrpo",),
@@ -245,7 +245,7 @@ def test_suites_that_end_alike_are_told_apart_by_their_whole_addresses() -> None
     ("trainers", "tasks"),
     [(["a b", "a-b"], ["game"]), (["magrpo"], ["a/b", "c/b", "a-b"])],
 )
-def test_cells_that_would_be_one_folder_are_refused(trainers: list[str], tasks: list[str]) -> None:
+def test_cells_sharing_a_folder_are_refused(trainers: list[str], tasks: list[str]) -> None:
     spec = StudySpec(
         recipe="pocket",
         trainers=trainers,

@@ -58,27 +58,27 @@ def steps(project: Path) -> list[list[int]]:
     return [[row["step"] for row in each if row["type"] == "step.finished"] for each in rows]
 
 
-def at_work(project: Path) -> set[int]:
+def training_pids(project: Path) -> set[int]:
     """Processes that train a cell of this project."""
     processes = psutil.process_iter(["cmdline", "cwd"])
     here = [p for p in processes if p.info["cwd"] == str(project)]
     return {p.pid for p in here if "train" in p.info["cmdline"]}
 
 
-def test_killed_then_resumed_then_interrupted(project: Path) -> None:
+def test_killed_study_is_resumed_and_interrupted(project: Path) -> None:
     with started(project) as study:
         wait_for(lambda: len(steps(project)) == 2 and all(steps(project)))
-        killed = at_work(project)
+        killed = training_pids(project)
         assert len(killed) == 2
         os.kill(study.pid, signal.SIGKILL)  # whose trainings may live on when it is resumed
     assert results(project).status == "running"
     with started(project, "--resume") as study:
-        wait_for(lambda: len(at_work(project)) == 2 and not killed & at_work(project))
+        wait_for(lambda: len(training_pids(project)) == 2 and not killed & training_pids(project))
         before = steps(project)
         wait_for(lambda: all(map(gt, steps(project), before)))
         os.kill(study.pid, signal.SIGINT)
         assert study.wait(timeout=20) == 130, (project / "told.txt").read_text()
-    assert at_work(project) == set()
+    assert training_pids(project) == set()
     for cell in results(project).cells:
         about = json.loads((project / "studies/s" / cell.name / "run.json").read_text())
         assert about["status"] == "interrupted"

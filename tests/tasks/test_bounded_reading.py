@@ -13,7 +13,7 @@ from collab.tasks import origins
 from collab.tasks.origins import read_file
 
 
-def test_a_small_file_that_unpacks_to_much(tmp_path: Path) -> None:
+def test_decompression_bomb_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(300 * gzip.compress(b" " * 1_000_000 + b"\n"))
     assert path.stat().st_size < 1_000_000
@@ -24,7 +24,9 @@ def test_a_small_file_that_unpacks_to_much(tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-def test_too_many_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_with_too_many_problems_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(origins, "MOST_ROWS", 3)
     path = tmp_path / "many.jsonl"
     path.write_text("{}\n" * 3)
@@ -38,7 +40,7 @@ def test_too_many_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, '{"a": ' * 100_000, "9" * 5000, '[{"prompt": "\\ud800"}]', "\x00"]
 )
-def test_json_that_is_no_value(tmp_path: Path, name: str, text: str) -> None:
+def test_invalid_json_is_refused(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
     with pytest.raises(TaskError, match="not JSON"):
@@ -48,7 +50,7 @@ def test_json_that_is_no_value(tmp_path: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\x1f\x8b", b"no gzip", gzip.compress(b"{}\n", mtime=0)[:-6]]
 )
-def test_a_gzipped_file_that_is_none(tmp_path: Path, data: bytes) -> None:
+def test_invalid_gzip_file_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(data)
     if data:

@@ -73,7 +73,7 @@ def test_a_row_is_a_skeleton_with_methods_to_write(tmp_path: Path) -> None:
         (("", ""), (0.0, 0.0, 0.0), False),
     ],
 )
-def test_the_published_reward(
+def test_published_reward_is_reproduced(
     tmp_path: Path,
     score: Callable[..., Score],
     wrote: tuple[str, str],
@@ -88,7 +88,7 @@ def test_the_published_reward(
     assert found.reward == pytest.approx(sum(parts))
 
 
-def test_its_own_reward_and_team_are_the_default() -> None:
+def test_suite_has_its_own_reward_and_splits() -> None:
     recipe = load_recipe("classeval", task="classeval")
     assert recipe.task is not None
     assert recipe.task.name == "classeval"
@@ -101,7 +101,7 @@ def fenced(*methods: str) -> str:
     return "\n".join(["```python", "class Shelf:", *methods, "```"])
 
 
-def test_two_agents_write_one_class_by_turns(
+def test_two_agents_take_turns_in_writing_one_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -118,7 +118,7 @@ def test_two_agents_write_one_class_by_turns(
     assert episode.solved, episode
 
 
-def test_what_cannot_be_run_is_refused_with_ids_and_reasons(tmp_path: Path) -> None:
+def test_problems_that_cannot_run_are_refused_with_ids_and_reasons(tmp_path: Path) -> None:
     with pytest.raises(TaskError) as told:
         suite(tmp_path, [NUMPY, SHELF, FILES], "task.source.leave_out=[x]")
     assert "2 of 3 problems cannot be run" in str(told.value)
@@ -129,7 +129,7 @@ def test_what_cannot_be_run_is_refused_with_ids_and_reasons(tmp_path: Path) -> N
     assert len(suite(tmp_path, [NUMPY, SHELF, FILES], remedy)) == 1
 
 
-def test_a_skeleton_that_does_not_parse_is_made_of_its_parts(tmp_path: Path) -> None:
+def test_unparsable_skeleton_is_rebuilt_from_its_parts(tmp_path: Path) -> None:
     broken = {**SHELF, "skeleton": f"'''{SHELF['skeleton'].replace(chr(34) * 3, '“”“')}"}
     [problem] = suite(tmp_path, [broken]).select("")
     prompt = str(problem.public["prompt"])
@@ -148,12 +148,12 @@ def test_a_skeleton_that_does_not_parse_is_made_of_its_parts(tmp_path: Path) -> 
         ({"skeleton": None}, "the field 'skeleton' is missing"),
     ],
 )
-def test_a_row_of_another_form_is_told(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+def test_malformed_row_is_refused(tmp_path: Path, change: dict[str, Any], told: str) -> None:
     with pytest.raises(TaskError, match=f"rows.json, row 0: the format 'classeval': .*{told}"):
         suite(tmp_path, [{**SHELF, **change}])
 
 
-def test_tests_are_counted_by_their_text() -> None:
+def test_asserts_are_counted_in_the_source() -> None:
     row = classeval(SHELF)
     assert row["test"].count("assert passes(") == N_TESTS
     assert row["canonical_solution"].endswith(SOLUTION)

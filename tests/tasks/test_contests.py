@@ -69,7 +69,7 @@ def sandbox() -> Iterator[Sandbox]:
     sandbox.close()
 
 
-def tried(sandbox: Sandbox, row: dict[str, str], program: str) -> Verdict:
+def verdict_of(sandbox: Sandbox, row: dict[str, str], program: str) -> Verdict:
     trial = Trial(program=program, entry_point=row["entry_point"], test=row["test"])
     return asyncio.run(sandbox.check(trial))
 
@@ -101,42 +101,42 @@ def tried(sandbox: Sandbox, row: dict[str, str], program: str) -> Verdict:
         "@dataclass\nclass Pair:\n    one: int\n" + RIGHT,
     ],
 )  # fmt: skip
-def test_programs_that_read_and_print(sandbox: Sandbox, program: str) -> None:
-    verdict = tried(sandbox, apps(SUMS), program)
+def test_programs_reading_stdin_and_printing_pass(sandbox: Sandbox, program: str) -> None:
+    verdict = verdict_of(sandbox, apps(SUMS), program)
     assert (verdict.passed, verdict.tests.total) == (True, 2), verdict.error
 
 
-def test_methods_of_a_solution(sandbox: Sandbox) -> None:
+def test_methods_of_a_solution_class_are_tested(sandbox: Sandbox) -> None:
     add = "class Solution:\n    def add(self, a, b):\n        return a + b"
-    assert tried(sandbox, apps(METHOD), add).passed
+    assert verdict_of(sandbox, apps(METHOD), add).passed
     shift = "class Solution:\n    def shift(self, xs, n):\n        return [x + n for x in xs]"
     row = livecodebench(SHIFT)
-    assert tried(sandbox, row, shift).tests.total == 2
-    assert tried(sandbox, row, shift).passed
-    assert not tried(sandbox, row, shift.replace("+", "-")).passed
-    assert not tried(sandbox, row, "Solution = 1").passed
+    assert verdict_of(sandbox, row, shift).tests.total == 2
+    assert verdict_of(sandbox, row, shift).passed
+    assert not verdict_of(sandbox, row, shift.replace("+", "-")).passed
+    assert not verdict_of(sandbox, row, "Solution = 1").passed
 
 
-def test_a_large_input_is_read_or_left(sandbox: Sandbox) -> None:
+def test_large_input_may_be_read_or_ignored(sandbox: Sandbox) -> None:
     cases = {"inputs": ["1 2\n" * 30_000], "outputs": ["3\n" * 30_000]}
     row = apps({**SUMS, "input_output": json.dumps(cases)})
-    assert tried(sandbox, row, RIGHT).passed
-    verdict = tried(sandbox, row, "print(input())")
+    assert verdict_of(sandbox, row, RIGHT).passed
+    verdict = verdict_of(sandbox, row, "print(input())")
     assert (verdict.tests.passed, verdict.error) == (0, None)
 
 
-def test_what_one_run_leaves_does_not_reach_the_next(sandbox: Sandbox) -> None:
+def test_late_output_does_not_reach_the_next_run(sandbox: Sandbox) -> None:
     late = "import sys, threading, time\nout = sys.stdout\n"
     late += "threading.Thread(target=lambda: (time.sleep(0.05), out.write('3\\n7\\n11')),"
-    verdict = tried(sandbox, apps(SUMS), late + " daemon=True).start()")
+    verdict = verdict_of(sandbox, apps(SUMS), late + " daemon=True).start()")
     assert verdict.tests.passed == 0
 
 
-def test_a_method_may_be_a_function(sandbox: Sandbox) -> None:
+def test_method_may_be_written_as_a_function(sandbox: Sandbox) -> None:
     bare = {**METHOD, "starter_code": "def add(a, b):\n"}
     assert apps(bare)["entry_point"] == "add"
-    assert tried(sandbox, apps(bare), "def add(a, b):\n    return a + b").passed
-    assert tried(sandbox, apps(METHOD), "def add(a, b):\n    return a + b").passed
+    assert verdict_of(sandbox, apps(bare), "def add(a, b):\n    return a + b").passed
+    assert verdict_of(sandbox, apps(METHOD), "def add(a, b):\n    return a + b").passed
 
 
 def packed(data: bytes) -> dict[str, str]:
@@ -177,20 +177,20 @@ def test_other_packed_cases_are_refused_and_never_run(row: dict[str, str], told:
         livecodebench(row)
 
 
-def test_cases_that_unpack_to_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cases_beyond_the_decompressed_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contests, "MOST_UNPACKED", 1000)
     with pytest.raises(TaskError, match="decompress to more than 1,000"):
         livecodebench(packed(b" " * 1001))
 
 
-def test_cases_are_whole() -> None:
+def test_incomplete_cases_are_refused() -> None:
     with pytest.raises(TaskError, match="no test cases"):
         apps({**SUMS, "input_output": "{}"})
     with pytest.raises(TaskError, match="1 inputs and 0 outputs"):
         apps({**SUMS, "input_output": '{"inputs": ["1"]}'})
 
 
-def test_a_signature_brings_what_it_needs_of_typing() -> None:
+def test_signature_includes_the_typing_imports_it_needs() -> None:
     starter = (
         "class Solution:\n    def shift(self, xs: List[int], n: int) -> Optional[int]:\n        "
     )
@@ -203,7 +203,7 @@ def test_a_signature_brings_what_it_needs_of_typing() -> None:
 
 
 @pytest.mark.parametrize("name", ["apps-functions", "livecodebench-functions"])
-def test_a_helper_and_a_main_write_a_function_for_what_is_read_and_printed(
+def test_stdin_problem_may_be_solved_as_helper_and_main(
     tmp_path: Path, sandbox: Sandbox, name: str
 ) -> None:
     path = tmp_path / "rows.jsonl"
@@ -248,5 +248,5 @@ CHEATS = (
 
 @pytest.mark.parametrize("cheat", one_in(4, CHEATS))
 def test_cheats_earn_nothing(sandbox: Sandbox, cheat: str) -> None:
-    verdict = tried(sandbox, apps(SUMS), cheat)
+    verdict = verdict_of(sandbox, apps(SUMS), cheat)
     assert (verdict.passed, verdict.tests.passed) == (False, 0), verdict

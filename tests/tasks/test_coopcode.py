@@ -72,7 +72,7 @@ def test_every_canonical_pair_has_full_marks(canonical: dict[str, Score]) -> Non
     assert short == {}
 
 
-def test_the_whole_solution_is_the_pair(sandbox: Sandbox, some: list[Problem]) -> None:
+def test_whole_solution_passes_like_the_pair(sandbox: Sandbox, some: list[Problem]) -> None:
     whole = [
         {"aux": "", "main": problem.public["prompt"] + problem.hidden["canonical_solution"]}
         for problem in some

@@ -77,7 +77,7 @@ async def verdict(problem: Problem, program: str) -> Verdict:
         ("mbpp-plus", MBPP, MBPP["code"], "def halves(xs): return [x / 3.1 for x in xs]"),
     ],
 )  # fmt: skip
-def test_plus_tests_pass_the_right_program_alone(
+def test_plus_tests_pass_only_the_correct_program(
     tmp_path: Path, name: str, row: dict[str, Any], right: str, wrong: str
 ) -> None:
     plus = problem(tmp_path, name, row)

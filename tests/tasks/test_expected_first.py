@@ -49,14 +49,14 @@ LIKE = "class Shelf:\n" + "".join(
 )
 
 
-def tried(sandbox: Sandbox, body: str, program: str = EMPTIES) -> Verdict:
+def verdict_of(sandbox: Sandbox, body: str, program: str = EMPTIES) -> Verdict:
     lines = "\n".join(f"    {line}" for line in body.split("\n"))
     test = f"import math, unittest\n{LIKE}\n\ndef check(candidate):\n{lines}\n"
     return asyncio.run(sandbox.check(Trial(program=program, entry_point="class Shelf", test=test)))
 
 
 def test_a_class_that_empties_its_argument_earns_nothing(sandbox: Sandbox) -> None:
-    verdict = tried(
+    verdict = verdict_of(
         sandbox, "data = [3, 1, 2]\nshelf = candidate(9)\nassert shelf.sort(data) == sorted(data)"
     )
     assert verdict.tests.passed == 0, verdict.checks
@@ -84,11 +84,11 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("body", ATTACKS.values(), ids=ATTACKS)
-def test_no_change_of_an_argument_is_paid(sandbox: Sandbox, body: str) -> None:
-    assert tried(sandbox, body).tests.passed == 0
+def test_changing_an_argument_earns_nothing(sandbox: Sandbox, body: str) -> None:
+    assert verdict_of(sandbox, body).tests.passed == 0
 
 
-def test_a_test_case_of_classeval_expects_first(sandbox: Sandbox) -> None:
+def test_classeval_tests_evaluate_the_expected_value_first(sandbox: Sandbox) -> None:
     test = (
         "import unittest\n\nclass ShelfTest(unittest.TestCase):\n"
         "    def setUp(self):\n        self.shelf = Shelf(9)\n"
@@ -105,14 +105,14 @@ def test_a_test_case_of_classeval_expects_first(sandbox: Sandbox) -> None:
         assert asyncio.run(sandbox.check(trial)).tests.passed == passed
 
 
-def test_what_a_method_does_to_its_arguments_still_shows(sandbox: Sandbox) -> None:
+def test_intended_changes_of_arguments_are_visible(sandbox: Sandbox) -> None:
     body = (
         "names = ['bb', 'a']\nshelf = candidate(9)\n"
         "assert (shelf.sort(names), names) == (2, ['a', 'bb'])\n"
         "names.append('ccc')\n"
         "assert shelf.sort(names) == 3 and names[-1] == 'ccc'"
     )
-    verdict = tried(sandbox, body, SOLUTION)
+    verdict = verdict_of(sandbox, body, SOLUTION)
     assert verdict.passed, verdict.checks
 
 
@@ -130,6 +130,6 @@ def test_what_a_method_does_to_its_arguments_still_shows(sandbox: Sandbox) -> No
         ("x = s.f(d)\nassert x == len(d)", "x = s.f(d)\nassert x == len(d)"),
     ],
 )
-def test_what_is_put_first(test: str, ordered: str) -> None:
+def test_expected_value_is_moved_first(test: str, ordered: str) -> None:
     tree = ast.parse(f"s = Shelf()\n{test}")
     assert ast.unparse(expected_first(tree, ["Shelf"])) == f"s = Shelf()\n{ordered}"

@@ -27,7 +27,7 @@ def of_levels(use: str, rows: int, *levels: int) -> Suite:
     return open_suite(TaskSpec.model_validate(spec))
 
 
-def test_several_levels_in_one_suite_stand_in_their_order() -> None:
+def test_levels_of_one_suite_keep_their_order() -> None:
     rows = of_levels("pocket_code", 125, 1, 2, 3).rows
     assert [row["level"] for row in rows] == [1] * 41 + [2] * 42 + [3] * 42
     assert len({row["task_id"] for row in rows}) == 125
@@ -40,13 +40,13 @@ def test_several_levels_in_one_suite_stand_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("use", ["same_name", "signals", "split_sum"])
-def test_every_generator_with_a_level_makes_several(use: str) -> None:
+def test_generators_support_several_levels(use: str) -> None:
     found = of_levels(use, 10, 1, 3)
     assert [row["level"] for row in found.rows] == [1] * 5 + [3] * 5
     assert len(set(found.ids)) == 10
 
 
-def test_levels_of_a_file_are_its_own() -> None:
+def test_levels_of_a_file_come_from_its_rows() -> None:
     with pytest.raises(ValidationError, match="add a field 'level' to the rows"):
         SourceSpec.model_validate({"path": "mine.jsonl", "levels": [1, 2]})
     with pytest.raises(ValidationError, match="rows 1 are too few for 2 levels"):
@@ -65,7 +65,7 @@ def test_levels_of_a_file_are_its_own() -> None:
          r"set task.source.rows to \d+ or less"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_generated_is_told(
+def test_invalid_generator_settings_are_refused(
     source: dict[str, object], error: type[Exception], said: str
 ) -> None:
     spec = TaskSpec.model_validate({"name": "mine", "source": source, "reward": CODE})
@@ -73,7 +73,7 @@ def test_what_cannot_be_generated_is_told(
         open_suite(spec)
 
 
-def test_a_generator_of_ones_own(tmp_path: Path) -> None:
+def test_custom_generator_is_used(tmp_path: Path) -> None:
     (tmp_path / "sums.py").write_text(
         "def sums(random, *, most=9):\n"
         "    while True:\n"
@@ -90,7 +90,7 @@ def test_a_generator_of_ones_own(tmp_path: Path) -> None:
 EQUAL = {"parts": {"right": {"use": "equals", "options": {"field": "answer"}}}}
 
 
-def test_each_problem_takes_both_functions_to_be_solved() -> None:
+def test_each_problem_needs_both_functions() -> None:
     from collab.agents import join_for, make_joint
     from collab.sandbox import Sandbox
 

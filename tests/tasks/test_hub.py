@@ -62,7 +62,7 @@ def files_of(project: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", [None, "main", COMMIT])
-def test_a_suite_names_the_commit_that_it_was_read_at(hub: HubServer, revision: str | None) -> None:
+def test_suite_records_the_commit_it_was_read_at(hub: HubServer, revision: str | None) -> None:
     found = suite(revision=revision)
     assert found.spec.source.revision == COMMIT
     assert words_of(found) == ["one", "two"]
@@ -80,7 +80,7 @@ def test_a_branch_that_moved_is_followed_and_a_commit_is_kept(
     assert words_of(again) == ["one", "two"]
 
 
-def test_without_the_hub_the_commit_that_is_cached_is_read_and_named(
+def test_cached_commit_is_used_and_recorded_when_the_hub_is_down(
     hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert words_of(suite()) == ["one", "two"]
@@ -93,7 +93,7 @@ def test_without_the_hub_the_commit_that_is_cached_is_read_and_named(
         suite(revision=LATER)
 
 
-def test_a_part_of_a_dataset_in_the_cache_is_not_taken_for_the_whole(
+def test_partially_cached_dataset_is_refused(
     hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite()
@@ -108,7 +108,7 @@ def test_a_part_of_a_dataset_in_the_cache_is_not_taken_for_the_whole(
     assert hub.requests
 
 
-def test_a_commit_in_the_cache_asks_nothing_of_the_hub(hub: HubServer) -> None:
+def test_cached_commit_needs_no_request_to_the_hub(hub: HubServer) -> None:
     suite()
     hub.requests.clear()
     assert words_of(suite(revision=COMMIT)) == ["one", "two"]
@@ -125,14 +125,12 @@ def test_a_commit_in_the_cache_asks_nothing_of_the_hub(hub: HubServer) -> None:
     ],
 )
 @pytest.mark.usefixtures("hub")
-def test_what_the_hub_does_not_have_is_refused(source: dict[str, Any], said: str) -> None:
+def test_unknown_dataset_revision_or_split_is_refused(source: dict[str, Any], said: str) -> None:
     with pytest.raises(TaskError, match=said):
         suite(**source)
 
 
-def test_rows_of_the_hub_are_held_to_what_rows_of_a_file_are(
-    hub: HubServer, tmp_path: Path
-) -> None:
+def test_hub_rows_are_checked_like_rows_of_a_file(hub: HubServer, tmp_path: Path) -> None:
     folder = rows(tmp_path, "three")
     (folder / "train.jsonl").write_text('{"task_id": "a", "prompt": "x"}\n' * 2)
     hub.publish(folder, LATER)
@@ -140,9 +138,7 @@ def test_rows_of_the_hub_are_held_to_what_rows_of_a_file_are(
         suite()
 
 
-def test_a_run_is_replayed_and_evaluated_on_the_rows_that_it_had(
-    hub: HubServer, tmp_path: Path
-) -> None:
+def test_run_is_replayed_and_evaluated_on_its_recorded_rows(hub: HubServer, tmp_path: Path) -> None:
     files_of(tmp_path)
     collab.load("pair", task="words", model="echo").run(out="run")
     hub.publish(rows(tmp_path, "three", "four"), LATER)
@@ -160,7 +156,7 @@ def test_a_run_is_replayed_and_evaluated_on_the_rows_that_it_had(
     assert f"revision: {COMMIT}" in Path("evals/run/recipe.yaml").read_text()
 
 
-def test_a_run_whose_revision_is_gone_is_refused_and_left_as_it_was(
+def test_run_with_a_missing_revision_is_refused_and_left_unchanged(
     hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files_of(tmp_path)
@@ -175,7 +171,7 @@ def test_a_run_whose_revision_is_gone_is_refused_and_left_as_it_was(
     assert before == {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
 
 
-def test_several_splits_of_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_splits_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     for split, word in (("train", "one"), ("test", "two")):

@@ -67,9 +67,7 @@ def test_rows_are_read_and_the_answer_is_hidden(tmp_path: Path) -> None:
         (r"The \boxed{1} of \boxedcontent{2}.", "1"),
     ],
 )
-def test_the_answer_is_what_stands_directly_in_the_last_box(
-    tmp_path: Path, solution: str, answer: str
-) -> None:
+def test_answer_is_the_content_of_the_last_box(tmp_path: Path, solution: str, answer: str) -> None:
     (found,) = problems(tmp_path, "math-500", [{"problem": "?", "solution": solution}])
     assert found.hidden["answer"] == answer
 
@@ -98,7 +96,7 @@ def test_a_level_is_a_number_or_is_left_out(
         ("math-500", {"problem": "?", "solution": r"\boxed{{{"}, "no answer"),
     ],
 )
-def test_a_row_without_an_answer_is_told(
+def test_row_without_an_answer_is_refused(
     tmp_path: Path, name: str, row: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(TaskError, match=said):
@@ -117,7 +115,7 @@ def test_a_row_without_an_answer_is_told(
         ("0.5", "#### .5"),
     ],
 )
-def test_a_right_number(expected: str, response: str) -> None:
+def test_correct_numbers_are_accepted(expected: str, response: str) -> None:
     assert right("gsm8k", expected, response)
 
 
@@ -131,7 +129,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", ["gsm8k", "math-500"])
-def test_hostile_answers_are_wrong_and_take_no_time(name: str) -> None:
+def test_hostile_answers_are_rejected_quickly(name: str) -> None:
     started = time.perf_counter()
     wrong = [text for text in HOSTILE if not right(name, "2002", text)]
     assert {*HOSTILE} - {*wrong} == {"#### 2002\x00" if name == "gsm8k" else "#### 2002/1"}
@@ -154,7 +152,7 @@ def test_hostile_answers_are_wrong_and_take_no_time(name: str) -> None:
         (r"-\frac{3}{4}", "-.75"),
     ],
 )
-def test_latex_that_is_the_same(expected: str, answer: str) -> None:
+def test_equivalent_latex_is_accepted(expected: str, answer: str) -> None:
     assert right("math-500", expected, rf"So $\boxed{{{answer}}}$.")
 
 
@@ -162,18 +160,18 @@ def test_latex_that_is_the_same(expected: str, answer: str) -> None:
     ("expected", "answer"),
     [("(1,2)", "(2,1)"), (r"\frac{1}{2}", r"\frac{2}{1}"), ("x+1", "x-1"), ("(1,200)", "1200")],
 )
-def test_latex_that_is_not(expected: str, answer: str) -> None:
+def test_different_latex_is_rejected(expected: str, answer: str) -> None:
     assert not right("math-500", expected, rf"So $\boxed{{{answer}}}$.")
 
 
-def test_another_configuration_of_the_hub_keeps_what_is_not_said_anew() -> None:
+def test_derived_suite_keeps_unchanged_settings() -> None:
     spec = load_task("math-algebra")
     assert (spec.source.hub, spec.source.split) == ("EleutherAI/hendrycks_math", "train+test")
     assert spec.hidden == ("answer", "solution")
 
 
 @pytest.mark.parametrize("team", ["reasoner-actor", "reasoner-single"])
-def test_the_actors_answer_alone_counts(tmp_path: Path, team: str) -> None:
+def test_only_the_answer_of_the_actor_counts(tmp_path: Path, team: str) -> None:
     (tmp_path / "rows.jsonl").write_text(json.dumps(GSM[0]))
     answers = tmp_path / "answers.yaml"
     reasoner = r"reasoner: ['\boxed{7}']," if team == "reasoner-actor" else ""

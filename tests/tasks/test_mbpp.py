@@ -72,7 +72,7 @@ def suite(tmp_path: Path, rows: list[dict[str, Any]], *settings: str, name: str 
 
 
 @pytest.mark.parametrize("name", ["mbpp", "mbpp-sanitized"])
-def test_canonical_solutions_pass_the_tests_of_the_adapted_rows(
+def test_canonical_solutions_pass_the_adapted_tests(
     tmp_path: Path, solve: Solve, name: str
 ) -> None:
     problems = suite(tmp_path, ROWS, name=name).select("")
@@ -84,7 +84,7 @@ def test_canonical_solutions_pass_the_tests_of_the_adapted_rows(
         assert not solve(problem, {"main": f"def {problem.public['entry_point']}(x): return x"})
 
 
-def test_the_prompt_is_a_function_whose_docstring_is_the_text(tmp_path: Path) -> None:
+def test_prompt_is_a_function_with_the_text_as_docstring(tmp_path: Path) -> None:
     for problem, row in zip(suite(tmp_path, ROWS).select(""), ROWS, strict=True):
         space: dict[str, Any] = {}
         exec("import math\n" + str(problem.public["prompt"]), space)
@@ -92,7 +92,7 @@ def test_the_prompt_is_a_function_whose_docstring_is_the_text(tmp_path: Path) ->
         assert text == row.get("text", row.get("prompt"))
 
 
-def test_rows_in_humanevals_form_stay_as_they_are(tmp_path: Path) -> None:
+def test_rows_in_humaneval_format_are_unchanged(tmp_path: Path) -> None:
     assert suite(tmp_path, [HUMANEVALS]).rows == (HUMANEVALS,)
 
 
@@ -106,14 +106,14 @@ def test_rows_in_humanevals_form_stay_as_they_are(tmp_path: Path) -> None:
         ({**ROWS[0], "code": "("*9999}, "does not parse"),
     ],
 )  # fmt: skip
-def test_a_row_of_another_form_is_told_by_its_line(
+def test_malformed_row_is_reported_with_its_line(
     tmp_path: Path, row: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(TaskError, match=f"rows.jsonl, line 1: the format 'mbpp': .*{said}"):
         suite(tmp_path, [row])
 
 
-def test_rows_from_elsewhere_take_the_place_of_the_origin_and_of_its_splits(tmp_path: Path) -> None:
+def test_own_rows_replace_the_origin_and_its_splits(tmp_path: Path) -> None:
     found = suite(tmp_path, ROWS)
     assert (found.spec.source.hub, found.spec.source.config) == (None, None)
     assert found.spec.source.split == "train"
@@ -126,7 +126,7 @@ def test_rows_from_elsewhere_take_the_place_of_the_origin_and_of_its_splits(tmp_
     assert open_suite(load_task("mbpp", settings=settings)).spec.splits == {"test": "0-1"}
 
 
-def test_a_data_file_for_a_team_whose_suite_is_generated(tmp_path: Path) -> None:
+def test_data_file_replaces_a_generated_suite(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps(HUMANEVALS | {"helper": "h", "rest": "r"}))
     task = load_recipe("pocket", task=str(path)).task
@@ -139,7 +139,7 @@ OWN = "def own(row, *, suffix=''):\n    return {'prompt': row['q'] + suffix, 'an
 LIKE = ["task.kind=text", "task.hidden=[answer]", "task.id_field=''"]
 
 
-def test_a_format_of_ones_own_with_options(tmp_path: Path) -> None:
+def test_custom_format_takes_options(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN)
     adapt = f"task.source.adapt={{use: '{tmp_path}/own.py:own', options: {{suffix: '?'}}}}"
     found = suite(tmp_path, [{"q": "1 + 1", "a": "2"}], *LIKE, adapt, name="code")
@@ -156,7 +156,7 @@ def test_a_format_of_ones_own_with_options(tmp_path: Path) -> None:
         ("'{own}.py:wrong'", TaskError, "line 1: .*returned a str; a format must return a mapping"),
     ],
 )
-def test_a_format_that_is_wrong_is_told(
+def test_invalid_format_is_refused(
     tmp_path: Path, adapt: str, error: type[Exception], said: str
 ) -> None:
     own = "def fails(row): return row['nothing']\ndef wrong(row): return 'x'\n"
@@ -166,7 +166,7 @@ def test_a_format_that_is_wrong_is_told(
         suite(tmp_path, ROWS, setting)
 
 
-def test_a_format_from_elsewhere_is_asked_about_before_rows_are_read(
+def test_foreign_format_needs_approval_before_rows_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there, here = tmp_path / "there", tmp_path / "here"

@@ -50,31 +50,31 @@ def read(tmp_path: Path, rows: list[dict[str, Any]], **fields: Any) -> Suite:
         (["a", ["b"]], "line 2: the id 'task_id' is of type list"),
     ],
 )
-def test_ids_name_one_row_each(tmp_path: Path, ids: list[Any], said: str) -> None:
+def test_ids_must_be_unique_text(tmp_path: Path, ids: list[Any], said: str) -> None:
     with pytest.raises(TaskError, match=said):
         read(tmp_path, [{**TEXT, "task_id": name} for name in ids])
 
 
-def test_a_row_without_an_id_among_rows_with_one(tmp_path: Path) -> None:
+def test_row_without_an_id_is_refused_if_others_have_one(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="line 2: the id 'task_id' is missing"):
         read(tmp_path, [{**TEXT, "task_id": "a"}, TEXT])
 
 
-def test_ids_may_be_given_up_for_row_numbers(tmp_path: Path) -> None:
+def test_empty_id_field_uses_row_numbers(tmp_path: Path) -> None:
     suite = read(tmp_path, [{**TEXT, "task_id": "a"}] * 2, id_field="")
     assert [problem.address for problem in suite.select("")] == ["mine/0", "mine/1"]
     with pytest.raises(TaskError, match="or to '' to name problems by their row numbers"):
         read(tmp_path, [{**TEXT, "task_id": "a"}] * 2)
 
 
-def test_ids_of_one_last_part_stay_apart(tmp_path: Path) -> None:
+def test_ids_with_the_same_last_part_remain_distinct(tmp_path: Path) -> None:
     suite = read(tmp_path, [{**TEXT, "task_id": name} for name in ("x/a", "y/a", "b/", "c/")])
     addresses = [problem.address for problem in suite.select("")]
     assert addresses == ["mine/x/a", "mine/y/a", "mine/b/", "mine/c/"]
     assert [suite.select(name)[0].address for name in ("y/a", "c/")] == ["mine/y/a", "mine/c/"]
 
 
-def test_rows_of_a_list_are_held_to_the_same(tmp_path: Path) -> None:
+def test_rows_of_a_json_list_are_checked_too(tmp_path: Path) -> None:
     rows = [{**TEXT, "task_id": "a"}, {**TEXT, "task_id": "a"}]
     with pytest.raises(TaskError, match=r"mine\.json: row 0 and row 1 have the same task_id"):
         suite_of(written(tmp_path, json.dumps(rows), "mine.json"))
@@ -90,14 +90,12 @@ def test_rows_of_a_list_are_held_to_the_same(tmp_path: Path) -> None:
         ({"kind": "code", "hidden": ["answerr"]}, "`hidden` names 'answerr'"),
     ],
 )
-def test_a_suite_names_fields_that_are_there(
-    tmp_path: Path, fields: dict[str, Any], said: str
-) -> None:
+def test_suite_must_name_existing_fields(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
     with pytest.raises(TaskError, match=said):
         read(tmp_path, [TEXT, TEXT], **fields)
 
 
-def test_a_hidden_field_misspelt_in_one_row_is_not_shown(tmp_path: Path) -> None:
+def test_misspelled_hidden_field_is_refused(tmp_path: Path) -> None:
     rows = [TEXT, {"prompt": "What?", "anwser": "That."}]
     with pytest.raises(TaskError, match="line 2: the field 'answer' is missing; did you mean 'anw"):
         read(tmp_path, rows, hidden=["answer"])
@@ -112,7 +110,7 @@ def test_code_always_hides_its_tests_and_its_solution(tmp_path: Path, own: list[
 
 
 @pytest.mark.parametrize("missing", ["prompt", "entry_point", "test"])
-def test_code_that_is_not_whole_is_named_by_its_line(tmp_path: Path, missing: str) -> None:
+def test_incomplete_code_row_is_reported_with_its_line(tmp_path: Path, missing: str) -> None:
     row = {name: value for name, value in CODE.items() if name != missing}
     text = lines([CODE]) + "\n\r\n" + lines([row])  # blank lines are counted
     with pytest.raises(TaskError, match=rf"mine\.jsonl, line 4: the field '{missing}' is missing"):
@@ -128,14 +126,14 @@ def test_code_that_is_not_whole_is_named_by_its_line(tmp_path: Path, missing: st
         ({}, "line 2: the row has no fields"),
     ],
 )
-def test_a_text_without_a_prompt_among_texts_with_one(
+def test_text_row_without_a_prompt_is_refused_if_others_have_one(
     tmp_path: Path, row: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(TaskError, match=said):
         read(tmp_path, [TEXT, row])
 
 
-def test_texts_may_have_fields_of_their_own(tmp_path: Path) -> None:
+def test_text_rows_may_have_other_fields(tmp_path: Path) -> None:
     suite = read(tmp_path, [{"abstract": "a", "hint": "h"}, {"abstract": "b"}])
     assert [problem.public for problem in suite.select("")] == [
         {"abstract": "a", "hint": "h"},
@@ -171,7 +169,7 @@ def test_json_is_read_strictly(tmp_path: Path, line: str, said: str) -> None:
         suite_of(written(tmp_path, f"[{json.dumps(TEXT)}, {line}]", "mine.json"))
 
 
-def test_every_row_is_read_whatever_ends_a_line(tmp_path: Path) -> None:
+def test_every_row_is_read_with_any_line_ending(tmp_path: Path) -> None:
     odd = json.dumps({**TEXT, "prompt": "a\u2028b\x85c😀"}, ensure_ascii=False)
     text = f"\ufeff{json.dumps(TEXT)}\r\n\r\n{odd}\r\n{json.dumps(TEXT)}"
     suite = suite_of(written(tmp_path, text))
@@ -196,6 +194,6 @@ def test_files_that_cannot_be_read(tmp_path: Path, data: bytes, name: str, said:
 
 
 @pytest.mark.parametrize("rows", ["3-4", "2", "1-0", "", "a-b", "0-1,7"])
-def test_a_split_names_rows_that_are_there(tmp_path: Path, rows: str) -> None:
+def test_split_must_name_existing_rows(tmp_path: Path, rows: str) -> None:
     with pytest.raises(TaskError, match=r"the split 'test': .* set task\.splits\.test"):
         read(tmp_path, [TEXT, TEXT], splits={"train": "0", "test": rows})

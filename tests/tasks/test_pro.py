@@ -68,12 +68,12 @@ def test_a_row_shows_one_assert_and_hides_the_others(tmp_path: Path) -> None:
     assert problem.hidden["helper_test"] == KNOWN["test"]
 
 
-def test_a_description_may_stand_in_comments(tmp_path: Path) -> None:
+def test_description_may_be_in_comments(tmp_path: Path) -> None:
     helper_prompt = suite(tmp_path, [COMMENTED]).problem(0).public["helper_prompt"]
     assert helper_prompt == 'def twice(x):\n    """Double x."""\n'
 
 
-def test_unfit_rows_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_unfit_rows_are_skipped_and_counted(tmp_path: Path) -> None:
     found = suite(tmp_path, [ROW, ONE_ASSERT, NO_FUNCTION])
     assert found.ids == ["7"]
     assert found.left_out.startswith("mbpp-pro leaves out 2 rows: 1 because its prompt would show")
@@ -88,7 +88,7 @@ def test_the_published_solution_earns_all_but_cooperation(tmp_path: Path) -> Non
     assert (parts["helper_tests"], parts["tests"], parts["solved"]) == (1.0, 1.0, 1.0)
 
 
-def test_a_helper_that_writes_nothing_costs_the_team(tmp_path: Path) -> None:
+def test_empty_helper_loses_its_tests(tmp_path: Path) -> None:
     main = (
         "def twice(x):\n    return 2 * x\n\ndef twice_each(xs):\n    return [twice(x) for x in xs]"
     )
@@ -103,7 +103,7 @@ def test_a_part_without_tests_does_not_apply(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["pro", "pro-parallel", "pro-qwen", "pro-single"])
-def test_the_teams_are_played_on_their_suite(tmp_path: Path, name: str) -> None:
+def test_shipped_teams_can_be_planned_on_their_suite(tmp_path: Path, name: str) -> None:
     found = suite(tmp_path, [ROW])
     recipe = load_recipe(name, task="mbpp-pro").model_copy(update={"task": found.spec})
     assert dry_run(recipe, [found.problem(0)]).warnings == ()

@@ -33,11 +33,11 @@ needs_it = pytest.mark.skipif(not INSTALLED, reason="reasoning-gym is not instal
         ("reasoning_gym/0-3", ("reasoning_gym", "0-3")),
     ],
 )
-def test_a_set_is_a_suite(address: str, parts: tuple[str, str]) -> None:
+def test_dataset_name_is_part_of_the_address(address: str, parts: tuple[str, str]) -> None:
     assert split_address(address) == parts
 
 
-def test_its_options_size_and_seed_are_the_suites() -> None:
+def test_options_rows_and_seed_reach_the_suite() -> None:
     settings = ["task.source.rows=7", "task.source.generate.options.empty=4", "task.source.seed=3"]
     for spec in (
         load_task("reasoning_gym/mini_sudoku", settings=settings),
@@ -52,7 +52,7 @@ def test_its_options_size_and_seed_are_the_suites() -> None:
 
 
 @pytest.mark.skipif(INSTALLED, reason="reasoning-gym is installed")
-def test_without_the_package_the_remedy_is_told() -> None:
+def test_missing_package_names_the_install_command() -> None:
     with pytest.raises(TaskError, match=r"pip install .*collab-agents\[reasoning-gym\]"):
         open_suite(load_task("reasoning_gym/mini_sudoku"))
 
@@ -67,7 +67,7 @@ EVIL = [
 FORMULAS = ("countdown", "puzzle24", "polynomial_multiplication", "simple_integration")
 
 
-def test_what_would_run_or_never_end_is_not_handed_on() -> None:
+def test_harmful_or_endless_answers_are_refused() -> None:
     assert [(name, a) for a in EVIL for name in FORMULAS if not refused(name, a)] == []
 
 
@@ -86,14 +86,14 @@ def test_what_would_run_or_never_end_is_not_handed_on() -> None:
         ("chain_sum", "__import__('os')"),  # compared as text
     ],
 )
-def test_what_an_honest_answer_looks_like_is(name: str, answer: str) -> None:
+def test_honest_answers_are_accepted(name: str, answer: str) -> None:
     assert refused(name, answer) == ""
 
 
 @pytest.mark.parametrize(
     "answer", ["[[1]for x in'ab']", "print(1)", "[1]*10", "[a.b()]", "{1}", "`2`", "x" * 10**5]
 )
-def test_lists_are_lists(answer: str) -> None:
+def test_answers_other_than_literal_lists_are_refused(answer: str) -> None:
     assert refused("spiral_matrix", answer)
 
 
@@ -106,7 +106,7 @@ def scored(problem: Problem, text: str) -> Any:
 
 @needs_it
 @pytest.mark.parametrize("name", ["chain_sum", "mini_sudoku", "maze", "countdown", "word_sorting"])
-def test_own_answers_are_right_and_the_seed_makes_the_problems(name: str) -> None:
+def test_reference_answers_are_correct_and_the_seed_is_reproducible(name: str) -> None:
     settings = ["task.source.rows=60", "task.splits={}"]
     suite = open_suite(load_task(f"reasoning_gym/{name}", settings=settings))
     assert suite.rows == open_suite(load_task(f"reasoning_gym/{name}", settings=settings)).rows
@@ -120,7 +120,7 @@ def test_own_answers_are_right_and_the_seed_makes_the_problems(name: str) -> Non
 
 
 @needs_it
-def test_wrong_names_and_options_are_told() -> None:
+def test_unknown_names_and_options_are_refused() -> None:
     with pytest.raises(RecipeError, match="did you mean 'mini_sudoku'"):
         open_suite(load_task("reasoning_gym/mini_sudokuu"))
     for option, said in (("size=9", "set task.source.rows"), ("nonsense=9", "nonsense")):

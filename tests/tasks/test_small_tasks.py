@@ -62,7 +62,7 @@ def rows(use: str, level: int, seed: int = 0, count: int = 20) -> list[dict[str,
     ("use", "level"),
     [(use, level) for use, most in LEVELS for level in range(min(most, 1), most + 1)],
 )
-def test_a_seed_makes_the_same_rows_and_no_two_are_alike(use: str, level: int) -> None:
+def test_seed_determines_the_rows_and_all_rows_differ(use: str, level: int) -> None:
     made = rows(use, level)
     assert made == rows(use, level)
     assert rows(use, level, count=5) == made[:5]
@@ -74,7 +74,7 @@ def test_a_seed_makes_the_same_rows_and_no_two_are_alike(use: str, level: int) -
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_the_splits_share_no_problem_and_leave_none_out(name: str) -> None:
+def test_splits_are_disjoint_and_complete(name: str) -> None:
     suite = open_suite(load_task(name))
     train, test = (suite.select(split) for split in ("train", "test"))
     assert len(train) + len(test) == len(suite)
@@ -82,24 +82,24 @@ def test_the_splits_share_no_problem_and_leave_none_out(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "way"), [(name, way) for name in SUITES for way in HONEST[name]])
-def test_honest_answers_earn_all(name: str, way: str) -> None:
+def test_honest_answers_earn_the_maximum(name: str, way: str) -> None:
     assert rewards(name, HONEST[name][way], 60) == [1.0] * 60
 
 
 @pytest.mark.parametrize(
     ("name", "way"), one_row_in(20, [(name, way) for name in SUITES for way in CHEATS[name]])
 )
-def test_a_cheat_earns_less_than_any_honest_answer(name: str, way: str) -> None:
+def test_cheats_earn_no_more_than_the_known_limit(name: str, way: str) -> None:
     found = rewards(name, CHEATS[name][way], 72)
     assert fmean(found) <= BEST_CHEAT[name]
 
 
 @pytest.mark.parametrize("way", one_in(3, CHEATS["split-sum"]))
-def test_half_a_sum_earns_nothing_where_all_is_asked_for(way: str) -> None:
+def test_half_a_sum_earns_nothing_when_all_is_required(way: str) -> None:
     assert fmean(rewards("split-sum", CHEATS["split-sum"][way], 40, "split-sum-and")) <= 0.05
 
 
-def test_a_sum_is_paid_by_halves_or_for_the_whole() -> None:
+def test_sum_is_scored_by_halves_or_as_a_whole() -> None:
     def half(row: Fields) -> tuple[str, str]:
         return row["last"], "no"
 
@@ -110,14 +110,14 @@ def test_a_sum_is_paid_by_halves_or_for_the_whole() -> None:
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_no_digit_is_the_answer_to_many_sums(level: int) -> None:
+def test_no_digit_answers_too_many_sums(level: int) -> None:
     made = [(row["last"], row["leading"]) for row in rows("split_sum", level, count=160)]
     for half in zip(*made, strict=True):
         assert max(map(half.count, half)) < 0.3 * len(made)
 
 
 @pytest.mark.parametrize("name", [*SUITES, "pocket-code"])
-def test_a_suite_tells_what_it_was_measured_to_be_as_its_page_does(name: str) -> None:
+def test_measured_values_in_the_description_match_the_docs(name: str) -> None:
     told = re.findall(r"\b(?:mean|8 x 8|played):? (\d\.\d\d)", load_task(name).description)
     rows = [row for row in (DOCS / "tasks.md").read_text().splitlines() if f"| `{name}`" in row]
     measured = [cell.split(",")[0].strip() for row in rows for cell in row.split("|")]

@@ -70,7 +70,7 @@ def test_select(tmp_path: Path, selection: str, levels: list[int]) -> None:
     assert [problem.public["level"] for problem in problems] == levels
 
 
-def test_ids_that_are_not_numbers(tmp_path: Path) -> None:
+def test_text_ids_can_be_selected(tmp_path: Path) -> None:
     rows = [{**row, "task_id": f"t{n}"} for n, row in enumerate(ROWS)]
     suite = suite_of(tmp_path, rows)
     assert suite.select("t2")[0].address == "mine/t2"
@@ -80,18 +80,18 @@ def test_ids_that_are_not_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("selection", ["5", "0-5", "3-2"])
-def test_outside_the_suite(tmp_path: Path, selection: str) -> None:
+def test_rows_outside_the_suite_are_refused(tmp_path: Path, selection: str) -> None:
     with pytest.raises(TaskError, match="rows 0-4"):
         suite_of(tmp_path, ROWS).select(selection)
 
 
 @pytest.mark.parametrize("selection", ["9" * 5000, f"0-{'9' * 5000}", f"{'9' * 5000}-1"])
-def test_a_row_of_many_digits(tmp_path: Path, selection: str) -> None:
+def test_row_number_with_many_digits_is_refused(tmp_path: Path, selection: str) -> None:
     with pytest.raises(TaskError, match="has no problem"):
         suite_of(tmp_path, ROWS).select(selection)
 
 
-def test_a_selection_names_a_limited_number_of_rows(
+def test_number_of_selected_rows_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collab.tasks.suite.MOST_NAMED", 9)
@@ -104,7 +104,7 @@ def test_a_selection_names_a_limited_number_of_rows(
 
 
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".json"])
-def test_other_files(tmp_path: Path, suffix: str) -> None:
+def test_json_and_gzip_files_are_read(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"mine{suffix}"
     if suffix == ".json":
         path.write_text(json.dumps(ROWS))

@@ -83,7 +83,7 @@ def test_cheats_earn_nothing() -> None:
     assert dict(zip(filled, rewards, strict=True)) == dict.fromkeys(filled, 0.0)
 
 
-def test_neither_half_is_told_to_the_other() -> None:
+def test_neither_agent_sees_the_half_of_the_other() -> None:
     recipe = load_recipe("two-files")
     prompts = {name: agent.prompt or "" for name, agent in recipe.team.agents.items()}
     assert "task.rest" not in prompts["step"]
@@ -92,7 +92,7 @@ def test_neither_half_is_told_to_the_other() -> None:
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_a_scripted_team_plays_it(
+def test_scripted_team_plays_the_suite(
     right: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

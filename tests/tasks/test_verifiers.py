@@ -83,19 +83,19 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.skipif(INSTALLED, reason="verifiers is installed")
-def test_without_the_package_the_remedy_is_told() -> None:
+def test_missing_package_names_the_install_command() -> None:
     with pytest.raises(TaskError, match=r"pip install .*collab-agents\[verifiers\]"):
         open_suite(load_task("verifiers/gsm8k"))
 
 
-def test_one_is_to_be_named_and_not_a_module_of_python() -> None:
+def test_suite_needs_an_environment_name_and_refuses_python_modules() -> None:
     with pytest.raises(RecipeError, match="name an environment of verifiers: verifiers/NAME"):
         open_suite(load_task("verifiers"))
     with pytest.raises(RecipeError, match="a function of Python itself"):
         open_suite(load_task("verifiers/antigravity"))
 
 
-def test_one_that_a_file_from_elsewhere_names_is_asked_about(
+def test_environment_named_by_a_foreign_file_needs_approval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
@@ -122,7 +122,7 @@ def scored(problem: Problem, text: str, *settings: str) -> Score:
 
 
 @needs_it
-def test_its_tasks_and_its_rewards(environment: Any) -> None:
+def test_environment_provides_tasks_and_rewards(environment: Any) -> None:
     suite = open_suite(load_task(environment(), settings=["task.source.rows=3"]))
     assert [row["prompt"] for row in suite.rows] == [f"Digits.\n\n2 * {n} =" for n in range(3)]
     problem = suite.select("2")[0]
@@ -133,7 +133,7 @@ def test_its_tasks_and_its_rewards(environment: Any) -> None:
 
 
 @needs_it
-def test_a_team_plays_it(environment: Any) -> None:
+def test_team_plays_the_environment(environment: Any) -> None:
     address = environment() + "/1"
     with collab.load("reasoner-single", model="echo", task=environment()) as team:
         [episode] = team.run(address).episodes
@@ -143,7 +143,7 @@ def test_a_team_plays_it(environment: Any) -> None:
 
 
 @needs_it
-def test_a_sum_beyond_the_bounds_is_no_reward(environment: Any) -> None:
+def test_reward_outside_the_bounds_is_an_error(environment: Any) -> None:
     problem = open_suite(load_task(environment(), settings=["task.source.rows=1"])).select("0")[0]
     with pytest.raises(collab.errors.RewardError, match=r"gives -0\.25.*options\.minimum"):
         scored(problem, "damn it")
@@ -175,19 +175,21 @@ RUNTIME = """
         ("    NEEDS_CONTAINER = True\n", "needs a container"),
     ],
 )
-def test_what_takes_more_than_an_answer_is_refused(environment: Any, more: str, told: str) -> None:
+def test_environment_that_needs_more_than_an_answer_is_refused(
+    environment: Any, more: str, told: str
+) -> None:
     with pytest.raises(TaskError, match=told):
         open_suite(load_task(environment(more)))
 
 
 @needs_it
-def test_turns_of_its_own_are_refused() -> None:
+def test_environment_with_its_own_turns_is_refused() -> None:
     with pytest.raises((TaskError, RecipeError), match="textarena"):
         open_suite(load_task("verifiers/textarena"))
 
 
 @needs_it
-def test_wrong_names_and_options_are_told(environment: Any) -> None:
+def test_unknown_names_and_options_are_refused(environment: Any) -> None:
     with pytest.raises(TaskError, match="'no-such' of verifiers cannot be imported"):
         open_suite(load_task("verifiers/no-such"))
     setting = "task.source.generate.options.nonsense=9"

@@ -48,7 +48,9 @@ def test_teams_run(team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("team", [team for team in TEAMS if team.endswith(("ial", "ion"))])
-def test_who_sees_whom(team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_agents_see_earlier_answers(
+    team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     name = team.partition("-")[0]
     said = {"concise": "Aye.", "detailed": "Nay.", "background": "Aye.", "method": "Nay."}
@@ -63,7 +65,9 @@ def test_who_sees_whom(team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_a_file_of_ones_own(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_data_file_replaces_the_suite(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     row = {FIELDS[name]: "The keeper painted the bridge."}
     (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n")

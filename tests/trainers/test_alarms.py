@@ -51,7 +51,7 @@ def test_a_good_run_raises_no_alarm() -> None:
 
 
 @pytest.mark.parametrize(("trouble", "told"), TROUBLE)
-def test_trouble_is_told_once(trouble: dict[str, float], told: str) -> None:
+def test_each_problem_raises_one_alarm(trouble: dict[str, float], told: str) -> None:
     alarms = Alarms(read_task("coopcode")[0].reward)
     for _ in range(2 * WINDOW):
         alarms.read(GOOD)
@@ -60,7 +60,7 @@ def test_trouble_is_told_once(trouble: dict[str, float], told: str) -> None:
     assert len(warnings) == 1
 
 
-def test_a_helper_that_stops_working_is_told() -> None:
+def test_helper_that_stops_working_raises_an_alarm() -> None:
     alarms = Alarms(read_task("humaneval-pro")[0].reward)
     row = {"part/helper_tests": 0.8, "solved": 0.2}
     warnings = [alarms.read(row) for _ in range(2 * WINDOW)]
@@ -70,7 +70,7 @@ def test_a_helper_that_stops_working_is_told() -> None:
     ]
 
 
-def test_trouble_that_comes_back_is_told_again() -> None:
+def test_recurring_problem_raises_the_alarm_again() -> None:
     alarms = Alarms()
     told = 0
     for value in (0.2, 0.9, 0.2, 0.9):
@@ -98,7 +98,7 @@ SAYS = {"says": "clarity went from {first:.0%} to {now:.0%}"}
         ({"below_best": 0.5}, (0.5, 0.9, 0.4), "clarity went from 50% to 40%"),
     ],
 )
-def test_a_text_tasks_own_part_has_an_alarm(
+def test_part_of_a_text_task_may_have_an_alarm(
     alarm: Mapping[str, object], values: tuple[float, ...], told: str
 ) -> None:
     for weight, metric in ((0.0, "value/clear"), (1.0, "part/clear")):
@@ -109,7 +109,7 @@ def test_a_text_tasks_own_part_has_an_alarm(
         assert alarms_of(part, metric, values[:1]) == []
 
 
-def test_an_alarm_is_of_the_value_whatever_its_weight() -> None:
+def test_alarm_compares_the_value_before_weighting() -> None:
     part = {"weight": 4.0, "alarm": {"below": 0.3, **SAYS}}
     assert alarms_of(part, "part/clear", (2.0,)) == []
     assert len(alarms_of(part, "part/clear", (2.0, 0.8))) == 1
@@ -120,7 +120,7 @@ def test_an_alarm_may_wait_until_tasks_are_solved() -> None:
     assert alarms_of(part, "part/clear", (0.5,)) == []
 
 
-def test_a_value_that_stays_behind_the_return_is_told() -> None:
+def test_value_that_lags_behind_the_return_raises_an_alarm() -> None:
     alarm = {"behind_return": True, "says": "more points, and no clearer"}
     parts = {"clear": {"use": "length", "alarm": alarm}}
     alarms = Alarms(RewardSpec.model_validate({"parts": parts}))
@@ -146,7 +146,7 @@ def test_a_value_that_stays_behind_the_return_is_told() -> None:
         ({"below": 0.5, "says": "x" * 501}, "'says' has 501 characters, limit 500; shorten it"),
     ],
 )
-def test_an_alarm_that_cannot_be_is_refused(alarm: dict[str, object], message: str) -> None:
+def test_invalid_alarm_is_refused(alarm: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match="alarm") as caught:
         RewardSpec.model_validate({"parts": {"a": {"use": "length", "alarm": alarm}}})
     assert message in str(caught.value)
@@ -160,7 +160,7 @@ def test_an_alarm_that_cannot_be_is_refused(alarm: dict[str, object], message: s
         ("{gain:+.2f} {now:5.1f}", "+2.00   0.2"),
     ],
 )
-def test_an_alarms_text_takes_formats_and_braces(says: str, text: str) -> None:
+def test_alarm_text_supports_formats_and_braces(says: str, text: str) -> None:
     alarm = (
         RewardSpec.model_validate(
             {"parts": {"a": {"use": "length", "alarm": {"below": 0.5, "says": says}}}}

@@ -78,7 +78,7 @@ def test_two_of_three_seeds_reach_the_joint_optimum(two_words: Path, tmp_path: P
 
 
 @pytest.mark.slow
-def test_no_more_than_one_of_three_does_by_individual_rewards(
+def test_individual_rewards_reach_the_optimum_in_at_most_one_of_three(
     two_words: Path, tmp_path: Path
 ) -> None:
     found = [play(two_words, tmp_path, seed, steps=30, **INDIVIDUAL) for seed in range(3)]

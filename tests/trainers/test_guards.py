@@ -59,7 +59,7 @@ def test_a_reward_that_fails_ends_training_with_its_reason(
     assert part != "raises" or 'ValueError("broken")' in str(kept[0] and kept[0].traceback)
 
 
-def test_an_algorithm_that_raises_is_told_in_the_run(
+def test_exception_of_an_algorithm_is_recorded_in_the_run(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.py").write_text("def broken(group):\n    return group.nothing\n")
@@ -81,7 +81,7 @@ def test_an_algorithm_that_raises_is_told_in_the_run(
         ("trainer.algorithm", "mine.py:nothing"),
     ],
 )
-def test_functions_that_cannot_be_called_are_found_before_any_work(
+def test_functions_with_a_wrong_signature_are_refused_before_any_work(
     game: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, value: Any
 ) -> None:
     (tmp_path / "mine.py").write_text("def nothing(): ...\n")
@@ -113,7 +113,7 @@ def test_functions_that_cannot_be_called_are_found_before_any_work(
         ("team.turns", 1000, "team.turns of a tree: more than 1,000,000 episodes"),
     ],
 )
-def test_recipes_that_cannot_be_trained_say_so(
+def test_untrainable_recipes_are_refused_with_the_reason(
     tiny_words: Path, tmp_path: Path, path: str, value: Any, told: str
 ) -> None:
     recipe = changed(make_game(tiny_words, tmp_path, evaluation={}), path, value)
@@ -125,7 +125,7 @@ def test_recipes_that_cannot_be_trained_say_so(
 
 
 @pytest.mark.parametrize(("path", "value"), [("sampling.top_p", 0.9), ("sampling.top_k", 5)])
-def test_divergence_needs_whole_distributions(
+def test_kl_with_truncated_sampling_is_refused(
     tiny_words: Path, tmp_path: Path, path: str, value: Any
 ) -> None:
     recipe = changed(make_game(tiny_words, tmp_path, kl_coef=0.1), path, value)
@@ -141,7 +141,7 @@ def test_truncated_sampling_agrees_with_the_trainer(tiny_words: Path, tmp_path: 
         assert row["agent/a/outside_support"] == row["agent/b/outside_support"] == 0
 
 
-def test_a_team_without_a_trainable_agent(game: Recipe, tmp_path: Path) -> None:
+def test_team_without_a_trainable_agent_is_refused(game: Recipe, tmp_path: Path) -> None:
     frozen = changed(
         changed(game, "team.agents.a.trainable", False), "team.agents.b.trainable", False
     )
@@ -149,14 +149,14 @@ def test_a_team_without_a_trainable_agent(game: Recipe, tmp_path: Path) -> None:
         TrainingRun(frozen, tmp_path / "run")
 
 
-def test_a_tracker_that_is_not_installed(tiny_words: Path, tmp_path: Path) -> None:
+def test_missing_tracker_names_the_install_command(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, report_to=["wandb"])
     with pytest.raises(RecipeError, match=r"pip install 'collab-agents\[wandb\]'"):
         TrainingRun(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_layers_that_are_not_there(tiny_words: Path, tmp_path: Path) -> None:
+def test_unknown_lora_targets_are_refused(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, lora={"targets": ["no_proj"]})
     with pytest.raises(RecipeError, match=r"lora.targets \['no_proj'\]"):
         asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
@@ -198,7 +198,7 @@ def test_a_full_disk_leaves_no_part_of_a_checkpoint(learner: TorchLearner, tmp_p
 
 
 @pytest.mark.parametrize("files", [{}, {"adapter_config.json": '{"peft_type": "LORA"}'}])
-def test_an_adapter_to_begin_from_that_is_not_there(
+def test_missing_start_adapter_is_refused(
     game: Recipe, tmp_path: Path, files: dict[str, str]
 ) -> None:
     for name, text in files.items():

@@ -48,7 +48,7 @@ def test_every_episode_is_recorded(run: Path) -> None:
     assert {p.episode.task for p in held_out_of(run)} == {f"game/{n}" for n in range(8, 12)}
 
 
-def test_what_was_found_is_of_the_recorded_episodes(run: Path) -> None:
+def test_evaluation_results_match_the_recorded_episodes(run: Path) -> None:
     for evaluation in read_run(run).evaluations:
         for mode in ("sampled", "greedy"):
             returns: dict[str, list[float]] = {}
@@ -62,7 +62,7 @@ def test_what_was_found_is_of_the_recorded_episodes(run: Path) -> None:
             }
 
 
-def test_an_evaluation_plays_the_same_each_time(run: Path) -> None:
+def test_every_evaluation_uses_the_same_seeds(run: Path) -> None:
     seeds = {
         step: {(p.mode, p.episode.id): p.episode.seed for p in held_out_of(run) if p.step == step}
         for step in (0, 2, 4)
@@ -76,7 +76,7 @@ def test_tokens_and_log_probabilities_are_kept(run: Path) -> None:
     assert all(len(d.action.logprobs) == len(d.action.token_ids) for d in decisions)
 
 
-def test_the_episodes_of_training_stay_apart(run: Path) -> None:
+def test_training_and_held_out_episodes_are_separate(run: Path) -> None:
     trained = {episode.task for episode in read_episodes(run)}
     assert trained.isdisjoint({f"game/{n}" for n in range(8, 12)})
     assert len(open_run(run).episodes) == len(list(read_episodes(run)))
@@ -95,7 +95,7 @@ def evaluated(step: int, *returns: float) -> Evaluation:
     return Evaluation(step=step, sampled=results)
 
 
-def test_a_fall_from_the_best_evaluation_is_told() -> None:
+def test_drop_from_the_best_evaluation_is_reported() -> None:
     best = evaluated(4, 2.0, 3.0, 2.0, 3.0)
     assert fall(best, evaluated(8, 1.0, 2.0, 1.5, 2.0)) == (
         "the held-out return fell by 0.88 ± 0.12 from its best, of step 4: use that step's"
@@ -106,7 +106,7 @@ def test_a_fall_from_the_best_evaluation_is_told() -> None:
     assert fall(evaluated(0, 1.0), evaluated(2, 0.0)) is None  # one task has no standard error
 
 
-def test_the_log_and_the_report_show_a_fall(run: Path, tmp_path: Path) -> None:
+def test_log_and_report_show_a_drop(run: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(run, tmp_path / "run")
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     rows[-1]["warnings"] = ["the held-out return fell"]

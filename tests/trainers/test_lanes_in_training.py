@@ -36,7 +36,7 @@ def on_device(policies: Policies, agent: str, device: str) -> None:
         (("cuda", "cuda"), 16, [32, 32, 32]),
     ],
 )
-def test_a_gpu_is_given_all_responses_of_a_step_in_one_call(
+def test_gpu_gets_all_responses_of_a_step_in_one_call(
     game: Recipe,
     devices: tuple[str, str],
     concurrency: int | None,

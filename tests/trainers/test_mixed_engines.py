@@ -77,7 +77,7 @@ def test_three_engines_answer_side_by_side(team: Recipe) -> None:
         assert SAYS["b"] in seen, "the second round shows the others' first answers"
 
 
-def test_the_one_that_can_be_trained_is_trained(
+def test_only_the_trainable_agent_is_trained(
     team: Recipe, tmp_path: Path, hosts: tuple[OpenAIServer, ClaudeServer]
 ) -> None:
     run = tmp_path / "run"

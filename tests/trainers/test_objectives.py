@@ -44,7 +44,7 @@ def gradient(sampler: tuple[float, ...], **options: Any) -> list[float]:
         {"sequence_limit": 3.0},
     ],
 )
-def test_with_the_samplers_own_policy_every_objective_has_the_same_gradient(
+def test_objectives_have_equal_gradients_on_policy(
     options: dict[str, Any],
 ) -> None:
     plain = gradient(LOGPROBS)
@@ -78,14 +78,14 @@ def test_cispo_bounds_the_ratio_and_loses_no_token() -> None:
     assert found == pytest.approx([1.1 * w for w in (1, 1, 1, -2, 0.5, 0.5)])
 
 
-def test_a_band_leaves_out_tokens_and_a_limit_leaves_out_responses() -> None:
+def test_band_masks_tokens_and_limit_masks_responses() -> None:
     sampler = (LOGPROBS[0] - 2.0, *LOGPROBS[1:])  # rho = 7.39, then 1
     assert gradient(sampler, importance_band=(0.5, 5.0)) == pytest.approx([0, 1, 1, -2, 0.5, 0.5])
     assert gradient(sampler, sequence_limit=3.0) == pytest.approx([0, 0, 0, -2, 0.5, 0.5])
     assert gradient(sampler, importance_cap=2.0) == pytest.approx([2, 1, 1, -2, 0.5, 0.5])
 
 
-def test_what_is_left_out_is_told() -> None:
+def test_masked_tokens_are_reported() -> None:
     sampler = (LOGPROBS[0] - 2.0, *LOGPROBS[1:])
     spec = TrainerSpec(importance_band=(0.5, 5.0))
     found = token_loss(torch.tensor(LOGPROBS), samples_with(sampler), spec)
@@ -105,6 +105,6 @@ def test_what_is_left_out_is_told() -> None:
         ({"importance_band": (0.5, 5.0), "importance_cap": 2.0}, "set one"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(options: dict[str, Any], said: str) -> None:
+def test_conflicting_settings_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         TrainerSpec(**options)

@@ -137,10 +137,10 @@ def test_every_option_changes_something(
     if (key := json.dumps(others)) not in UNCHANGED:
         UNCHANGED[key] = left_behind("before", others)
     after = left_behind("after", changed(others, option, value))
-    assert after != UNCHANGED[key] or shows_in_the_work(tiny_words, folder, option)
+    assert after != UNCHANGED[key] or changes_number_of_passes(tiny_words, folder, option)
 
 
-def test_without_a_change_the_same_is_left_behind(tiny_words: Path, tmp_path: Path) -> None:
+def test_unchanged_options_give_the_same_run(tiny_words: Path, tmp_path: Path) -> None:
     once, again = (observe(tiny_words, tmp_path / name, {}) for name in ("once", "again"))
     assert once == again
 
@@ -184,14 +184,14 @@ def recipe_of(model: Path, folder: Path, options: dict[str, Any]) -> Recipe:
     return Recipe.model_validate(data)
 
 
-def shows_in_the_work(model: Path, folder: Path, option: str) -> bool:
+def changes_number_of_passes(model: Path, folder: Path, option: str) -> bool:
     value, others = CHANGES[option]
-    return passes(recipe_of(model, folder, others)) != passes(
+    return layer_passes(recipe_of(model, folder, others)) != layer_passes(
         recipe_of(model, folder, changed(others, option, value))
     )
 
 
-def passes(recipe: Recipe) -> int:
+def layer_passes(recipe: Recipe) -> int:
     """How often a layer is computed to learn from one response."""
     from collab.trainers.learner.logprobs import response_logprobs
     from collab.trainers.learner.policy import open_policies
@@ -227,10 +227,10 @@ def digest(path: Path) -> str:
         ({"learning_rates": 1}, "did you mean 'learning_rate'?"),
     ],
 )
-def test_options_that_cannot_work_say_so(options: dict[str, Any], told: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told.replace("?", r"\?")):
         TrainerSpec.model_validate(options)
 
 
-def test_one_episode_a_group_needs_no_baseline() -> None:
+def test_one_episode_per_group_needs_no_baseline() -> None:
     assert TrainerSpec(group_size=1, algorithm="mareinforce").group_size == 1

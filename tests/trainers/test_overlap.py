@@ -31,7 +31,7 @@ def server(tiny_words: Path) -> Iterator[VLLMTwin]:
         yield opened
 
 
-def overlapped(model: Path, folder: Path, server: VLLMTwin, **trainer: Any) -> Recipe:
+def overlap_recipe(model: Path, folder: Path, server: VLLMTwin, **trainer: Any) -> Recipe:
     recipe = make_game(model, folder, max_staleness=1, learning_rate=1e-3, group_size=2, **trainer)
     model_here = VLLMModel(name=str(model), servers=(server.url,), dtype="float32", seeds=True)
     return recipe.model_copy(update={"model": model_here})
@@ -53,7 +53,7 @@ def versions_of(run: Path, groups: int = 2) -> list[set[int | None]]:
     return [found[step] for step in sorted(found)]
 
 
-def check_whole(run: Path, steps: int) -> None:
+def check_every_step_once(run: Path, steps: int) -> None:
     """Each step was played, recorded and learned once, by policies at most one step old."""
     assert [row["step"] for row in steps_of(run)] == list(range(1, steps + 1))
     ids = [(episode.group, episode.sample) for episode in read_episodes(run)]
@@ -63,12 +63,12 @@ def check_whole(run: Path, steps: int) -> None:
     assert all(0 <= row["staleness"] <= 1 for row in steps_of(run))
 
 
-def test_the_next_step_is_played_while_one_is_learned(
+def test_next_step_is_sampled_during_an_update(
     tiny_words: Path, tmp_path: Path, server: VLLMTwin
 ) -> None:
-    recipe = overlapped(tiny_words, tmp_path, server, steps=4)
+    recipe = overlap_recipe(tiny_words, tmp_path, server, steps=4)
     events = train(recipe, tmp_path / "run")
-    check_whole(tmp_path / "run", 4)
+    check_every_step_once(tmp_path / "run", 4)
     told = [(e.type, e.step, getattr(e, "phase", "")) for e in events if hasattr(e, "step")]
     for step in (1, 2, 3):
         began = told.index(("training.progress", step + 1, "sampling"))
@@ -85,10 +85,10 @@ def test_the_next_step_is_played_while_one_is_learned(
 @pytest.mark.parametrize(
     "stop_at", [("update", 2), pytest.param(("sampling", 3), marks=pytest.mark.slow)]
 )
-def test_an_interrupted_run_goes_on_and_loses_nothing(
+def test_interrupted_run_resumes_without_losing_episodes(
     tiny_words: Path, tmp_path: Path, server: VLLMTwin, stop_at: tuple[str, int]
 ) -> None:
-    recipe, run = overlapped(tiny_words, tmp_path, server, checkpoint_every=2), tmp_path / "run"
+    recipe, run = overlap_recipe(tiny_words, tmp_path, server, checkpoint_every=2), tmp_path / "run"
 
     async def main() -> None:
         def emit(event: Any) -> None:
@@ -101,21 +101,21 @@ def test_an_interrupted_run_goes_on_and_loses_nothing(
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(main())
     train(recipe, run, resume=True)
-    check_whole(run, 4)
+    check_every_step_once(run, 4)
 
 
-def test_tokens_end_a_run_without_a_step_played_in_vain(
+def test_token_limit_ends_the_run_without_a_wasted_step(
     tiny_words: Path, tmp_path: Path, server: VLLMTwin
 ) -> None:
-    train(overlapped(tiny_words, tmp_path, server, steps=None, tokens=60), tmp_path / "run")
+    train(overlap_recipe(tiny_words, tmp_path, server, steps=None, tokens=60), tmp_path / "run")
     played = [d for e in read_episodes(tmp_path / "run") for t in e.turns for d in t.decisions]
     assert len(server.bodies) == len(played)
 
 
-def test_a_new_phase_is_not_played_ahead(
+def test_new_curriculum_phase_is_not_sampled_ahead(
     tiny_words: Path, tmp_path: Path, server: VLLMTwin
 ) -> None:
-    recipe = overlapped(
+    recipe = overlap_recipe(
         tiny_words, tmp_path, server, steps=3, curriculum=[{"steps": 2, "turns": 1}]
     )
     recipe = recipe.model_copy(update={"team": recipe.team.model_copy(update={"turns": 2})})
@@ -125,27 +125,27 @@ def test_a_new_phase_is_not_played_ahead(
 
 
 @pytest.mark.slow
-def test_evaluations_are_of_what_was_learned(
+def test_evaluations_use_the_latest_weights(
     tiny_words: Path, tmp_path: Path, server: VLLMTwin
 ) -> None:
     evaluation = {"samples": 1, "every": 1}
-    recipe = overlapped(tiny_words, tmp_path, server, steps=2, evaluation=evaluation)
+    recipe = overlap_recipe(tiny_words, tmp_path, server, steps=2, evaluation=evaluation)
     train(recipe, tmp_path / "run")
     lines = (tmp_path / "run" / "evaluation.jsonl").read_text().splitlines()
     for line in map(json.loads, lines):
         episode = Episode.model_validate(line["episode"])
         versions = {d.action.version for turn in episode.turns for d in turn.decisions}
         assert versions == {line["step"]}
-    check_whole(tmp_path / "run", 2)
+    check_every_step_once(tmp_path / "run", 2)
 
 
-def test_records_without_versions_are_as_they_were(game: Recipe, tmp_path: Path) -> None:
+def test_runs_without_overlap_record_no_versions(game: Recipe, tmp_path: Path) -> None:
     train(game, tmp_path / "run")
     assert '"version"' not in (tmp_path / "run" / "episodes.jsonl").read_text()
     assert all("staleness" not in row for row in steps_of(tmp_path / "run"))
 
 
-def test_a_model_that_samples_by_what_is_learned_is_refused(
+def test_overlap_is_refused_if_the_sampler_shares_the_trained_weights(
     tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, max_staleness=1)
@@ -162,7 +162,7 @@ def test_a_model_that_samples_by_what_is_learned_is_refused(
         check_recipe(recipe.model_copy(update={"model": asleep}))
 
 
-def test_what_corrects_by_default() -> None:
+def test_overlap_enables_corrections_by_default() -> None:
     stale = TrainerSpec(max_staleness=1)
     assert (stale.cap_used, stale.tolerance_used, stale.corrects) == (2.0, 1.0, True)
     assert TrainerSpec().cap_used is None
@@ -172,7 +172,7 @@ def test_what_corrects_by_default() -> None:
     assert TrainerSpec(max_staleness=1, mismatch_tolerance=0.2).tolerance_used == 0.2
 
 
-def test_a_training_is_a_tree_of_spans(exported: Any, tiny_words: Path, tmp_path: Path) -> None:
+def test_training_run_is_a_tree_of_spans(exported: Any, tiny_words: Path, tmp_path: Path) -> None:
     held_out = {"samples": 1, "greedy": False}
     recipe = make_game(tiny_words, tmp_path, steps=2, group_size=2, evaluation=held_out)
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())

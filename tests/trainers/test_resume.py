@@ -58,7 +58,9 @@ def check_readable(run: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def uninterrupted_state(
+    tiny_words: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """The state of a run that nothing stopped."""
     folder = tmp_path_factory.mktemp("whole")
     asyncio.run(TrainingRun(make_game(tiny_words, folder, **OPTIONS), folder / "run").run())
@@ -71,19 +73,19 @@ def whole(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         3, [("sampling", 2), ("sampling", 5), ("update", 4), ("evaluation", 6), ("evaluation", 3)]
     ),
 )
-def test_an_interrupted_run_goes_on_bit_by_bit(
-    recipe: Recipe, whole: dict[str, Any], tmp_path: Path, stop_at: tuple[str, int]
+def test_interrupted_run_resumes_bit_by_bit(
+    recipe: Recipe, uninterrupted_state: dict[str, Any], tmp_path: Path, stop_at: tuple[str, int]
 ) -> None:
     parted = tmp_path / "parted"
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(cancelled(recipe, parted, stop_at))
+        asyncio.run(run_until(recipe, parted, stop_at))
     assert json.loads((parted / "run.json").read_text())["status"] == "interrupted"
     check_readable(parted)
     asyncio.run(TrainingRun(recipe, parted, resume=True).run())
-    assert state_of(parted) == whole
+    assert state_of(parted) == uninterrupted_state
 
 
-async def cancelled(recipe: Recipe, out: Path, stop_at: tuple[str, int]) -> None:
+async def run_until(recipe: Recipe, out: Path, stop_at: tuple[str, int]) -> None:
     task: asyncio.Task[Any]
 
     def watch(event: Any) -> None:
@@ -94,9 +96,7 @@ async def cancelled(recipe: Recipe, out: Path, stop_at: tuple[str, int]) -> None
     await task
 
 
-def test_a_team_that_is_older_than_its_checkpoint_is_written_again(
-    recipe: Recipe, tmp_path: Path
-) -> None:
+def test_missing_adapters_are_rewritten_from_the_checkpoint(recipe: Recipe, tmp_path: Path) -> None:
     """As a run leaves it that was killed between the two."""
     run, recipe = tmp_path / "run", changed(recipe, "trainer.steps", 3)
     asyncio.run(TrainingRun(recipe, run).run())
@@ -107,10 +107,10 @@ def test_a_team_that_is_older_than_its_checkpoint_is_written_again(
     assert state_of(run) == whole
 
 
-def test_a_run_without_held_out_episodes_goes_on(recipe: Recipe, tmp_path: Path) -> None:
+def test_run_without_held_out_episodes_is_resumed(recipe: Recipe, tmp_path: Path) -> None:
     """As folders are that were written without `evaluation.jsonl`."""
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(cancelled(recipe, tmp_path / "run", ("sampling", 5)))
+        asyncio.run(run_until(recipe, tmp_path / "run", ("sampling", 5)))
     (tmp_path / "run" / "evaluation.jsonl").unlink()
     for path in (tmp_path / "run" / "checkpoints").glob("*/state.json"):
         state = json.loads(path.read_text())
@@ -120,7 +120,7 @@ def test_a_run_without_held_out_episodes_goes_on(recipe: Recipe, tmp_path: Path)
     assert {row[0][0] for row in held_out_of(tmp_path / "run")} == {6}
 
 
-def test_a_run_says_that_it_is_running_while_it_is(recipe: Recipe, tmp_path: Path) -> None:
+def test_status_is_running_during_the_run(recipe: Recipe, tmp_path: Path) -> None:
     said: list[tuple[str, Any, bool]] = []
 
     def see(event: TrainingEvent) -> None:
@@ -177,7 +177,7 @@ def kill_and_resume(warm: WarmCollab, recipe: Recipe, folder: Path, kills: int) 
     assert state_of(parted) == state_of(whole)
 
 
-def test_a_killed_run_goes_on_bit_by_bit(recipe: Recipe, tmp_path: Path) -> None:
+def test_killed_run_resumes_bit_by_bit(recipe: Recipe, tmp_path: Path) -> None:
     """A copy of the folder is what a kill at this moment leaves."""
     whole, parted = tmp_path / "whole", tmp_path / "parted"
 
@@ -193,7 +193,7 @@ def test_a_killed_run_goes_on_bit_by_bit(recipe: Recipe, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_again_and_again_goes_on_bit_by_bit(
+def test_run_killed_repeatedly_resumes_bit_by_bit(
     warm: WarmCollab, tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, **{**OPTIONS, "steps": 20})
@@ -201,7 +201,7 @@ def test_a_run_that_is_killed_again_and_again_goes_on_bit_by_bit(
 
 
 @pytest.mark.slow
-def test_an_interruption_is_status_130_and_can_be_resumed(
+def test_interruption_exits_with_130_and_can_be_resumed(
     warm: WarmCollab, recipe: Recipe, tmp_path: Path
 ) -> None:
     (tmp_path / "r.yaml").write_text(dump_recipe(recipe))
@@ -217,7 +217,7 @@ def test_an_interruption_is_status_130_and_can_be_resumed(
     assert json.loads((tmp_path / "run/run.json").read_text())["status"] == "interrupted"
 
 
-def test_a_run_on_a_hub_suite_goes_on_with_the_rows_that_it_had(
+def test_run_on_a_hub_suite_resumes_with_the_same_rows(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "rows"

@@ -29,9 +29,7 @@ def recipe(tiny_words: Path, tmp_path: Path) -> Recipe:
     return make_game(tiny_words, tmp_path)
 
 
-def test_what_a_run_that_goes_on_has_otherwise_is_written_down(
-    recipe: Recipe, tmp_path: Path
-) -> None:
+def test_changed_settings_of_a_resumed_run_are_recorded(recipe: Recipe, tmp_path: Path) -> None:
     run = tmp_path / "run"
     asyncio.run(TrainingRun(one_step(recipe), run).run())
     longer = changed(changed(one_step(recipe), "trainer.steps", 3), "trainer.learning_rate", 0.5)
@@ -79,7 +77,7 @@ def short_run(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> tup
         ("team.agents.b.adapter", "elsewhere"),
     ],
 )
-def test_what_would_make_it_another_run_is_refused_and_changes_nothing(
+def test_change_to_another_run_is_refused_and_writes_nothing(
     short_run: tuple[Recipe, Path], key: str, value: Any
 ) -> None:
     recipe, run = short_run
@@ -100,9 +98,7 @@ def test_a_refused_change_stops_the_run_before_it_writes(
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
-def test_rows_that_were_changed_since_are_another_run(
-    short_run: tuple[Recipe, Path], tmp_path: Path
-) -> None:
+def test_changed_rows_make_it_another_run(short_run: tuple[Recipe, Path], tmp_path: Path) -> None:
     recipe, run = short_run
     rows = (run.parent / "game.jsonl").read_text()
     copy = tmp_path / "copy.jsonl"
@@ -129,7 +125,7 @@ def reopen(run: Path, recipe: Recipe) -> list[Any]:
 
 
 @pytest.fixture
-def parted(
+def run_killed_at_a_change(
     short_run: tuple[Recipe, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Recipe, Path]:
     """A run that was killed when it went on by a change: it is listed, and not applied."""
@@ -144,21 +140,23 @@ def parted(
     return recipe, copy
 
 
-def test_a_change_that_was_not_applied_is_listed_no_more(parted: tuple[Recipe, Path]) -> None:
-    recipe, run = parted
+def test_change_that_was_not_applied_is_no_longer_listed(
+    run_killed_at_a_change: tuple[Recipe, Path],
+) -> None:
+    recipe, run = run_killed_at_a_change
     assert reopen(run, recipe) == []
 
 
-def test_a_change_that_is_made_again_is_listed_once(parted: tuple[Recipe, Path]) -> None:
-    recipe, run = parted
+def test_repeated_change_is_listed_once(run_killed_at_a_change: tuple[Recipe, Path]) -> None:
+    recipe, run = run_killed_at_a_change
     longer = changed(recipe, "trainer.steps", 3)
     listed = [{"step": 1, "key": "trainer.steps", "before": 1, "after": 3}]
     assert reopen(run, longer) == listed
     assert reopen(run, longer) == listed
 
 
-def test_a_change_that_is_taken_back_at_its_step_was_one(parted: tuple[Recipe, Path]) -> None:
-    recipe, run = parted
+def test_reverted_change_is_listed_as_well(run_killed_at_a_change: tuple[Recipe, Path]) -> None:
+    recipe, run = run_killed_at_a_change
     reopen(run, changed(recipe, "trainer.steps", 3))
     back = reopen(run, recipe)
     assert [(change["before"], change["after"]) for change in back] == [(1, 3), (3, 1)]
@@ -170,7 +168,7 @@ def dry(folder: Path, *arguments: str) -> Any:
         return CliRunner().invoke(app, ["train", "--dry-run", *arguments])
 
 
-def test_a_dry_run_refuses_what_going_on_would(short_run: tuple[Recipe, Path]) -> None:
+def test_dry_run_refuses_what_resume_would(short_run: tuple[Recipe, Path]) -> None:
     _, run = short_run
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     found = dry(run.parent, "--resume", "run", "--set", "trainer.lora.rank=3")
@@ -190,7 +188,7 @@ def test_a_dry_run_refuses_a_folder_that_holds_a_run(short_run: tuple[Recipe, Pa
     assert "run already contains a run" in found.stderr
 
 
-def test_a_dry_run_refuses_a_record_that_cannot_be_gone_on_with(
+def test_dry_run_refuses_an_unresumable_record(
     short_run: tuple[Recipe, Path], tmp_path: Path
 ) -> None:
     shutil.copytree(short_run[1], tmp_path / "run")

@@ -48,7 +48,7 @@ def state_of(run: Path) -> Path:
 LENGTH = "def length(context): return min(len(context.joint.text), 100) / 100\n"
 
 
-def with_own_reward(recipe: Recipe, path: Path) -> Recipe:
+def with_length_reward(recipe: Recipe, path: Path) -> Recipe:
     data = recipe.model_dump()
     data["task"]["reward"] = {"parts": {"length": {"use": f"{path}:length"}}}
     return Recipe.model_validate(data)
@@ -60,7 +60,7 @@ def files_of(run: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
-def broken(recipe: Recipe, how: str, folder: Path) -> Recipe:
+def broken_recipe(recipe: Recipe, how: str, folder: Path) -> Recipe:
     """The recipe with something missing that is needed late."""
     data = recipe.model_dump()
     if how == "reward":
@@ -80,22 +80,22 @@ def broken(recipe: Recipe, how: str, folder: Path) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def own(recipe: Recipe, folder: Path) -> Recipe:
+def custom_reward_recipe(recipe: Recipe, folder: Path) -> Recipe:
     """The recipe with a reward of the user's own, by which a run of one step has trained."""
     (folder / "rewards.py").write_text(LENGTH)
-    own = with_own_reward(one_step(recipe), folder / "rewards.py")
-    asyncio.run(TrainingRun(own, folder / "own").run())
-    return own
+    custom_reward_recipe = with_length_reward(one_step(recipe), folder / "rewards.py")
+    asyncio.run(TrainingRun(custom_reward_recipe, folder / "own").run())
+    return custom_reward_recipe
 
 
 @pytest.mark.parametrize("how", ["reward", "feedback", "phase", "parser", "shape", "model"])
-def test_a_run_that_cannot_be_gone_on_with_stays_as_it_is(
-    own: Recipe, folder: Path, tmp_path: Path, how: str
+def test_run_that_cannot_be_resumed_is_left_unchanged(
+    custom_reward_recipe: Recipe, folder: Path, tmp_path: Path, how: str
 ) -> None:
     run = shutil.copytree(folder / "own", tmp_path / "run")
     (folder / "rewards.py").write_text(LENGTH)
     before = files_of(run)
-    spoilt = broken(own, how, folder)
+    spoilt = broken_recipe(custom_reward_recipe, how, folder)
     with pytest.raises(CollabError):
         asyncio.run(TrainingRun(spoilt, run, resume=True).run())
     assert files_of(run) == before
@@ -105,12 +105,12 @@ def test_a_run_that_cannot_be_gone_on_with_stays_as_it_is(
         assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_that_holds_no_training_run(recipe: Recipe, tmp_path: Path) -> None:
+def test_folder_without_a_training_run_is_refused(recipe: Recipe, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="not a training run"):
         asyncio.run(TrainingRun(recipe, tmp_path, resume=True).run())
 
 
-def test_a_second_run_does_not_write_over_the_first(recipe: Recipe, run: Path) -> None:
+def test_second_run_does_not_overwrite_the_first(recipe: Recipe, run: Path) -> None:
     with pytest.raises(RecordError, match="continue with --resume"):
         asyncio.run(TrainingRun(one_step(recipe), run).run())
 
@@ -126,7 +126,7 @@ def test_a_damaged_checkpoint_is_refused(
     assert "\n" not in str(told.value)
 
 
-def test_tensors_of_another_form_are_refused(recipe: Recipe, run: Path) -> None:
+def test_mismatched_tensors_are_refused(recipe: Recipe, run: Path) -> None:
     others: list[object] = [5, [], {"learner": 5}]
     for other in others:
         torch.save(other, run / "checkpoints" / "step-000001" / "state.pt")
@@ -157,9 +157,7 @@ def refusal(recipe: Recipe, run: Path) -> str:
         ({"best_step": "../x"}, "best_step: must be an integer, got '../x'"),
     ],
 )
-def test_a_state_that_no_checkpoint_has_is_refused(
-    recipe: Recipe, run: Path, change: object, told: str
-) -> None:
+def test_invalid_state_is_refused(recipe: Recipe, run: Path, change: object, told: str) -> None:
     state = state_of(run)
     data = json.loads(state.read_text()) | change if isinstance(change, dict) else change
     state.write_text(json.dumps(data))
@@ -170,15 +168,13 @@ def test_a_state_that_no_checkpoint_has_is_refused(
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"\xff"])
-def test_a_state_that_is_no_json_is_refused(
-    recipe: Recipe, run: Path, content: bytes | None
-) -> None:
+def test_invalid_json_state_is_refused(recipe: Recipe, run: Path, content: bytes | None) -> None:
     state = state_of(run)
     state.unlink() if content is None else state.write_bytes(content)
     assert str(state) in refusal(recipe, run)
 
 
-def test_a_checkpoint_of_a_later_step_than_the_last_one(recipe: Recipe, tmp_path: Path) -> None:
+def test_checkpoint_beyond_the_last_step_is_refused(recipe: Recipe, tmp_path: Path) -> None:
     run = tmp_path / "run"
     asyncio.run(TrainingRun(recipe, run).run())
     told = "step-000004 is from step 4, but the run has 1 steps; set trainer.steps to 4 or more"
@@ -187,7 +183,7 @@ def test_a_checkpoint_of_a_later_step_than_the_last_one(recipe: Recipe, tmp_path
 
 @pytest.mark.parametrize("name", ["episodes.jsonl", "metrics.jsonl"])
 @pytest.mark.parametrize("kept", [None, 10])
-def test_files_that_are_shorter_than_the_checkpoint_says(
+def test_files_shorter_than_the_checkpoint_records_are_refused(
     recipe: Recipe, run: Path, name: str, kept: int | None
 ) -> None:
     file = run / name

@@ -15,9 +15,7 @@ RECORDED = Path(__file__).parents[1] / "recorded"
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_recorded_training_comes_out_the_same(
-    tiny_words: Path, tmp_path: Path, name: str
-) -> None:
+def test_recorded_training_is_reproduced(tiny_words: Path, tmp_path: Path, name: str) -> None:
     recipe = make_case(tiny_words, tmp_path, name)
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     found = digest(tmp_path / "run")

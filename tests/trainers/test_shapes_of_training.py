@@ -19,7 +19,7 @@ from collab.trainers.learner.policy import open_policies
 pytestmark = pytest.mark.slow
 
 
-def moved(run: Path, kind: str = "adapters") -> set[str]:
+def changed_policies(run: Path, kind: str = "adapters") -> set[str]:
     """The policies whose last checkpoint differs from the first."""
     found: dict[str, list[bytes]] = {}
     for step in ("step-000000", "step-000002"):
@@ -38,14 +38,14 @@ def test_one_agent_is_grpo(tiny_words: Path, tmp_path: Path) -> None:
     del data["team"]["agents"]["b"]
     data["team"]["protocol"] = "single"
     train(Recipe.model_validate(data), tmp_path / "run")
-    assert moved(tmp_path / "run") == {"a"}
+    assert changed_policies(tmp_path / "run") == {"a"}
 
 
-def test_frozen_teammates_of_any_engine(tiny_words: Path, tmp_path: Path) -> None:
+def test_frozen_teammate_may_use_any_engine(tiny_words: Path, tmp_path: Path) -> None:
     game = make_game(tiny_words, tmp_path, **KEEP_ALL)
     frozen = changed(game, "team.agents.b.trainable", False)
     train(changed(frozen, "team.agents.b.model", "echo"), tmp_path / "run")
-    assert moved(tmp_path / "run") == {"a"}
+    assert changed_policies(tmp_path / "run") == {"a"}
     assert load_recipe(str(tmp_path / "run")).team.agents["b"].adapter is None
 
 
@@ -54,19 +54,19 @@ def test_different_base_models_in_one_team(tiny_words: Path, tmp_path: Path) -> 
     game = make_game(tiny_words, tmp_path, **KEEP_ALL)
     spec = {"name": str(other), "dtype": "float32", "device": "cpu"}
     train(changed(game, "team.agents.b.model", spec), tmp_path / "run")
-    assert moved(tmp_path / "run") == {"a", "b"}
+    assert changed_policies(tmp_path / "run") == {"a", "b"}
 
 
-def test_one_adapter_for_all(tiny_words: Path, tmp_path: Path) -> None:
+def test_shared_adapter_for_all_agents(tiny_words: Path, tmp_path: Path) -> None:
     game = make_game(tiny_words, tmp_path, policies="shared_adapter", **KEEP_ALL)
     train(game, tmp_path / "run")
-    assert moved(tmp_path / "run") == {"shared"}
+    assert changed_policies(tmp_path / "run") == {"shared"}
     agents = load_recipe(str(tmp_path / "run")).team.agents
     assert {agent.adapter for agent in agents.values()} == {str(tmp_path / "run/adapters/shared")}
 
 
 @pytest.mark.parametrize(("dtype", "kl_coef"), [("float32", 0.1), ("bfloat16", 0.0)])
-def test_whole_models(
+def test_full_models_are_trained(
     tiny_words: Path,
     tmp_path: Path,
     dtype: str,
@@ -76,7 +76,7 @@ def test_whole_models(
     game = make_game(tiny_words, tmp_path, policies="full", kl_coef=kl_coef, **KEEP_ALL)
     rows = train(changed(game, "model.dtype", dtype), tmp_path / "run")
     assert capfd.readouterr().err == ""  # transformers draws bars of its own while it saves
-    assert moved(tmp_path / "run") == {"a", "b"}
+    assert changed_policies(tmp_path / "run") == {"a", "b"}
     assert ("agent/a/kl" in rows[-1]) == bool(kl_coef)
     episode = Team(load_recipe(str(tmp_path / "run"))).run("game/8").episode
     assert episode.failure is None
@@ -90,14 +90,14 @@ def test_a_tree_plays_every_branch_once(tiny_words: Path, tmp_path: Path) -> Non
     rows = train(changed(game, "team.turns", 3), tmp_path / "run")
     leaves = [e for e in read_episodes(tmp_path / "run") if e.group == 0]
     assert [e.sample for e in leaves] == list(range(8))
-    assert said(leaves[0], 0) == said(leaves[3], 0)
-    assert said(leaves[0], 1) == said(leaves[1], 1)
+    assert tokens_of_turn(leaves[0], 0) == tokens_of_turn(leaves[3], 0)
+    assert tokens_of_turn(leaves[0], 1) == tokens_of_turn(leaves[1], 1)
     assert rows[0]["episodes"] == 16
     # 2 tasks x (2 + 4 + 8) joint actions x 2 agents: none is computed twice.
     assert rows[0]["tokens"] <= 2 * 14 * 2 * 3
 
 
-def said(episode: Episode, turn: int) -> list[tuple[int, ...]]:
+def tokens_of_turn(episode: Episode, turn: int) -> list[tuple[int, ...]]:
     return [d.action.token_ids for d in episode.turns[turn].decisions]
 
 
@@ -107,7 +107,7 @@ def test_crossing_scores_every_combination(tiny_words: Path, tmp_path: Path) -> 
     data = game.model_dump()
     del data["task"]["reward"]["parts"]["b_left"]
     train(Recipe.model_validate(data), tmp_path / "run")
-    assert moved(tmp_path / "run") == {"a"}
+    assert changed_policies(tmp_path / "run") == {"a"}
 
 
 def test_a_curriculum_begins_with_one_turn(tiny_words: Path, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_shared_base_is_in_memory_once(tiny_words: Path, tmp_path: Path) -> No
     asyncio.run(policies.aclose())
 
 
-def test_metrics_are_what_the_episodes_say(tiny_words: Path, tmp_path: Path) -> None:
+def test_metrics_match_the_episodes(tiny_words: Path, tmp_path: Path) -> None:
     [row] = train(make_game(tiny_words, tmp_path, steps=1), tmp_path / "run")
     episodes = list(read_episodes(tmp_path / "run"))
     returns = torch.tensor([e.joint_return for e in episodes], dtype=torch.float64)

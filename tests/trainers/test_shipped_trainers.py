@@ -56,7 +56,7 @@ def test_every_shipped_recipe_can_be_trained(path: Path, tmp_path: Path) -> None
     assert bool(tasks.held_out) == (spec.evaluation is not None)
 
 
-def test_who_plays_against_itself_alone_has_no_held_out_return() -> None:
+def test_only_self_play_recipe_has_no_evaluation() -> None:
     trainers = {path.stem: load_recipe(str(path)).trainer for path in RECIPES}
     without = [name for name, spec in trainers.items() if spec is None or not spec.evaluation]
     assert without == ["kuhn"]
@@ -71,7 +71,7 @@ def test_a_recipe_for_a_gpu_or_vllm_corrects_for_its_sampler(path: Path) -> None
             assert recipe.trainer.importance_cap == 2.0
 
 
-def test_the_defaults_are_the_papers() -> None:
+def test_defaults_match_the_paper() -> None:
     shipped = load_recipe("coding", task="humaneval", trainer="magrpo").trainer
     assert shipped is not None
     labels = {"name", "description"}

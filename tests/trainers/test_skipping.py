@@ -61,7 +61,7 @@ def train(recipe: Recipe, run: Path, **options: Any) -> list[StepFinished]:
     return [event for event in seen if isinstance(event, StepFinished)]
 
 
-def test_a_task_that_is_too_long_is_passed_over(tiny_words: Path, tmp_path: Path) -> None:
+def test_task_that_is_too_long_is_skipped(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_long(tiny_words, tmp_path, {2}, tasks="0-3", tasks_per_step=1, steps=4)
     events = train(recipe, tmp_path / "run")
     rows = steps_of(tmp_path / "run")
@@ -74,7 +74,7 @@ def test_a_task_that_is_too_long_is_passed_over(tiny_words: Path, tmp_path: Path
     assert sum(e.failure is not None for e in read_episodes(tmp_path / "run")) == 4
 
 
-def test_a_group_that_is_too_long_leaves_the_others_of_its_step(
+def test_group_that_is_too_long_is_skipped_within_its_step(
     tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = make_long(tiny_words, tmp_path, {2}, tasks_per_step=2, steps=4)
@@ -86,7 +86,7 @@ def test_a_group_that_is_too_long_leaves_the_others_of_its_step(
     assert told[0].startswith("game/2 was skipped: 4 of 4 episodes failed")
 
 
-def test_what_lasts_ends_the_training_and_resuming_goes_past_it(
+def test_repeated_skips_end_the_training_and_resume_continues_after_them(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(skipping, "MOST_SKIPPED", 1)
@@ -101,13 +101,13 @@ def test_what_lasts_ends_the_training_and_resuming_goes_past_it(
     assert [bool(row.get("skipped/step")) for row in rows] == [True] * 2 + [False] * 2
 
 
-def test_a_run_that_learned_from_no_step_has_failed(tiny_words: Path, tmp_path: Path) -> None:
+def test_run_that_skipped_every_step_fails(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_broken(tiny_words, tmp_path, tasks_per_step=1, steps=2)
     with pytest.raises(TrainingError, match="training skipped every step; the last: 4 of 4"):
         train(recipe, tmp_path / "run")
 
 
-def test_each_policy_is_counted_by_itself_and_learning_ends_a_row(
+def test_skips_are_counted_per_policy_and_reset_by_an_update(
     tiny_words: Path, tmp_path: Path
 ) -> None:
     history = History(make_game(tiny_words, tmp_path), total_steps=100)
@@ -129,7 +129,7 @@ def learner(tiny_words: Path, tmp_path: Path) -> Iterator[TorchLearner]:
     asyncio.run(policies.aclose())
 
 
-def own_samples(learner: TorchLearner) -> list[Sample]:
+def on_policy_samples(learner: TorchLearner) -> list[Sample]:
     from collab.trainers.learner.logprobs import response_logprobs
 
     found = []
@@ -153,33 +153,33 @@ def poison(learner: TorchLearner, name: str) -> Callable[[], None]:
     return remove
 
 
-def test_a_gradient_that_is_no_number_skips_its_policy_once(learner: TorchLearner) -> None:
+def test_nan_gradient_skips_its_policy_once(learner: TorchLearner) -> None:
     policies = learner.policies
     before = {p.name: [x.clone() for x in p.parameters.values()] for p in policies}
     heal = poison(learner, "a")
-    update = learner.learn(own_samples(learner), 0, Event())
+    update = learner.learn(on_policy_samples(learner), 0, Event())
     assert list(update.skipped) == ["a"]
     assert "the gradient norm of policy 'a' is nan" in update.skipped["a"]
     assert list(update.gradient_norms) == ["b"]
     same = {p.name: all(map(torch.equal, p.parameters.values(), before[p.name])) for p in policies}
     assert same == {"a": True, "b": False}
     heal()
-    update = learner.learn(own_samples(learner), 1, Event())
+    update = learner.learn(on_policy_samples(learner), 1, Event())
     assert (update.skipped, sorted(update.gradient_norms)) == ({}, ["a", "b"])
 
 
-def test_a_loss_that_is_no_number_is_forgotten(learner: TorchLearner) -> None:
+def test_nan_loss_leaves_no_trace(learner: TorchLearner) -> None:
     """Where the parameters are sound: it may be one response's."""
     from dataclasses import replace
 
-    a, b = own_samples(learner)
+    a, b = on_policy_samples(learner)
     update = learner.learn([replace(a, weight=float("inf")), b], 0, Event())
     assert list(update.skipped) == ["a"]
-    assert learner.learn(own_samples(learner), 1, Event()).skipped == {}
+    assert learner.learn(on_policy_samples(learner), 1, Event()).skipped == {}
     assert all(p.isfinite().all() for p in learner.policies.by_name["a"].parameters.values())
 
 
-def test_gradients_that_stay_no_numbers_end_the_training(
+def test_persistent_nan_gradients_end_the_training(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from collab.trainers.ranks import orders

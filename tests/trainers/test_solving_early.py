@@ -81,7 +81,7 @@ def test_a_team_learns_to_solve_at_once(two_programs: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("when_solved", ["absorb", "continue"])
-def test_a_tree_goes_on_from_what_is_not_over(
+def test_tree_continues_only_unsolved_branches(
     two_programs: Path, tmp_path: Path, when_solved: str
 ) -> None:
     team = {"turns": 2, "when_solved": when_solved}

@@ -30,7 +30,7 @@ def trained(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run" / "adapters"
 
 
-def starting(recipe: Recipe, adapters: dict[str, Path]) -> Recipe:
+def with_start_adapters(recipe: Recipe, adapters: dict[str, Path]) -> Recipe:
     data = recipe.model_dump()
     for agent, folder in adapters.items():
         data["team"]["agents"][agent]["adapter"] = str(folder)
@@ -42,11 +42,11 @@ def starting(recipe: Recipe, adapters: dict[str, Path]) -> Recipe:
     ("policies", "kl_coef"),
     [("adapters", 0.0), ("shared_adapter", 0.1), ("full", 0.0), ("full", 0.1)],
 )
-def test_the_divergence_is_from_what_training_began_from(
+def test_kl_is_measured_from_the_start_of_training(
     trained: Path, tiny_words: Path, tmp_path: Path, policies: str, kl_coef: float
 ) -> None:
     game = make_game(tiny_words, tmp_path, policies=policies, kl_coef=kl_coef, steps=2)
-    recipe = starting(game, {"a": trained / "a", "b": trained / "a"})
+    recipe = with_start_adapters(game, {"a": trained / "a", "b": trained / "a"})
     first, second = run(recipe, tmp_path / "run")
     told = [key for key in first if key.endswith("/kl")]  # without kl_coef, of a few responses
     assert bool(told) == (kl_coef > 0 or policies != "full")
@@ -58,7 +58,7 @@ def test_the_divergence_is_from_what_training_began_from(
 def test_the_reference_stays_where_training_began(
     trained: Path, tiny_words: Path, tmp_path: Path
 ) -> None:
-    recipe = starting(make_game(tiny_words, tmp_path), {"a": trained / "a"})
+    recipe = with_start_adapters(make_game(tiny_words, tmp_path), {"a": trained / "a"})
     policies = open_policies(recipe, check_recipe(recipe))
     ids = torch.tensor([[1, 2, 3]])
     began = answers(policies, ids)
@@ -80,14 +80,14 @@ def answers(policies: Policies, ids: torch.Tensor) -> dict[str, torch.Tensor]:
     return found
 
 
-def test_whole_models_take_their_agents_adapters_in(
+def test_full_models_merge_the_adapters_of_their_agents(
     trained: Path, tiny_words: Path, tmp_path: Path
 ) -> None:
     ids = torch.tensor([[1, 2, 3, 4]])
     found = {}
     for policies in ("adapters", "full"):
         game = make_game(tiny_words, tmp_path, policies=policies)
-        recipe = starting(game, {"a": trained / "a"})
+        recipe = with_start_adapters(game, {"a": trained / "a"})
         opened = open_policies(recipe, check_recipe(recipe))
         found[policies] = answers(opened, ids)
         if policies == "full":
@@ -102,32 +102,32 @@ def test_whole_models_take_their_agents_adapters_in(
     torch.testing.assert_close(saved(ids).logits, found["full"]["a"])
 
 
-def test_a_whole_model_that_took_an_adapter_in_trains_and_runs(
+def test_full_model_with_a_merged_adapter_trains_and_runs(
     trained: Path, tiny_words: Path, tmp_path: Path
 ) -> None:
     game = make_game(tiny_words, tmp_path, policies="full", steps=1)
-    run(starting(game, {"a": trained / "a"}), tmp_path / "run")
+    run(with_start_adapters(game, {"a": trained / "a"}), tmp_path / "run")
     agents = load_recipe(str(tmp_path / "run")).team.agents
     assert [agent.adapter for agent in agents.values()] == [None, None]
     training = TrainingRun(
-        starting(make_game(tiny_words, tmp_path, policies="full", steps=2), {"a": trained / "a"}),
+        with_start_adapters(
+            make_game(tiny_words, tmp_path, policies="full", steps=2), {"a": trained / "a"}
+        ),
         tmp_path / "run",
         resume=True,
     )
     assert asyncio.run(training.run())["steps"] == 2
 
 
-def test_a_whole_model_without_the_adapter_it_is_to_take_in(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_full_model_with_a_missing_adapter_is_refused(tiny_words: Path, tmp_path: Path) -> None:
     game = make_game(tiny_words, tmp_path, policies="full")
-    recipe = starting(game, {"a": tmp_path / "nowhere"})
+    recipe = with_start_adapters(game, {"a": tmp_path / "nowhere"})
     with pytest.raises(RecipeError, match="nowhere"):
         asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
 
 
 @pytest.mark.parametrize("policies", ["adapters", "full"])
-def test_whether_rows_can_be_shared_is_asked_once_a_base(
+def test_row_sharing_is_probed_once_per_base(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policies: str
 ) -> None:
     asked: list[object] = []

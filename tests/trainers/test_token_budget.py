@@ -21,7 +21,7 @@ def train(recipe: Recipe, run: Path, *, resume: bool = False) -> dict[str, Any]:
     return asyncio.run(TrainingRun(recipe, run, resume=resume).run())
 
 
-def test_the_step_that_reaches_the_tokens_is_the_last(tiny_words: Path, tmp_path: Path) -> None:
+def test_step_that_reaches_the_token_limit_is_the_last(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=None, tokens=100)
     summary = train(recipe, tmp_path / "run")
     spent = [row["tokens"] for row in steps_of(tmp_path / "run")]
@@ -33,12 +33,12 @@ def test_the_step_that_reaches_the_tokens_is_the_last(tiny_words: Path, tmp_path
     assert newest.is_dir(), "the last step leaves a checkpoint"
 
 
-def test_whichever_comes_first_ends_it(tiny_words: Path, tmp_path: Path) -> None:
+def test_first_limit_reached_ends_the_run(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=1, tokens=10_000)
     assert train(recipe, tmp_path / "run")["steps"] == 1
 
 
-def test_evaluations_stand_at_marks_of_tokens(tiny_words: Path, tmp_path: Path) -> None:
+def test_evaluations_follow_every_tokens(tiny_words: Path, tmp_path: Path) -> None:
     evaluation = {"samples": 1, "greedy": False, "every_tokens": 60}
     recipe = make_game(tiny_words, tmp_path, steps=None, tokens=150, evaluation=evaluation)
     train(recipe, tmp_path / "run")
@@ -50,7 +50,7 @@ def test_evaluations_stand_at_marks_of_tokens(tiny_words: Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_what_goes_on_ends_where_the_whole_one_does(tiny_words: Path, tmp_path: Path) -> None:
+def test_resumed_run_ends_where_an_uninterrupted_one_does(tiny_words: Path, tmp_path: Path) -> None:
     evaluation = {"samples": 1, "greedy": False, "every_tokens": 60}
     options = {"steps": None, "evaluation": evaluation, "checkpoint_every": 1}
     whole = make_game(tiny_words, tmp_path, tokens=150, **options)
@@ -61,21 +61,19 @@ def test_what_goes_on_ends_where_the_whole_one_does(tiny_words: Path, tmp_path: 
     assert spent[0] == spent[1]
 
 
-def test_a_run_that_has_spent_its_tokens_takes_no_further_step(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_run_at_its_token_limit_takes_no_further_step(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=None, tokens=50)
     steps = train(recipe, tmp_path / "run")["steps"]
     assert train(recipe, tmp_path / "run", resume=True)["steps"] == steps
 
 
-def test_a_schedule_that_falls_needs_a_last_step() -> None:
+def test_decaying_schedule_needs_a_number_of_steps() -> None:
     with pytest.raises(ValidationError, match="set steps too, or schedule to 'constant'"):
         TrainerSpec(tokens=1000, schedule="linear")
     assert TrainerSpec(tokens=1000, schedule="linear", steps=10).tokens == 1000
 
 
-def test_the_plan_and_the_view_speak_of_tokens(tiny_words: Path, tmp_path: Path) -> None:
+def test_plan_and_view_count_tokens(tiny_words: Path, tmp_path: Path) -> None:
     plan = make_plan(make_game(tiny_words, tmp_path, steps=None, tokens=500))
     assert plan.steps == 11, "at most 48 tokens a step: 8 episodes, 2 agents, 3 tokens"
     assert "500 generated tokens, 11 steps or more" in plan.text()

@@ -25,7 +25,7 @@ from collab.trainers.training.trackers import COLUMNS, PROJECT, SAMPLES, Tracked
 RETURN = "return/mean"
 
 
-def test_a_run_keeps_its_key_wherever_it_goes_on(tmp_path: Path) -> None:
+def test_moved_run_keeps_its_key(tmp_path: Path) -> None:
     first = Tracked("one", "2026-01-01T00:00:00+00:00", tmp_path, {}, 0)
     again = Tracked("one", "2026-01-01T00:00:00+00:00", tmp_path / "moved", {"a": 1}, 3)
     other = Tracked("one", "2026-01-01T00:00:01+00:00", tmp_path, {}, 0)
@@ -127,9 +127,7 @@ def test_trackers_get_some_responses_with_their_returns(
     assert tables[1]["data"][0][:1] == [10]
 
 
-def test_no_response_is_sent_where_none_is_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_response_is_sent_if_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = Told()
     monkeypatch.setattr(trackers, "import_module", lambda _: module)
     opened = Trackers(0)
@@ -147,7 +145,7 @@ def test_no_response_is_sent_where_none_is_wanted(
         ("mlflow", of_mlflow),
     ],
 )
-def test_a_run_that_goes_on_goes_on_in_its_chart(
+def test_resumed_run_continues_its_chart(
     name: str,
     steps_of: Callable[[Path], list[int]],
     tiny_words: Path,
@@ -163,7 +161,7 @@ def test_a_run_that_goes_on_goes_on_in_its_chart(
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_run_that_goes_on_has_the_same_id_in_weights_and_biases(
+def test_resumed_run_keeps_its_id_in_wandb(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("wandb")

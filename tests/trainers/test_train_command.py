@@ -38,7 +38,7 @@ def collab(folder: Path, *arguments: str) -> Any:
         return CliRunner().invoke(app, ["train", *arguments])
 
 
-def test_a_run_as_json_lines(folder: Path) -> None:
+def test_json_output_lists_the_events_of_a_run(folder: Path) -> None:
     found = collab(folder, "r.yaml", "--out", "run", "--json")
     assert found.exit_code == 0, found.stderr
     events = [json.loads(line) for line in found.stdout.splitlines()]
@@ -61,7 +61,7 @@ def test_a_dry_run_shows_the_plan_and_loads_nothing(folder: Path) -> None:
     assert not list(folder.glob("runs*"))
 
 
-def test_a_dry_run_ends_with_the_plan_and_leaves_out_what_is_nothing(folder: Path) -> None:
+def test_dry_run_ends_with_the_plan_and_omits_zeros(folder: Path) -> None:
     alone = collab(folder, "r.yaml", "--dry-run").stdout
     found = collab(folder, "r.yaml", "--show-recipe")
     assert found.exit_code == 0, found.stderr
@@ -120,7 +120,7 @@ NOTHING = "def nothing(group):\n    return {}\n"
         ),
     ],
 )
-def test_steps_without_anything_to_learn_are_named(
+def test_steps_without_anything_to_learn_are_warned_about(
     folder: Path, settings: list[str], told: str
 ) -> None:
     (folder / "nothing.py").write_text(NOTHING)
@@ -133,7 +133,7 @@ def test_steps_without_anything_to_learn_are_named(
     assert json.loads((folder / "run" / "run.json").read_text())["summary"]["unlearned"] == 2
 
 
-def test_the_address_of_tasks_chooses_what_is_trained_on(folder: Path) -> None:
+def test_task_address_selects_the_training_tasks(folder: Path) -> None:
     (folder / "tasks").mkdir()
     suite = load_recipe(str(folder / "r.yaml")).model_dump(mode="json", exclude_none=True)["task"]
     (folder / "tasks" / "sums.yaml").write_text(yaml.safe_dump(suite))
@@ -147,7 +147,7 @@ def test_the_address_of_tasks_chooses_what_is_trained_on(folder: Path) -> None:
 RAISES = "def raises(group):\n    raise ValueError('no')\n"
 
 
-def test_a_run_without_a_step_can_be_started_again(folder: Path) -> None:
+def test_run_that_failed_before_its_first_step_can_be_restarted(folder: Path) -> None:
     (folder / "raises.py").write_text(RAISES)
     raising = ("--set", "trainer.algorithm=raises.py:raises")
     assert collab(folder, "r.yaml", "--out", "run", *raising).exit_code == 1
@@ -185,7 +185,7 @@ def test_a_team_without_a_trainer_is_trained_by_magrpo(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("policies", ["adapters", "full"])
-def test_what_a_run_leaves_is_as_open_to_others_as_any_file(
+def test_files_of_a_run_have_default_permissions(
     tiny_words: Path, tmp_path: Path, policies: str
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=1, policies=policies)
@@ -196,7 +196,7 @@ def test_what_a_run_leaves_is_as_open_to_others_as_any_file(
     assert set(modes.values()) == {(tmp_path / "plain").stat().st_mode}, modes
 
 
-def test_the_plan_counts_what_is_there(tiny_words: Path, tmp_path: Path) -> None:
+def test_plan_counts_the_actual_parameters(tiny_words: Path, tmp_path: Path) -> None:
     from collab.trainers.learner.policy import open_policies
 
     for policies in ("adapters", "shared_adapter", "full"):
@@ -210,9 +210,7 @@ def test_the_plan_counts_what_is_there(tiny_words: Path, tmp_path: Path) -> None
         assert plan.trainable == sum(p.numel() for p in trained)
 
 
-def test_the_plan_counts_packed_weights_where_they_are_sampled_from(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_plan_counts_packed_weights_on_sampling_devices(tiny_words: Path, tmp_path: Path) -> None:
     def packed(**model: Any) -> int:
         recipe = make_game(tiny_words, tmp_path, group_size=4)
         changed = {"name": "smollm2-135m", "dtype": "float32", "device": "cpu", **model}
@@ -234,7 +232,7 @@ def test_the_plan_counts_trees_and_discussions(tiny_words: Path, tmp_path: Path)
     assert plan.responses_per_step == 18 * 2 * 2 * 2
 
 
-def test_the_plan_counts_once_what_responses_share(tiny_words: Path, tmp_path: Path) -> None:
+def test_plan_counts_shared_prompts_once(tiny_words: Path, tmp_path: Path) -> None:
     plan = make_plan(make_game(tiny_words, tmp_path, group_size=4))
     new = 3 * plan.responses_per_step
     assert plan.update_tokens_per_step - new == (plan.tokens_per_step - new) / 4
@@ -248,9 +246,7 @@ def test_every_team_of_the_library_can_be_planned(name: str) -> None:
     assert plan.warnings == []
 
 
-def test_the_plan_of_a_sequential_team_counts_what_the_agents_are_shown(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_plan_of_a_sequential_team_counts_what_agents_see(tiny_words: Path, tmp_path: Path) -> None:
     def tokens(protocol: str) -> int:
         data = make_game(tiny_words, tmp_path).model_dump()
         data["team"]["protocol"] = protocol
@@ -271,9 +267,7 @@ def test_the_plan_names_prompts_that_are_too_long(tiny_words: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("policies", one_in(2, ["adapters", "full"]))
-def test_the_plan_tells_the_disk_that_is_taken(
-    tiny_words: Path, tmp_path: Path, policies: str
-) -> None:
+def test_plan_states_the_disk_space_used(tiny_words: Path, tmp_path: Path, policies: str) -> None:
     trainer = {"steps": 4, "checkpoint_every": 1, "keep_checkpoints": 3, "policies": policies}
     recipe = make_game(tiny_words, tmp_path, **trainer, evaluation={"every": 1, "samples": 1})
     most = 0
@@ -292,9 +286,7 @@ def test_the_plan_tells_the_disk_that_is_taken(
     assert f"disk: {plan.disk / 1e9:.2f} GB, 5 checkpoints and the team" in plan.text()
 
 
-def test_the_plan_counts_the_adapters_that_training_begins_from(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_plan_counts_the_start_adapters(tiny_words: Path, tmp_path: Path) -> None:
     asyncio.run(TrainingRun(make_game(tiny_words, tmp_path, steps=1), tmp_path / "run").run())
     data = make_game(tiny_words, tmp_path).model_dump()
     before = make_plan(Recipe.model_validate(data))
@@ -304,7 +296,7 @@ def test_the_plan_counts_the_adapters_that_training_begins_from(
     assert after.trainable == before.trainable
 
 
-def test_checkpointing_and_small_batches_take_less(tiny_words: Path, tmp_path: Path) -> None:
+def test_checkpointing_and_small_batches_need_less_memory(tiny_words: Path, tmp_path: Path) -> None:
     def activations(**options: object) -> int:
         game = make_game(tiny_words, tmp_path, group_size=32, **options)
         small = game.model.model_copy(update={"batch_tokens": 256})  # so learning takes the most

@@ -54,7 +54,7 @@ def train(recipe: Recipe, run: Path) -> tuple[list[dict[str, Any]], list[Episode
     return steps_of(run), list(read_episodes(run))
 
 
-def test_an_agent_is_paid_what_it_earns() -> None:
+def test_agent_earns_its_own_and_the_team_reward() -> None:
     score = Score(reward=0.0, maximum=0.0, by_agent={"a": 2.0, "b": -2.0})
     spec = TrainerSpec(team_weight=0.5)
     assert [reward_of(score, agent, spec) for agent in "ab"] == [1.0, -1.0]
@@ -80,7 +80,7 @@ def test_self_play_with_one_adapter(project: Path, tiny_words: Path) -> None:
     assert steps[0]["loss/shared"] != 0.0
 
 
-def test_a_tree_plays_the_turns_before_again(project: Path, tiny_words: Path) -> None:
+def test_tree_replays_the_earlier_turns(project: Path, tiny_words: Path) -> None:
     recipe = match(tiny_words, turn_structure="tree", group_size=2, steps=1)
     _, episodes = train(recipe, project / "run")
     by_task: dict[str, list[Episode]] = {}
@@ -108,7 +108,7 @@ def test_joint_actions_of_one_turn_are_crossed(project: Path, tiny_words: Path) 
     [{"algorithm": "cross"}, {"algorithm": "removal"},
      {"algorithm": "cross", "turn_structure": "tree"}],
 )  # fmt: skip
-def test_joint_actions_of_several_turns_are_not(
+def test_crossing_a_game_of_several_turns_is_refused(
     project: Path, tiny_words: Path, trainer: dict[str, Any]
 ) -> None:
     with pytest.raises(
@@ -117,7 +117,7 @@ def test_joint_actions_of_several_turns_are_not(
         check_recipe(match(tiny_words, **trainer))
 
 
-def test_the_best_of_siblings_is_no_one_in_a_zero_sum_game(tiny_words: Path) -> None:
+def test_greedy_structure_in_a_zero_sum_game_is_refused(tiny_words: Path) -> None:
     recipe = recipe_of(tiny_words, NIM, seats=("x", "y"), turns=3, turn_structure="greedy")
     with pytest.raises(RecipeError, match="always 0 in a zero-sum game"):
         check_recipe(recipe)

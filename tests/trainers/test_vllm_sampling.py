@@ -69,7 +69,7 @@ def adapters_of(folder: Path) -> dict[str, dict[str, Tensor]]:
     }
 
 
-def test_adapters_follow_the_trainer_to_every_server(game: Recipe, tmp_path: Path) -> None:
+def test_every_server_receives_the_trained_adapters(game: Recipe, tmp_path: Path) -> None:
     model = Path(game.model.name)
     with VLLMTwin(model) as one, VLLMTwin(model) as two:
         metrics = train(on_servers(game, one, two, steps=2), tmp_path / "run")
@@ -87,7 +87,7 @@ def test_adapters_follow_the_trainer_to_every_server(game: Recipe, tmp_path: Pat
         assert any(t.any() for name, t in tensors.items() if "lora_B" in name)
 
 
-def test_the_same_seeds_train_as_transformers_does(game: Recipe, tmp_path: Path) -> None:
+def test_same_seeds_train_like_transformers(game: Recipe, tmp_path: Path) -> None:
     with VLLMTwin(Path(game.model.name)) as server:
         recipe = on_servers(game, server, steps=2)
         beside = train(recipe, tmp_path / "beside")
@@ -98,7 +98,9 @@ def test_the_same_seeds_train_as_transformers_does(game: Recipe, tmp_path: Path)
         assert all(found[key].allclose(tensor, atol=1e-5) for key, tensor in tensors.items())
 
 
-def test_one_server_two_and_a_dying_one_train_alike(game: Recipe, tmp_path: Path) -> None:
+def test_one_server_two_and_a_dying_one_give_the_same_training(
+    game: Recipe, tmp_path: Path
+) -> None:
     model, told = Path(game.model.name), []
     rows: dict[str, list[dict[str, float]]] = {"dying": []}
     with VLLMTwin(model) as one, ExitStack() as life:
@@ -126,7 +128,7 @@ def test_one_server_two_and_a_dying_one_train_alike(game: Recipe, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_server_is_killed_and_started_again(game: Recipe, tmp_path: Path) -> None:
+def test_training_survives_a_server_restart(game: Recipe, tmp_path: Path) -> None:
     model = Path(game.model.name)
     with ExitStack() as life:
         first = life.enter_context(VLLMTwin(model))
@@ -144,9 +146,7 @@ def test_a_server_is_killed_and_started_again(game: Recipe, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_server_that_stays_dead_ends_training_and_resume_goes_on(
-    game: Recipe, tmp_path: Path
-) -> None:
+def test_dead_server_ends_the_training_and_it_can_be_resumed(game: Recipe, tmp_path: Path) -> None:
     model, folder = Path(game.model.name), tmp_path / "run"
     with ExitStack() as life:
         server = life.enter_context(VLLMTwin(model))
@@ -167,7 +167,7 @@ def test_a_server_that_stays_dead_ends_training_and_resume_goes_on(
     assert max(row["mismatch"] for row in rest) < NOISE
 
 
-def test_all_episodes_of_a_step_are_asked_for_at_once(game: Recipe, tmp_path: Path) -> None:
+def test_all_episodes_of_a_step_are_requested_at_once(game: Recipe, tmp_path: Path) -> None:
     with VLLMTwin(Path(game.model.name)) as server:
         wide = on_servers(game, server, steps=1, tasks_per_step=1, group_size=LANES + 8)
         [step] = train(wide, tmp_path / "wide")
@@ -203,7 +203,7 @@ def test_a_trained_team_runs_on_its_servers(game: Recipe, tmp_path: Path) -> Non
     assert {body["model"].partition("@")[0] for body in server.bodies} == {"a", "b"}
 
 
-def test_a_server_that_answers_by_the_base_model_is_noticed(game: Recipe, tmp_path: Path) -> None:
+def test_server_that_answers_with_the_base_model_is_detected(game: Recipe, tmp_path: Path) -> None:
     class Forgetful(VLLMTwin):
         def answer(self, handler: Handler, body: dict[str, Any]) -> None:
             super().answer(handler, body | {"model": "base"})
@@ -228,7 +228,7 @@ def test_the_plan_counts_the_trainers_own_weights(game: Recipe) -> None:
         ({"lora": {"rank": 600}}, "up to rank 512, not 600"),
     ],
 )
-def test_what_vllm_cannot_train(
+def test_settings_vllm_cannot_train_are_refused(
     tiny_words: Path, tmp_path: Path, trainer: dict[str, Any], words: str
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, **trainer)

@@ -55,7 +55,7 @@ def collab(*arguments: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_it_runs_is_evaluated_and_goes_on(trained: Path, tiny_words: Path) -> None:
+def test_training_folder_is_run_evaluated_and_resumed(trained: Path, tiny_words: Path) -> None:
     for adapter in ("a", "b"):
         config = json.loads((trained / "adapters" / adapter / "adapter_config.json").read_text())
         assert config["base_model_name_or_path"] == str(tiny_words)
@@ -89,7 +89,7 @@ def test_it_runs_is_evaluated_and_goes_on(trained: Path, tiny_words: Path) -> No
     assert status == 0, err
 
 
-def test_a_training_run_of_others_is_asked_about(
+def test_foreign_training_run_needs_approval(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another"))

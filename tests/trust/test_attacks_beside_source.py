@@ -349,7 +349,7 @@ BESIDE = [
 
 
 @pytest.mark.parametrize("attack", BESIDE, ids=lambda attack: attack.__name__)
-def test_nothing_beside_the_source_runs(
+def test_files_next_to_the_approved_source_do_not_run(
     attacker: Attacker, attack: Callable[[Attacker], str | None]
 ) -> None:
     """An attack prepares a folder, has the user agree to it, and names another function at most."""

@@ -42,7 +42,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_runs_nothing_that_changed(
+def test_command_does_not_run_changed_files(
     attacker: Attacker, project: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     command, changed, language = COMMANDS[name]
@@ -97,7 +97,7 @@ def refuses(server: MCPServer) -> None:
 
 @pytest.mark.usefixtures("this_python")
 @pytest.mark.parametrize(("command", "planted"), one_row_in(5, product(STARTS, PLANTED)))
-def test_nothing_new_in_a_servers_folder_runs(
+def test_new_files_in_a_server_folder_do_not_run(
     attacker: Attacker, command: list[str], planted: str
 ) -> None:
     attacker.write("helper.py")
@@ -138,7 +138,7 @@ LOADS = {
 
 @pytest.mark.usefixtures("this_python")
 @pytest.mark.parametrize("name", LOADS)
-def test_nothing_new_that_a_command_loads_runs(attacker: Attacker, name: str) -> None:
+def test_new_files_loaded_by_a_command_do_not_run(attacker: Attacker, name: str) -> None:
     command, file, text, late = LOADS[name]
     attacker.write(file, text.replace("F", str(attacker.folder)) + "\n")
     attacker.write("d/x.sh", "true\n")
@@ -151,7 +151,7 @@ def test_nothing_new_that_a_command_loads_runs(attacker: Attacker, name: str) ->
     assert not attacker.marker.exists()
 
 
-def test_a_server_starts_while_its_folder_stays_as_it_was(attacker: Attacker) -> None:
+def test_server_starts_while_its_folder_is_unchanged(attacker: Attacker) -> None:
     attacker.write("helper.py", attacker.mark)
     attacker.write("server.py", "import helper\n")
     server = attacker.served("python", "F/server.py")
@@ -166,7 +166,7 @@ def test_a_server_starts_while_its_folder_stays_as_it_was(attacker: Attacker) ->
         load_recipe(str(attacker.folder))
 
 
-def test_a_command_is_asked_about_in_every_process(
+def test_command_needs_approval_in_every_process(
     attacker: Attacker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attacker.served("sh", "F/a.sh")
@@ -179,7 +179,7 @@ def test_a_command_is_asked_about_in_every_process(
         attacker.served("sh", "F/a.sh", trust=False)
 
 
-def test_no_file_of_the_kernel_is_read(attacker: Attacker) -> None:
+def test_kernel_files_are_not_read(attacker: Attacker) -> None:
     attacker.write("a.sh")
     (attacker.folder / "link").symlink_to("/proc/kmsg")
     (attacker.folder / "folder").symlink_to("/proc/self")
@@ -211,12 +211,12 @@ def test_variables_that_are_named_twice_are_checked_once(attacker: Attacker) -> 
     assert not attacker.marker.exists()
 
 
-def test_words_that_are_no_paths_are_just_words(attacker: Attacker) -> None:
+def test_arguments_that_are_not_paths_are_accepted(attacker: Attacker) -> None:
     (attacker.folder / "loop").symlink_to("loop")
     attacker.served("sh", "F/loop", "x" * 5000)
 
 
-def test_too_many_words_are_refused(attacker: Attacker) -> None:
+def test_too_many_arguments_are_refused(attacker: Attacker) -> None:
     with pytest.raises(RecipeError, match="has more than 1,000 words, too many to look"):
         attacker.served("sh", *(f"w{n}" for n in range(1001)))
 
@@ -229,7 +229,7 @@ def test_too_many_folders_are_refused(attacker: Attacker, monkeypatch: pytest.Mo
         attacker.served("ls", "F/d0", "F/d1", "F/d2")
 
 
-def test_compiled_files_are_named(attacker: Attacker) -> None:
+def test_approval_question_names_compiled_files(attacker: Attacker) -> None:
     attacker.write("server.py", "import helper\n")
     attacker.compiled("helper.pyc")
     with pytest.raises(Untrusted, match=r", 1 of them compiled, e\.g\. .*/helper\.pyc \(mcp; "):
@@ -272,7 +272,7 @@ def test_links_are_resolved_once_per_folder(
     assert resolved == [tmp_path, tmp_path / "inner"]
 
 
-def test_the_users_own_folders_are_not_limited(
+def test_folders_of_the_user_are_not_limited(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "MOST_FILES", 0)
@@ -282,7 +282,7 @@ def test_the_users_own_folders_are_not_limited(
     load_recipe("own.yaml")
 
 
-def test_a_program_by_a_relative_path_is_asked_about(attacker: Attacker, project: Path) -> None:
+def test_program_given_by_a_relative_path_needs_approval(attacker: Attacker, project: Path) -> None:
     attacker.write("run.sh", "#!/bin/sh\n").chmod(0o755)
     (project / "link").symlink_to(attacker.folder / "run.sh")
     for command in ("./link", os.path.relpath(attacker.folder / "run.sh")):
@@ -293,7 +293,7 @@ def test_a_program_by_a_relative_path_is_asked_about(attacker: Attacker, project
             load_recipe("own.yaml")
 
 
-def test_a_link_to_a_server_is_not_turned(attacker: Attacker, project: Path) -> None:
+def test_redirected_link_to_a_server_is_refused(attacker: Attacker, project: Path) -> None:
     good = attacker.write("good.py")
     (project / "server.py").symlink_to(good)
     (project / "own.yaml").write_text(
@@ -309,7 +309,7 @@ def test_a_link_to_a_server_is_not_turned(attacker: Attacker, project: Path) -> 
     assert not attacker.marker.exists()
 
 
-def test_a_named_folder_is_foreign_below_the_current_one_too(
+def test_foreign_folder_inside_the_current_one_is_checked(
     attacker: Attacker, project: Path
 ) -> None:
     below = Attacker(project / "theirs", attacker.marker)

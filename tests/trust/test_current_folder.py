@@ -29,7 +29,7 @@ def evil_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_run_of_a_study_runs_nothing_in_the_current_folder(
+def test_study_run_executes_nothing_from_the_current_folder(
     evil_folder: Path, tmp_path: Path
 ) -> None:
     log = tmp_path / "log.txt"
@@ -38,7 +38,7 @@ def test_a_run_of_a_study_runs_nothing_in_the_current_folder(
     assert not Path("ran").exists()
 
 
-def test_a_rank_runs_nothing_in_the_current_folder(evil_folder: Path) -> None:
+def test_rank_executes_nothing_from_the_current_folder(evil_folder: Path) -> None:
     from torch.distributed.run import config_from_args, parse_args
 
     ranks: Any = parse_args(torchrun_line(2, ["--help"]))
@@ -49,7 +49,7 @@ def test_a_rank_runs_nothing_in_the_current_folder(evil_folder: Path) -> None:
     assert not Path("ran").exists()
 
 
-def test_python_m_collab_imports_from_the_current_folder_in_its_children_too(
+def test_children_of_python_m_collab_may_import_the_current_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -58,7 +58,7 @@ def test_python_m_collab_imports_from_the_current_folder_in_its_children_too(
     assert own_python() == [sys.executable]
 
 
-def test_every_python_that_the_package_starts_is_named_with_its_flags() -> None:
+def test_package_starts_python_only_in_safe_path_mode() -> None:
     started = re.compile(r'sys\.executable, (?!"-P"|\*_ALONE)')
     sources = sorted(Path(collab.__file__).parent.rglob("*.py"))
     assert [str(path) for path in sources if started.search(path.read_text())] == []

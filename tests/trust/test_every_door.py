@@ -168,13 +168,13 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "load_recipe": lambda folder: load_recipe(str(folder)),
     "read_recipe": lambda folder: read_recipe(str(folder)),
     "load_task": lambda folder: load_task(f"{folder}/suite.yaml"),
-    "evaluate": lambda folder: _evaluated(folder),  # noqa: PLW0108
+    "evaluate": lambda folder: _evaluate(folder),  # noqa: PLW0108
     "overlap": lambda folder: [*overlap_notes(_with_adapter(folder), [])],
 }
 """All that takes a recipe, a suite or a run's folder."""
 
 
-def _evaluated(folder: Path) -> object:
+def _evaluate(folder: Path) -> object:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what is not counted of a server that is not started
         return collab.evaluate(str(folder))
@@ -190,16 +190,16 @@ DOORS_AND_PLACES = [(door, PLACES[(n + m) % 2]) for n, door in enumerate(DOORS) 
 
 
 @pytest.mark.parametrize(("door", "where"), one_row_in(4, DOORS_AND_PLACES))
-def test_nothing_runs_before_a_yes(
+def test_nothing_runs_before_approval(
     home: Path, door: str, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
     above = home / "runs" if where == "runs" else home.parent / f"{home.name}-elsewhere"
-    assert _ran(DOORS[door], above) == []
+    assert _kinds_that_ran(DOORS[door], above) == []
 
 
 @pytest.mark.parametrize("door", one_in(4, DOORS))
-def test_nothing_runs_where_no_door_asks(
+def test_nothing_runs_when_an_entry_point_does_not_ask(
     home: Path, door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Functions and servers of tools have locks of their own, where they are loaded and started."""
@@ -207,10 +207,10 @@ def test_nothing_runs_where_no_door_asks(
     monkeypatch.setattr(question.Question, "open", ())
     monkeypatch.setattr(question, "remember", lambda _: None)
     monkeypatch.setattr(blocking, "_unblocked", set())
-    assert _ran(DOORS[door], home.parent / f"{home.name}-elsewhere") == []
+    assert _kinds_that_ran(DOORS[door], home.parent / f"{home.name}-elsewhere") == []
 
 
-def _ran(door: Callable[[Path], Any], above: Path) -> list[str]:
+def _kinds_that_ran(door: Callable[[Path], Any], above: Path) -> list[str]:
     """The kinds of which something ran when the door was given their folders."""
     ran = []
     for kind in KINDS:
@@ -223,13 +223,17 @@ def _ran(door: Callable[[Path], Any], above: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_asked_about(home: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_function_needs_approval(
+    home: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(home)
     with pytest.raises(Untrusted, match=r"evil\.py"):
         load_recipe(f"runs/{kind}")
 
 
-def test_a_door_that_forgets_to_ask_is_shut(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unapproved_function_is_refused_when_loaded(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(home)
     folder = home.parent / f"{home.name}-elsewhere" / "parser"
     for asked in (load_recipe, read_recipe):
@@ -243,7 +247,7 @@ def test_a_door_that_forgets_to_ask_is_shut(home: Path, monkeypatch: pytest.Monk
     (folder / "functions" / "ran").unlink()
 
 
-def test_a_server_is_not_started_before_a_yes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_is_not_started_before_approval(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
     folder = home.parent / f"{home.name}-elsewhere" / "server"
     for asked in (load_recipe, read_recipe):
@@ -261,7 +265,7 @@ def test_a_server_is_not_started_before_a_yes(home: Path, monkeypatch: pytest.Mo
     (folder / "functions" / "ran").unlink()
 
 
-def test_a_generator_in_a_module_is_asked_about(
+def test_generator_in_a_module_needs_approval(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
@@ -272,7 +276,9 @@ def test_a_generator_in_a_module_is_asked_about(
         load_task(str(tmp_path / "suite.yaml"))
 
 
-def test_tasks_asks_for_the_generator_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_command_asks_only_about_the_generator(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(home)
     said = CliRunner().invoke(app, ["tasks", "runs/generator/suite.yaml"])
     assert (said.exit_code, "--trust" in said.output) == (2, True)
@@ -282,7 +288,7 @@ def test_tasks_asks_for_the_generator_alone(home: Path, monkeypatch: pytest.Monk
     (home / "runs" / "generator" / "functions" / "ran").unlink()
 
 
-def test_an_evaluation_that_is_recorded_asks_nothing(
+def test_recorded_evaluation_needs_no_approval(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(home)
@@ -298,7 +304,7 @@ def test_an_evaluation_that_is_recorded_asks_nothing(
     (home / "runs" / "parser" / "functions" / "ran").unlink()
 
 
-def test_every_command_is_a_door() -> None:
+def test_every_command_is_tested_as_an_entry_point() -> None:
     named = {door.split()[0] for door in DOORS}
     takes_none = {"models", "schema", "init", "doctor"}
     assert set(COMMANDS) - takes_none <= named

@@ -9,12 +9,12 @@ from collab.trust import from_hub
 
 
 @pytest.mark.parametrize("commit", ["../../../evil", "/tmp/evil", "a" * 39, "A" * 40, "None"])
-def test_the_hubs_commit_is_no_path(tmp_path: Path, commit: str) -> None:
+def test_invalid_hub_commit_is_refused(tmp_path: Path, commit: str) -> None:
     with pytest.raises(RecipeError, match="40 hex digits"):
         from_hub._fetched("a/b", commit, tmp_path)
 
 
-def test_the_newest_of_a_team_is_one_of_its_commits(tmp_path: Path) -> None:
+def test_newest_commit_must_be_a_valid_commit(tmp_path: Path) -> None:
     (tmp_path / "place").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "recipe.yaml").write_text("")

@@ -73,7 +73,7 @@ def accepted(kind: Any, name: str) -> bool:
 
 
 @pytest.mark.parametrize("number", MANY)
-def test_a_name_that_is_accepted_is_one_folder(number: int) -> None:
+def test_accepted_name_is_a_single_folder(number: int) -> None:
     for name in odd_names(number):
         assert accepted(Name, name) == (is_name(name)), name
         assert not is_name(name) or is_one_folder(name), name
@@ -83,7 +83,7 @@ def test_a_name_that_is_accepted_is_one_folder(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", MANY)
-def test_what_is_made_of_any_text_is_a_name(number: int) -> None:
+def test_converted_text_is_a_valid_name(number: int) -> None:
     for name in odd_names(number):
         made = as_name(name)
         assert made == "" or is_name(made), name
@@ -105,14 +105,14 @@ def test_plain_names_are_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["name", "team.name", "task.name"])
-def test_a_recipe_refuses_such_a_name(project: Path, key: str) -> None:
+def test_recipe_refuses_invalid_names(project: Path, key: str) -> None:
     for name in ODD:
         if (key, name) != ("task.name", "a/b"):  # a suite may be a member of a family
             with pytest.raises(RecipeError, match=rf"{key}: .* is not a name; use letters, digits"):
                 load_recipe(with_name(key, name))
 
 
-def test_an_agent_is_called_by_a_short_word() -> None:
+def test_agent_name_length_is_limited() -> None:
     with pytest.raises(RecipeError, match="is not a plain word of at most 100 bytes"):
         load_recipe({"agents": {"a" * 101: {"prompt": "x"}}})
 
@@ -191,7 +191,7 @@ def tree(folder: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def typed(arguments: tuple[str, ...], key: str, name: str) -> int:
+def run_command(arguments: tuple[str, ...], key: str, name: str) -> int:
     """Run a command; return its exit status."""
     filled = [a.replace("KEY", key).replace("NAME", name) for a in arguments]
     return CliRunner().invoke(app, filled).exit_code
@@ -330,7 +330,7 @@ class Doorway:
         """The exit status, and the paths that have changed."""
         self.prepare(door, key, name)
         before = tree(self.above)
-        status = typed(door.arguments, key, name) if door.arguments else in_python(name)
+        status = run_command(door.arguments, key, name) if door.arguments else in_python(name)
         after = tree(self.above)
         return status, {p for p in before | after if before.get(p) != after.get(p)}
 
@@ -395,7 +395,7 @@ def doorway(
 
 
 @pytest.mark.parametrize("name", DOORS)
-def test_a_door_writes_what_is_called_plainly(doorway: Doorway, name: str) -> None:
+def test_entry_point_writes_a_plain_name_into_its_folder(doorway: Doorway, name: str) -> None:
     door = DOORS[name]
     status, changed = doorway.open(door, door.key, PLAIN)
     assert status == 0
@@ -415,7 +415,7 @@ def unchecked(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, door in DOORS.items() if door.key])
-def test_without_the_checks_a_door_writes_elsewhere(
+def test_entry_point_without_checks_writes_elsewhere(
     doorway: Doorway, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each door is seen to be wide open once its checks are gone, so the tests below see that."""
@@ -431,7 +431,7 @@ async def notes(arguments: Sequence[str], log: Path, **_: Any) -> tuple[int, str
     return 1, "not trained"
 
 
-def odd_names_leave_nothing(doorway: Doorway, name: str, names: Sequence[str]) -> None:
+def check_odd_names_stay_inside(doorway: Doorway, name: str, names: Sequence[str]) -> None:
     """Open a door with odd names: most times its own, else another's of the same recipe."""
     door = DOORS[name]
     with pytest.MonkeyPatch.context() as patch:
@@ -446,16 +446,16 @@ def odd_names_leave_nothing(doorway: Doorway, name: str, names: Sequence[str]) -
 @pytest.mark.parametrize("name", DOORS)
 def test_no_command_writes_outside_of_its_folder(doorway: Doorway, name: str) -> None:
     at = list(DOORS).index(name)
-    odd_names_leave_nothing(doorway, name, [*ODD[at % 4 :: 4], *odd_names(2_000)[at:40:20]])
+    check_odd_names_stay_inside(doorway, name, [*ODD[at % 4 :: 4], *odd_names(2_000)[at:40:20]])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
-def test_of_ten_thousand_names_none_leads_out(doorway: Doorway, name: str) -> None:
+def test_ten_thousand_odd_names_write_nothing_outside(doorway: Doorway, name: str) -> None:
     """Each door opens for its share of the names, and for no more than 20 that are refused."""
     share = odd_names(10_000)[list(DOORS).index(name) :: len(DOORS)]
     refused = [odd for odd in share if not is_name(odd)]
-    odd_names_leave_nothing(doorway, name, [*ODD, *filter(is_name, share), *refused[:20]])
+    check_odd_names_stay_inside(doorway, name, [*ODD, *filter(is_name, share), *refused[:20]])
 
 
 def test_a_file_may_be_called_anything(project: Path) -> None:
@@ -467,7 +467,7 @@ def test_a_file_may_be_called_anything(project: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["...yaml", "..yaml", "run.json", "eval.json", "a b.yaml"])
-def test_a_team_of_an_evaluation_has_a_folder_of_its_own(project: Path, file: str) -> None:
+def test_each_evaluated_team_gets_its_own_folder(project: Path, file: str) -> None:
     Path(file).write_text(TEAM)
     if not file.endswith(".yaml"):
         Path(file).unlink()
@@ -485,12 +485,12 @@ def test_a_team_of_an_evaluation_has_a_folder_of_its_own(project: Path, file: st
 
 
 @pytest.mark.parametrize("folder", ["../x", "/x", "..", "", "a/b", "\0"])
-def test_a_record_names_folders_within_its_own(folder: str) -> None:
+def test_record_names_only_direct_subfolders(folder: str) -> None:
     for kind, key in ((TeamResult, "folder"), (TeamResult, "label"), (CellResult, "name")):
         with pytest.raises(ValidationError, match="is not a folder name"):
             kind.model_validate({key: folder})
 
 
-def test_a_team_without_a_name_has_one_of_its_agents() -> None:
+def test_unnamed_team_is_named_after_its_agents() -> None:
     recipe = Recipe.model_validate({"team": {"agents": {a: {"prompt": "x"} for a in "abcde"}}})
     assert recipe.team.name == "a+b+c+2"

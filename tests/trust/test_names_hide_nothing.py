@@ -49,11 +49,11 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_words_are_those_of_a_recipe() -> None:
+def test_tested_words_include_the_keys_of_a_recipe() -> None:
     assert {"options", "prompt", "model", "agents", "parts", "templates", "tools"} <= set(words())
 
 
-def test_an_agents_name_hides_nothing(theirs: Path) -> None:
+def test_agent_named_like_a_key_hides_nothing_from_the_question(theirs: Path) -> None:
     path = theirs / "recipe.yaml"
     hidden = {}
     for word in words():
@@ -69,7 +69,7 @@ def test_an_agents_name_hides_nothing(theirs: Path) -> None:
     assert hidden == {}
 
 
-def test_a_parts_name_hides_nothing(theirs: Path) -> None:
+def test_part_named_like_a_key_hides_nothing_from_the_question(theirs: Path) -> None:
     path = theirs / "suite.yaml"
     task = {"name": "x", "kind": "text", "source": {"path": "words.jsonl"}}
     hidden = []
@@ -85,7 +85,7 @@ def test_a_parts_name_hides_nothing(theirs: Path) -> None:
 
 @pytest.mark.parametrize("name", ["K.f", "f.__call__", "", "f:f", " f", "f\n", "0"])
 @pytest.mark.parametrize("folder", ["theirs", "line\nbreak"])
-def test_a_name_of_another_form_loads_no_file(tmp_path: Path, name: str, folder: str) -> None:
+def test_invalid_function_name_loads_no_file(tmp_path: Path, name: str, folder: str) -> None:
     file = tmp_path / folder / "evil.py"
     file.parent.mkdir()
     file.write_text("import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n")
@@ -94,7 +94,7 @@ def test_a_name_of_another_form_loads_no_file(tmp_path: Path, name: str, folder:
     assert not file.with_name("ran").exists()
 
 
-def test_a_files_name_with_a_line_break_loads_nothing(tmp_path: Path) -> None:
+def test_file_name_with_a_line_break_loads_nothing(tmp_path: Path) -> None:
     file = tmp_path / "line\nbreak.py"
     file.write_text("def f(context): ...\n")
     with pytest.raises(RecipeError, match="does not name a function"):

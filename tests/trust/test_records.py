@@ -9,14 +9,14 @@ from support.rooms.trust import run
 from collab.recipe import read_recipe
 
 
-def test_looking_runs_nothing(project: Path, evil: Path, marker: Path) -> None:
+def test_reading_a_recipe_runs_nothing(project: Path, evil: Path, marker: Path) -> None:
     assert run("teams", str(evil / "recipe.yaml"))[0] == 0
     assert read_recipe(str(evil))[1].open
     assert not marker.exists()
 
 
 @pytest.mark.parametrize("command", ["replay", "show", "report"])
-def test_a_record_is_read_without_a_yes(
+def test_record_is_read_without_approval(
     project: Path, theirs: Path, marker: Path, command: str
 ) -> None:
     status, said = run(command, str(theirs), *(["--out", "r.html"] if command == "report" else []))
@@ -26,7 +26,7 @@ def test_a_record_is_read_without_a_yes(
         assert "so collab ran nothing" in said
 
 
-def test_replay_adds_up_what_it_may_not_run(project: Path, theirs: Path) -> None:
+def test_replay_without_approval_sums_the_recorded_parts(project: Path, theirs: Path) -> None:
     path = theirs / "episodes.jsonl"
     episode = json.loads(path.read_text())
     episode["turns"][0]["score"]["reward"] = 0.25
@@ -36,14 +36,14 @@ def test_replay_adds_up_what_it_may_not_run(project: Path, theirs: Path) -> None
     assert "add up to 1, not to 0.25" in said
 
 
-def test_replay_runs_again_after_a_yes(project: Path, theirs: Path, marker: Path) -> None:
+def test_replay_runs_functions_after_approval(project: Path, theirs: Path, marker: Path) -> None:
     status, said = run("replay", str(theirs), "--trust")
     assert status == 0, said
     assert marker.exists()
     assert "so collab ran nothing" not in said
 
 
-def test_replay_of_forbidden_functions_reads_the_record(project: Path, theirs: Path) -> None:
+def test_replay_with_forbidden_functions_reads_only_the_record(project: Path, theirs: Path) -> None:
     text = (theirs / "recipe.yaml").read_text()
     (theirs / "recipe.yaml").write_text(text.replace("parser: text", "parser: builtins:exec"))
     assert run("replay", str(theirs))[0] == 0

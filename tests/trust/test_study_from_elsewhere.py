@@ -91,7 +91,7 @@ def study(folder: Path, says: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize("says", SAYS)
-def test_what_it_says_is_asked_about(home: Path, says: str) -> None:
+def test_foreign_study_needs_approval(home: Path, says: str) -> None:
     said, asked = SAYS[says]
     path = study(home.parent / "theirs", said)
     for more in ([], ["--dry-run"]):
@@ -105,12 +105,12 @@ def test_what_it_says_is_asked_about(home: Path, says: str) -> None:
 
 
 @pytest.mark.parametrize("says", SAYS)
-def test_a_study_of_ones_own_asks_nothing(home: Path, says: str) -> None:
+def test_own_study_needs_no_approval(home: Path, says: str) -> None:
     spec = load_study(study(home / "studies", SAYS[says][0]))
     assert cells_of(spec)
 
 
-def test_a_yes_holds_for_the_study_and_for_its_runs(home: Path) -> None:
+def test_approval_covers_the_study_and_its_runs(home: Path) -> None:
     """Each run is a process of its own, which reads the recipe again and has nobody to ask."""
     path = study(home.parent / "theirs", {"recipe": "recipe.yaml", "trainers": [FUNCTION]})
     with pytest.raises(Untrusted, match="evil"):
@@ -131,7 +131,7 @@ def test_a_yes_holds_for_the_study_and_for_its_runs(home: Path) -> None:
 
 
 @pytest.mark.parametrize("says", ["a rule in settings", "a parser"])
-def test_a_function_that_changes_between_two_runs_is_asked_about(
+def test_function_changed_between_two_runs_needs_approval(
     home: Path, monkeypatch: pytest.MonkeyPatch, says: str
 ) -> None:
     """The process of a run gets the study's settings as arguments, which the user never typed."""
@@ -146,25 +146,25 @@ def test_a_function_that_changes_between_two_runs_is_asked_about(
         load_recipe(cell.recipe, task=cell.suite, settings=settings, trainer=cell.base)
 
 
-def test_a_study_in_the_folder_of_a_run_is_from_elsewhere(home: Path) -> None:
+def test_study_in_a_run_folder_is_foreign(home: Path) -> None:
     path = study(home / "runs" / "theirs", {"trainers": [FUNCTION]})
     (path.parent / "run.json").write_text("{}")
     with pytest.raises(Untrusted, match="evil"):
         load_study(path)
 
 
-def test_a_recipe_is_no_option_of_the_command(home: Path) -> None:
+def test_recipe_name_that_looks_like_an_option_is_refused(home: Path) -> None:
     with pytest.raises(RecipeError, match=r"write a file's path, \./--trust"):
         load_study(study(home.parent / "theirs", {"recipe": "--trust"}))
 
 
-def test_pythons_own_functions_are_refused_with_every_yes(home: Path) -> None:
+def test_python_functions_are_refused_even_with_approval(home: Path) -> None:
     path = study(home.parent / "theirs", {"settings": {"agents.a.parser": "os:system"}})
     with pytest.raises(RecipeError, match="function of Python itself"):
         load_study(path, trust=True)
 
 
-def test_its_files_are_looked_for_beside_it(home: Path) -> None:
+def test_study_files_are_looked_up_next_to_it(home: Path) -> None:
     """As those of a recipe are; the names that are not there are looked up as before."""
     path = study(home.parent / "theirs", {"trainers": ["trainer.yaml"], "tasks": ["suite.yaml"]})
     [cell] = cells_of(load_study(path, trust=True))

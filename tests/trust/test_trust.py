@@ -15,16 +15,14 @@ from collab.errors import RecipeError, Untrusted
 from collab.recipe import load_recipe, load_task
 
 
-def test_a_project_of_ones_own_asks_nothing(project: Path, configuration: Path) -> None:
+def test_own_project_needs_no_approval(project: Path, configuration: Path) -> None:
     status, said = run("run", "pair", "--task", "words/0", "-m", "echo", "--json", "--out", "r")
     assert status == 0, said
     assert reward_of(load_task("words")).parts["right"].use == "parts.py:right"
 
 
 @pytest.mark.parametrize("command", ["run", "train", "eval"])
-def test_a_folder_from_elsewhere_runs_nothing(
-    project: Path, evil: Path, marker: Path, command: str
-) -> None:
+def test_foreign_folder_runs_nothing(project: Path, evil: Path, marker: Path, command: str) -> None:
     status, said = run(command, str(evil))
     assert status == 2
     assert "evil.py" in said
@@ -42,7 +40,7 @@ def test_a_folder_from_elsewhere_runs_nothing(
     ],
     ids=lambda team: next(iter(team)),
 )
-def test_every_function_is_asked_about(
+def test_every_function_needs_approval(
     project: Path, evil: Path, marker: Path, team: dict[str, Any]
 ) -> None:
     (evil / "recipe.yaml").write_text(recipe_with(**team))
@@ -54,14 +52,14 @@ def test_every_function_is_asked_about(
 @pytest.mark.parametrize(
     "key", ["model: evil.py:engine", "trainer: {algorithm: 'evil.py:credit'}"], ids=lambda k: k[:5]
 )
-def test_engines_and_algorithms_are_asked_about(project: Path, evil: Path, key: str) -> None:
+def test_engines_and_algorithms_need_approval(project: Path, evil: Path, key: str) -> None:
     with (evil / "recipe.yaml").open("w") as stream:
         stream.write(recipe_with().replace("model: echo\n", "") + f"\n{key}\n")
     with pytest.raises(Untrusted, match=r"evil\.py"):
         load_recipe(str(evil))
 
 
-def test_a_yes_is_remembered_for_exactly_these_contents(
+def test_approval_is_remembered_for_exactly_these_contents(
     project: Path, evil: Path, tmp_path: Path, configuration: Path
 ) -> None:
     load_recipe(str(evil), trust=True)
@@ -79,9 +77,7 @@ def test_a_yes_is_remembered_for_exactly_these_contents(
         load_recipe(str(moved))
 
 
-def test_a_changed_module_that_the_function_imports_is_asked_about(
-    project: Path, evil: Path
-) -> None:
+def test_changed_imported_module_needs_approval(project: Path, evil: Path) -> None:
     (evil / "evil.py").write_text("import beside\n\n\ndef right(context):\n    return beside.one\n")
     (evil / "beside.py").write_text("one = 1\n")
     load_recipe(str(evil), trust=True)
@@ -91,7 +87,7 @@ def test_a_changed_module_that_the_function_imports_is_asked_about(
         load_recipe(str(evil))
 
 
-def test_the_answer_of_a_function_is_asked_once(project: Path, evil: Path) -> None:
+def test_approval_callback_is_asked_until_it_approves(project: Path, evil: Path) -> None:
     asked = []
 
     def ask(question: collab.trust.Question) -> bool:
@@ -109,7 +105,7 @@ def test_the_answer_of_a_function_is_asked_once(project: Path, evil: Path) -> No
 @pytest.mark.parametrize(
     "reference", ["builtins:exec", "os:system", "subprocess:run", "posix:abort"]
 )
-def test_pythons_own_functions_are_never_components(project: Path, reference: str) -> None:
+def test_python_functions_are_never_components(project: Path, reference: str) -> None:
     (project / "agents" / "bad.yaml").write_text(
         TEAM.replace("{prompt", f"{{parser: '{reference}', prompt")
     )
@@ -119,7 +115,7 @@ def test_pythons_own_functions_are_never_components(project: Path, reference: st
         collab.plugins.load("parser", reference)
 
 
-def test_pythons_own_function_behind_another_module_is_none_either(
+def test_python_function_imported_by_another_module_is_refused(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "hidden.py").write_text("from os import system as parse\n")
@@ -130,7 +126,7 @@ def test_pythons_own_function_behind_another_module_is_none_either(
         collab.plugins.load("parser", "hidden:parse")
 
 
-def test_a_recipe_of_ones_own_that_names_a_file_outside_is_asked_about(
+def test_own_recipe_with_a_file_outside_needs_approval(
     project: Path, evil: Path, marker: Path
 ) -> None:
     (project / "mine.yaml").write_text(recipe_with(use=f"{os.path.relpath(evil)}/evil.py:right"))
@@ -143,7 +139,7 @@ def test_a_recipe_of_ones_own_that_names_a_file_outside_is_asked_about(
     assert not marker.exists()
 
 
-def test_a_linked_folder_is_elsewhere(project: Path, evil: Path) -> None:
+def test_linked_folder_is_foreign(project: Path, evil: Path) -> None:
     (project / "inside").symlink_to(evil)
     for name in ("inside", "inside/recipe.yaml"):
         with pytest.raises(Untrusted):
@@ -151,7 +147,7 @@ def test_a_linked_folder_is_elsewhere(project: Path, evil: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", ["run.json", "episodes.jsonl", "training.yaml"])
-def test_a_run_unpacked_within_the_project_is_elsewhere(
+def test_run_unpacked_inside_the_project_is_foreign(
     project: Path, evil: Path, mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(evil, project / "runs" / "theirs")
@@ -166,21 +162,21 @@ def test_a_run_unpacked_within_the_project_is_elsewhere(
             load_recipe(name)
 
 
-def test_a_mark_that_leads_nowhere_marks_a_run(project: Path, evil: Path) -> None:
+def test_broken_link_named_run_json_marks_a_run(project: Path, evil: Path) -> None:
     shutil.copytree(evil, project / "theirs")
     (project / "theirs" / "run.json").symlink_to("nowhere")
     with pytest.raises(Untrusted):
         load_recipe("theirs/recipe.yaml")
 
 
-def test_a_team_of_ones_own_that_extends_anothers_is_asked_about(project: Path, evil: Path) -> None:
+def test_own_team_that_extends_a_foreign_one_needs_approval(project: Path, evil: Path) -> None:
     (evil / "team.yaml").write_text("join: evil.py:join\n" + TEAM)
     (project / "agents" / "mine.yaml").write_text("extends: ../../elsewhere/team.yaml\n")
     with pytest.raises(Untrusted, match="join"):
         load_recipe("mine")
 
 
-def test_what_the_user_types_is_not_asked_about(project: Path, evil: Path) -> None:
+def test_typed_settings_need_no_approval(project: Path, evil: Path) -> None:
     use = f"{evil}/evil.py:right"
     load_recipe("pair", task="words", settings=[f"task.reward.parts.right.use={use}"])
     (evil / "reward.yaml").write_text("parts: {right: {use: 'evil.py:right'}}\n")
@@ -188,7 +184,7 @@ def test_what_the_user_types_is_not_asked_about(project: Path, evil: Path) -> No
         load_recipe("pair", task="words", settings=[f"task.reward={evil}/reward.yaml"])
 
 
-def test_a_task_from_elsewhere_is_asked_about(project: Path, evil: Path, marker: Path) -> None:
+def test_foreign_task_needs_approval(project: Path, evil: Path, marker: Path) -> None:
     task = {**yaml.safe_load(recipe_with(use="evil.py:right"))["task"], "name": "theirs"}
     (evil / "suite.yaml").write_text(yaml.safe_dump(task))
     with pytest.raises(Untrusted):
@@ -202,9 +198,7 @@ def test_a_task_from_elsewhere_is_asked_about(project: Path, evil: Path, marker:
     assert marker.exists()
 
 
-def test_unsafe_isolation_is_asked_about_where_the_user_did_not_say_it(
-    project: Path, evil: Path
-) -> None:
+def test_unsafe_isolation_needs_approval_unless_typed(project: Path, evil: Path) -> None:
     (evil / "recipe.yaml").write_text(recipe_with() + "sandbox: {isolation: unsafe}\n")
     with pytest.raises(Untrusted, match="isolation"):
         load_recipe(str(evil))
@@ -212,7 +206,7 @@ def test_unsafe_isolation_is_asked_about_where_the_user_did_not_say_it(
     load_recipe(str(evil), settings=["sandbox.isolation=sealed"])
 
 
-def test_without_isolation_an_approval_covers_the_rows(project: Path, evil: Path) -> None:
+def test_approval_without_isolation_covers_the_rows(project: Path, evil: Path) -> None:
     (evil / "recipe.yaml").write_text(recipe_with() + "sandbox: {isolation: unsafe}\n")
     load_recipe(str(evil), trust=True)
     load_recipe(str(evil))
@@ -223,7 +217,7 @@ def test_without_isolation_an_approval_covers_the_rows(project: Path, evil: Path
 
 
 @pytest.mark.parametrize("way", ["a path", "a link", "a run in the project", "answers"])
-def test_without_isolation_ones_own_recipe_asks_about_the_code_of_others(
+def test_own_recipe_without_isolation_needs_approval_for_foreign_code(
     project: Path, evil: Path, tmp_path: Path, way: str
 ) -> None:
     theirs = (project if way == "a run in the project" else tmp_path) / "theirs" / "r.jsonl"
@@ -252,7 +246,7 @@ def test_without_isolation_ones_own_recipe_asks_about_the_code_of_others(
     load_recipe("r")
 
 
-def test_without_isolation_ones_own_rows_are_not_asked_about(project: Path) -> None:
+def test_own_rows_without_isolation_need_no_approval(project: Path) -> None:
     (project / "words.jsonl").write_text('{"word": "w0", "answer": "Say w0."}\n')
     text = recipe_with(use="parts.py:right") + "sandbox: {isolation: unsafe}\n"
     (project / "mine.yaml").write_text(text)
@@ -277,9 +271,7 @@ def test_without_isolation_ones_own_rows_are_not_asked_about(project: Path) -> N
     ],
     ids=["a key of their choice", "openai", "anthropic", "vllm"],
 )
-def test_addresses_and_keys_are_asked_about(
-    project: Path, evil: Path, model: str, told: str
-) -> None:
+def test_addresses_and_keys_need_approval(project: Path, evil: Path, model: str, told: str) -> None:
     text = recipe_with().replace("model: echo", f"model: {model}")
     (evil / "recipe.yaml").write_text(text)
     with pytest.raises(Untrusted, match=told):
@@ -288,9 +280,7 @@ def test_addresses_and_keys_are_asked_about(
     load_recipe("mine.yaml")
 
 
-def test_this_machine_and_a_model_that_the_user_names_are_not_asked_about(
-    project: Path, evil: Path
-) -> None:
+def test_localhost_and_a_typed_model_need_no_approval(project: Path, evil: Path) -> None:
     load_recipe("pair")
     text = recipe_with().replace("model: echo", "model: openai:http://127.0.0.1:8000/v1#m")
     (evil / "recipe.yaml").write_text(text)
@@ -298,7 +288,7 @@ def test_this_machine_and_a_model_that_the_user_names_are_not_asked_about(
     load_recipe(str(evil), model="openai:http://models.example/v1#m")
 
 
-def test_files_beyond_the_folder_are_named_where_they_could_be_sent(
+def test_files_outside_the_folder_are_named_if_they_could_be_sent(
     project: Path, evil: Path
 ) -> None:
     secret = project / "secret.jsonl"
@@ -314,7 +304,7 @@ def test_files_beyond_the_folder_are_named_where_they_could_be_sent(
         load_recipe(str(evil))
 
 
-def test_episodes_beyond_the_folder_are_named_too(project: Path, evil: Path) -> None:
+def test_episodes_outside_the_folder_are_named_too(project: Path, evil: Path) -> None:
     secret = project / "secret.jsonl"
     secret.write_text("{}\n")
     text = recipe_with().replace("model: echo", "model: openai:gpt")
@@ -325,7 +315,7 @@ def test_episodes_beyond_the_folder_are_named_too(project: Path, evil: Path) -> 
 
 
 @pytest.mark.parametrize("key", ["PATH", "HOME", "AWS_SECRET_ACCESS_KEY", "API_KEYS"])
-def test_a_key_is_called_like_one(project: Path, key: str) -> None:
+def test_key_variable_must_end_in_api_key(project: Path, key: str) -> None:
     (project / "mine.yaml").write_text(
         recipe_with().replace("model: echo", f"model: {{engine: openai, name: m, key: {key}}}")
     )
@@ -344,7 +334,7 @@ def test_control_characters_hide_nothing(project: Path, evil: Path) -> None:
     assert "\x1b" not in str(caught.value)
 
 
-def test_the_configuration_folder_is_the_users(
+def test_relative_configuration_folder_is_ignored(
     project: Path, evil: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A relative XDG_CONFIG_HOME, which anybody's folder could answer to, is passed over."""

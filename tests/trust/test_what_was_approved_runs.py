@@ -40,7 +40,7 @@ def load(folder: Path, name: str = "rules.py:right") -> object:
 
 @pytest.mark.parametrize("when", ["before the yes", "after the yes"])
 @pytest.mark.parametrize("beside", [False, True])
-def test_bytecode_beside_the_source_does_not_run(
+def test_bytecode_next_to_the_source_does_not_run(
     folder: Path, marker: Path, when: str, beside: bool
 ) -> None:
     planted = folder / "rules.py"
@@ -57,7 +57,7 @@ def test_bytecode_beside_the_source_does_not_run(
     assert not marker.exists()
 
 
-def test_the_users_own_files_run_from_their_source(project: Path, marker: Path) -> None:
+def test_own_files_run_from_their_source(project: Path, marker: Path) -> None:
     (project / "rules.py").write_text(RULES)
     plant(project / "rules.py", marker)
     plugins.load("reward", "rules.py:right")
@@ -79,7 +79,7 @@ def test_a_module_runs_from_its_source(folder: Path, marker: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["rules.py:right", "rules:right"])
-def test_a_function_that_has_changed_since_the_yes_does_not_run(
+def test_function_changed_since_approval_does_not_run(
     folder: Path, marker: Path, name: str
 ) -> None:
     sys.path.insert(0, str(folder))
@@ -94,7 +94,7 @@ def test_a_function_that_has_changed_since_the_yes_does_not_run(
     assert marker.exists()
 
 
-def test_a_function_that_has_changed_since_the_yes_is_not_packed(
+def test_function_changed_since_approval_is_not_packed(
     folder: Path, project: Path, marker: Path
 ) -> None:
     team = collab.load(str(folder), trust=True)
@@ -104,7 +104,9 @@ def test_a_function_that_has_changed_since_the_yes_is_not_packed(
 
 
 @pytest.mark.parametrize("name", ["deep/fast.pyc", "deep/fast.so", "deep/fast.abi3.so"])
-def test_compiled_files_of_a_package_are_no_modules(folder: Path, marker: Path, name: str) -> None:
+def test_compiled_files_of_a_package_are_not_imported(
+    folder: Path, marker: Path, name: str
+) -> None:
     package = folder / "pieces"
     (package / "deep").mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -118,7 +120,7 @@ def test_compiled_files_of_a_package_are_no_modules(folder: Path, marker: Path, 
     assert not marker.exists()
 
 
-def test_a_sibling_that_no_statement_names_is_not_imported(folder: Path, marker: Path) -> None:
+def test_sibling_not_named_in_an_import_is_not_imported(folder: Path, marker: Path) -> None:
     (folder / "rules.py").write_text(
         "import importlib, sys\nfrom pathlib import Path\n"
         "sys.path.insert(0, str(Path(__file__).parent))\nimportlib.import_module('sib' + 'ling')\n"
@@ -131,7 +133,7 @@ def test_a_sibling_that_no_statement_names_is_not_imported(folder: Path, marker:
     assert not marker.exists()
 
 
-def test_a_link_to_anothers_module_is_asked_about(folder: Path, project: Path) -> None:
+def test_link_to_a_foreign_module_needs_approval(folder: Path, project: Path) -> None:
     (project / "helper.py").symlink_to(folder / "rules.py")
     (project / "mine.py").write_text("from helper import right\n")
     (project / "mine.yaml").write_text(recipe_with(use="mine.py:right"))
@@ -140,7 +142,9 @@ def test_a_link_to_anothers_module_is_asked_about(folder: Path, project: Path) -
 
 
 @pytest.mark.parametrize("linked", ["the package", "a package within one of the user's own"])
-def test_a_package_without_init_is_asked_about(folder: Path, project: Path, linked: str) -> None:
+def test_foreign_package_without_init_needs_approval(
+    folder: Path, project: Path, linked: str
+) -> None:
     (folder / "deep").mkdir()
     (folder / "deep" / "helper.py").write_text(RULES)
     if linked == "the package":
@@ -156,7 +160,7 @@ def test_a_package_without_init_is_asked_about(folder: Path, project: Path, link
         load_recipe("mine.yaml")
 
 
-def test_a_package_of_ones_own_needs_no_init(project: Path) -> None:
+def test_own_package_needs_no_init(project: Path) -> None:
     (project / "pieces" / "deep").mkdir(parents=True)
     (project / "pieces" / "deep" / "helper.py").write_text(RULES)
     (project / "pieces" / "deep" / "up").symlink_to(project / "pieces")
@@ -166,7 +170,7 @@ def test_a_package_of_ones_own_needs_no_init(project: Path) -> None:
     assert plugins.load("reward", "mine.py:right")(None) == 1.0
 
 
-def test_a_link_made_after_the_yes_is_not_imported(
+def test_link_made_after_approval_is_not_imported(
     folder: Path, project: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = "try:\n    __import__('helper.core')\nexcept ImportError: ...\n"
@@ -184,7 +188,7 @@ def start(server: MCPServer) -> None:
     asyncio.run(ToolServers().tools(server))
 
 
-def test_a_script_of_a_command_is_held_to_its_contents(attacker: Attacker, marker: Path) -> None:
+def test_changed_script_of_a_command_is_refused(attacker: Attacker, marker: Path) -> None:
     folder, script = attacker.folder, attacker.write("server.sh", "true\n")
     server = attacker.served("sh", "F/server.sh")
     load_recipe(str(folder))
@@ -197,7 +201,7 @@ def test_a_script_of_a_command_is_held_to_its_contents(attacker: Attacker, marke
 
 
 @pytest.mark.parametrize("command", ["sh F/server.sh", "F/server.sh", "sh -c '. F/server.sh'"])
-def test_a_command_of_ones_own_with_anothers_script_is_asked_about(
+def test_own_command_with_a_foreign_script_needs_approval(
     folder: Path, project: Path, command: str
 ) -> None:
     (folder / "server.sh").write_text("true\n")
@@ -219,7 +223,7 @@ def test_a_script_without_suffix_is_read_with_its_imports(folder: Path, project:
         load_recipe("own.yaml")
 
 
-def test_typed_names_approve_no_command(folder: Path) -> None:
+def test_typed_paths_do_not_approve_a_command(folder: Path) -> None:
     """Only a command that was typed as a whole is the user's own."""
     rows = folder / "words.jsonl"
     agents = {"a": {"prompt": "p", "tools": [{"mcp": [str(rows)]}]}}
@@ -232,7 +236,7 @@ def test_typed_names_approve_no_command(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("program", ["sh", sys.executable, "bin/python"])
-def test_a_program_of_the_machine_is_not_asked_about(project: Path, program: str) -> None:
+def test_installed_program_needs_no_approval(project: Path, program: str) -> None:
     (project / "pyvenv.cfg").write_text("")
     (project / "bin").mkdir()
     (project / "bin" / "python").symlink_to(sys.executable)
@@ -243,7 +247,7 @@ def test_a_program_of_the_machine_is_not_asked_about(project: Path, program: str
 
 
 @pytest.mark.parametrize("option", ["-u", "-E"])
-def test_a_server_imports_no_bytecode_from_before_the_yes(
+def test_server_imports_no_bytecode_from_before_approval(
     attacker: Attacker, marker: Path, option: str
 ) -> None:
     attacker.write("helper.py")
@@ -255,7 +259,7 @@ def test_a_server_imports_no_bytecode_from_before_the_yes(
     assert not marker.exists()
 
 
-def test_no_name_of_a_file_passes_for_content() -> None:
+def test_file_name_cannot_pass_as_content() -> None:
     code = b"print('planted')"
     name = f"a.py {len(code)}\n{code.decode()}b.py"
     one = [SourceFile(Path(), Path("__init__.py"), b""), SourceFile(Path(), Path(name), b"")]

@@ -28,7 +28,7 @@ def ask(server: str, path: str, method: str = "GET", **headers: str) -> tuple[in
     return response.status, response.headers, body
 
 
-def test_runs_are_listed_with_what_came_of_them(server: str) -> None:
+def test_runs_are_listed_with_their_results(server: str) -> None:
     status, _, body = ask(server, "/runs")
     rows = {row["name"]: row for row in json.loads(body)}
     assert status == 200
@@ -40,7 +40,7 @@ def test_runs_are_listed_with_what_came_of_them(server: str) -> None:
     assert rows["seed-0"]["solved"] == 0.75
 
 
-def test_a_run_is_shown_by_the_components_of_the_report(server: str) -> None:
+def test_run_page_uses_the_report(server: str) -> None:
     status, _, page = ask(server, "/report?run=seed-0")
     assert status == 200
     assert "Solved, held out" in page
@@ -55,13 +55,13 @@ def test_several_runs_are_compared(server: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/runs", "/report?run=played", "/stamp?run=played"])
-def test_a_page_of_another_name_is_refused(server: str, path: str) -> None:
+def test_other_host_names_are_refused(server: str, path: str) -> None:
     """A name that somebody else makes lead to this machine opens nothing."""
     for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil"):
         assert ask(server, path, host=host)[0] == 400, host
 
 
-def test_this_machine_s_names_are_answered(server: str) -> None:
+def test_local_host_names_are_answered(server: str) -> None:
     port = urlsplit(server).port
     assert urlsplit(server).hostname == "127.0.0.1"
     assert [
@@ -77,7 +77,7 @@ def test_this_machine_s_names_are_answered(server: str) -> None:
     ["..", ".", "", "/etc", "../outside", "group/../../outside", "played/..",
      "played/episodes.jsonl", "%2e%2e/outside", "played\x00", "seed-0/../../outside"],
 )  # fmt: skip
-def test_nothing_beside_the_folder_is_read(server: str, runs: Path, name: str) -> None:
+def test_nothing_outside_the_folder_is_read(server: str, runs: Path, name: str) -> None:
     outside = runs.parent / "outside"
     if not outside.exists():
         make_run(outside, [make_episode(1, said="a secret")])
@@ -89,7 +89,7 @@ def test_nothing_beside_the_folder_is_read(server: str, runs: Path, name: str) -
     assert ask(server, f"/{quote(name)}/outside/run.json")[0] in (400, 404)
 
 
-def test_only_reading_is_answered_and_nobody_may_frame_it(server: str) -> None:
+def test_only_get_is_answered_and_framing_is_forbidden(server: str) -> None:
     assert ask(server, "/runs", "POST")[0] == 405
     assert ask(server, "/nothing")[0] == 404
     _, headers, _ = ask(server, "/report?run=played")
@@ -105,7 +105,7 @@ def test_texts_of_a_run_are_never_markup(server: str) -> None:
         assert "<img" not in page
 
 
-def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     make_run(tmp_path / "outside" / "run", [make_episode(1)])
     root = tmp_path / "runs"
     run = make_run(root / "run", [make_episode(1)])
@@ -119,7 +119,7 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
         folders.find(["run"])
 
 
-def test_a_run_at_work_is_followed(tmp_path: Path) -> None:
+def test_running_run_is_updated(tmp_path: Path) -> None:
     run = make_training(tmp_path / "runs" / "run", steps=4)
     about = json.loads((run / "run.json").read_text())
     at_work = {**about, "status": "running", "process": this_process()}
@@ -139,7 +139,7 @@ def test_a_run_at_work_is_followed(tmp_path: Path) -> None:
     assert pages.stamp(["run"])["working"] is False
 
 
-def test_all_teams_of_an_evaluation_open_together(tmp_path: Path) -> None:
+def test_teams_of_an_evaluation_open_together(tmp_path: Path) -> None:
     for name in ("a", "b"):
         make_run(tmp_path / "first" / name, [make_episode(1)])
     (tmp_path / "first" / "eval.json").write_text("{}")
@@ -148,7 +148,7 @@ def test_all_teams_of_an_evaluation_open_together(tmp_path: Path) -> None:
     assert folders.find(["first"]) == [tmp_path.resolve() / "first"]
 
 
-def test_a_folder_whose_name_is_no_text_is_shown_and_hides_no_other(tmp_path: Path) -> None:
+def test_folder_with_an_undecodable_name_is_shown(tmp_path: Path) -> None:
     make_run(tmp_path / "runs" / "good", [make_episode(0, task="n/0", group=0)])
     odd = make_run(tmp_path / "runs" / "odd", [make_episode(0, task="n/0", group=0)])
     odd = odd.rename(odd.with_name(os.fsdecode(b"odd\xff")))

@@ -42,7 +42,7 @@ def test_list_open_and_compare_by_keyboard(open_page: Open) -> None:
     page.wait_for_selector("html[data-ready] #list")
 
 
-def test_texts_of_a_run_are_never_obeyed(open_page: Open) -> None:
+def test_html_in_run_texts_is_not_executed(open_page: Open) -> None:
     page = open_page()
     expect(page.locator("#list")).to_contain_text("window.harmed")
     assert page.evaluate("window.harmed") is None
@@ -50,7 +50,7 @@ def test_texts_of_a_run_are_never_obeyed(open_page: Open) -> None:
 
 @pytest.mark.parametrize("at", ["", "report?run=seed-0", "report?run=seed-0&run=seed-1"])
 @pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
-def test_axe_finds_nothing_and_nothing_is_too_wide(
+def test_page_is_accessible_and_not_too_wide(
     open_page: Open, at: str, viewport: dict[str, int], scheme: str
 ) -> None:
     page = open_page(at, viewport, scheme)
@@ -59,7 +59,7 @@ def test_axe_finds_nothing_and_nothing_is_too_wide(
     assert page.evaluate(wide) <= 0
 
 
-def test_a_run_at_work_appears_and_is_followed(open_page: Open, runs: Path) -> None:
+def test_running_run_appears_and_is_updated(open_page: Open, runs: Path) -> None:
     page = open_page()
     expect_rows(page, 5)
     run = make_training(runs / "new", steps=4)

@@ -47,15 +47,13 @@ def group(prompt: int, response: int, **options: Any) -> list[Sample]:
 
 @pytest.mark.parametrize("heads", [Heads(8, 2, 64), Heads(12, 2, 128), Heads(4, 4, 80)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_varlen_gives_what_masks_give(
-    device: torch.device, heads: Heads, dtype: torch.dtype
-) -> None:
+def test_varlen_matches_masks(device: torch.device, heads: Heads, dtype: torch.dtype) -> None:
     if torch.cuda.get_device_capability(device) < (8, 0):
         pytest.skip("flash attention is made for compute capability 8.0 and later")
     assert difference(torch_kernel(), device, dtype, heads) < 0.02
 
 
-def test_a_model_learns_the_same_by_both(device: torch.device) -> None:
+def test_model_trains_alike_with_masks_and_varlen(device: torch.device) -> None:
     model = model_of(device)
     if varlen_kernel(model, device, "auto") is None:
         pytest.skip("this GPU and torch have no attention over lengths that differ")
@@ -84,7 +82,7 @@ def refusing_to_wait() -> Iterator[None]:
     "way", [{}, {"temperature": 0.7}, {"top_p": 0.9}, {"top_k": 20, "top_p": 0.95}]
 )
 @pytest.mark.parametrize("shared", [False, True])
-def test_the_host_waits_for_nothing_but_the_tally(
+def test_host_syncs_only_for_the_metrics(
     device: torch.device, way: dict[str, Any], shared: bool
 ) -> None:
     from collab.recipe import TrainerSpec

@@ -67,7 +67,7 @@ def logits_of(module: Any, cache: KVCache) -> list[torch.Tensor]:
     return found
 
 
-def test_a_graph_reads_what_kernels_read_one_by_one(
+def test_cuda_graph_matches_separate_kernels(
     device: torch.device, caplog: pytest.LogCaptureFixture
 ) -> None:
     module = with_adapters(device)
@@ -85,7 +85,7 @@ def test_a_graph_reads_what_kernels_read_one_by_one(
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-3)
 
 
-def test_a_model_that_waits_for_the_device_is_read_kernel_by_kernel(
+def test_model_that_syncs_falls_back_to_separate_kernels(
     device: torch.device, caplog: pytest.LogCaptureFixture
 ) -> None:
     module = with_adapters(device)

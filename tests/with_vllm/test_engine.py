@@ -71,7 +71,7 @@ def test_two_adapters_and_the_base_in_one_batch(
             assert (found - astray).abs().max() > 10 * NOISE
 
 
-def test_log_probabilities_are_those_of_the_truncated_distribution(
+def test_logprobs_match_the_truncated_distribution(
     engine: VLLMEngine, reference: TransformersEngine
 ) -> None:
     asked = request("Name a colour.", temperature=0.7, top_k=2)
@@ -85,7 +85,7 @@ def test_log_probabilities_are_those_of_the_truncated_distribution(
     assert single.logprobs == pytest.approx([0.0] * len(single.logprobs), abs=NOISE)
 
 
-def test_more_prompts_than_are_read_at_once(engine: VLLMEngine) -> None:
+def test_prompts_beyond_one_prefill_batch_are_answered(engine: VLLMEngine) -> None:
     """Seeded requests whose prompts would be read in parts."""
     texts = [f"{n} things: " + "name a colour, " * 30 for n in range(45)]
     actions = ask(engine, [request(text, n) for n, text in enumerate(texts)])
@@ -93,7 +93,7 @@ def test_more_prompts_than_are_read_at_once(engine: VLLMEngine) -> None:
     assert sum(len(action.prompt_ids or ()) for action in actions) > READ_AT_ONCE
 
 
-def test_greedy_answers_and_stop_strings_are_those_of_transformers(
+def test_greedy_answers_and_stop_strings_match_transformers(
     engine: VLLMEngine, reference: TransformersEngine, adapters: dict[str, Path]
 ) -> None:
     requests = [
@@ -109,7 +109,9 @@ def test_greedy_answers_and_stop_strings_are_those_of_transformers(
         assert torch.tensor(mine.logprobs).sub(torch.tensor(theirs.logprobs)).abs().max() < NOISE
 
 
-def test_an_adapter_changes_ten_times(engine: VLLMEngine, reference: TransformersEngine) -> None:
+def test_adapter_published_ten_times_is_never_stale(
+    engine: VLLMEngine, reference: TransformersEngine
+) -> None:
     """The same prompt under the same name: nothing that is cached may answer for an old version."""
     parameters = add_adapter(reference, "moving", LoraSpec(rank=4), seed=0, start=None)
     asked = request("What of the sea? " * 25, adapter="moving", temperature=0.0, max_new_tokens=4)
@@ -134,7 +136,7 @@ def test_an_adapter_changes_ten_times(engine: VLLMEngine, reference: Transformer
     assert again.usage.cached_tokens >= CACHE_BLOCK, "the prompt is long enough to be cached"
 
 
-def test_the_base_stays_itself_beside_adapters_that_come_and_go(
+def test_base_is_unaffected_by_changing_adapters(
     engine: VLLMEngine, reference: TransformersEngine, adapters: dict[str, Path]
 ) -> None:
     asked = request("Name a colour.", temperature=0.0)
@@ -174,9 +176,7 @@ def test_sleep_is_refused_without_a_gpu(engine: VLLMEngine) -> None:
     assert ask(engine, [request("Hello")]), "left to itself, sleep has nothing to do"
 
 
-def test_an_engine_that_was_killed_is_started_anew(
-    engine: VLLMEngine, adapters: dict[str, Path]
-) -> None:
+def test_killed_engine_is_restarted(engine: VLLMEngine, adapters: dict[str, Path]) -> None:
     asked = request("Name a colour.", adapter=str(adapters["aux"]), max_new_tokens=64)
     [before] = ask(engine, [asked])
 
@@ -195,7 +195,7 @@ def test_an_engine_that_was_killed_is_started_anew(
     assert after.token_ids == before.token_ids
 
 
-def test_nothing_stays_of_a_process_that_is_killed(words: Path) -> None:
+def test_killed_process_leaves_no_vllm_process(words: Path) -> None:
     code = (
         "import asyncio, sys, time\n"
         "from collab.models.vllm.engine import VLLMEngine\n"
@@ -216,7 +216,7 @@ def test_nothing_stays_of_a_process_that_is_killed(words: Path) -> None:
     assert alive == []
 
 
-def test_it_conforms(engine: VLLMEngine, adapters: dict[str, Path]) -> None:
+def test_engine_conforms(engine: VLLMEngine, adapters: dict[str, Path]) -> None:
     """The last, since it closes the engine."""
     verdicts = asyncio.run(_sandbox(engine, adapters))
     assert {v.check: v.why for v in verdicts if v.outcome != "ok"} == {}

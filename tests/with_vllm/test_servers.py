@@ -41,7 +41,7 @@ def copy(source: Path, target: Path) -> None:
         (target / name).write_bytes((source / name).read_bytes())
 
 
-def loaded(server: VLLMServerProcess, adapter: str) -> list[str]:
+def loaded_adapters(server: VLLMServerProcess, adapter: str) -> list[str]:
     """The adapters that a server holds whose name begins so."""
     cards = httpx.get(f"{server.url}/v1/models").json()["data"]
     return [card["id"] for card in cards if card["parent"] and card["id"].startswith(adapter)]
@@ -55,7 +55,7 @@ def test_two_servers_share_the_load_and_every_version(
         answers: list[str] = []
         for folder in [*adapters.values()]:
             asyncio.run(engine.publish({"one": partial(copy, folder)}, 0))
-            held = [loaded(server, "one@") for server in servers]
+            held = [loaded_adapters(server, "one@") for server in servers]
             assert held[0] == held[1], "every server holds the same version"
             assert len(held[0]) == 1, "and no older one"
             batch = [request("Name a colour.", adapter="one", temperature=0.0)] * 4
@@ -65,10 +65,10 @@ def test_two_servers_share_the_load_and_every_version(
         assert answers[0] != answers[1]
     finally:
         asyncio.run(engine.aclose())
-    assert not any(loaded(server, "one@") for server in servers)
+    assert not any(loaded_adapters(server, "one@") for server in servers)
 
 
-def test_a_server_of_a_rank_starts_answers_and_tells_its_load(
+def test_server_of_a_rank_answers_and_reports_its_load(
     adapters: dict[str, Path], tmp_path: Path
 ) -> None:
     spec = VLLMModel(name=MODEL, dtype="float32", context=256, kv_cache_gb=0.2)
@@ -92,7 +92,7 @@ def test_a_server_of_a_rank_starts_answers_and_tells_its_load(
     assert "1/waiting" in report.metrics
 
 
-def test_they_conform(servers: list[VLLMServerProcess], adapters: dict[str, Path]) -> None:
+def test_servers_conform(servers: list[VLLMServerProcess], adapters: dict[str, Path]) -> None:
     async def sandbox() -> list[Any]:
         folders = [str(folder) for folder in adapters.values()]
         return [verdict async for verdict in conform(engine_at(servers), folders)]
@@ -158,18 +158,20 @@ def versions_of(episodes: list[Episode]) -> set[int | None]:
 
 
 @pytest.fixture(scope="module")
-def on_one(servers: list[VLLMServerProcess], tmp_path_factory: pytest.TempPathFactory) -> Seen:
+def run_on_one_server(
+    servers: list[VLLMServerProcess], tmp_path_factory: pytest.TempPathFactory
+) -> Seen:
     folder = tmp_path_factory.mktemp("one")
     return Seen(recipe_on(servers[:1], folder), folder / "run")
 
 
-def test_a_recipe_trains_on_one_server(on_one: Seen) -> None:
-    on_one.check_whole()
-    on_one.check_sampled_by_the_trainers_policies()
+def test_a_recipe_trains_on_one_server(run_on_one_server: Seen) -> None:
+    run_on_one_server.check_whole()
+    run_on_one_server.check_sampled_by_the_trainers_policies()
 
 
 def test_two_servers_give_the_first_step_the_same_tokens(
-    on_one: Seen, servers: list[VLLMServerProcess], tmp_path: Path
+    run_on_one_server: Seen, servers: list[VLLMServerProcess], tmp_path: Path
 ) -> None:
     """A response has a seed of its own, so on a CPU it is the same from either server.
 
@@ -179,12 +181,12 @@ def test_two_servers_give_the_first_step_the_same_tokens(
     found.check_whole()
     found.check_sampled_by_the_trainers_policies()
     for place, said in found.tokens.items():
-        assert place[0] > 0 or said == on_one.tokens[place], place
+        assert place[0] > 0 or said == run_on_one_server.tokens[place], place
     for step in found.steps:
         assert min(step.metrics[f"server/{n}/in_flight"] for n in (1, 2)) > 0
 
 
-def test_a_step_is_played_ahead_on_a_real_server(
+def test_step_is_sampled_ahead_on_a_real_server(
     servers: list[VLLMServerProcess], tmp_path: Path
 ) -> None:
     found = Seen(recipe_on(servers[:1], tmp_path, max_staleness=1), tmp_path / "run")
@@ -195,12 +197,12 @@ def test_a_step_is_played_ahead_on_a_real_server(
     assert 0 < max(step.metrics["staleness"] for step in found.steps) <= 1
 
 
-def test_a_server_is_killed_in_the_second_step(
+def test_training_survives_a_server_killed_in_the_second_step(
     servers: list[VLLMServerProcess], tmp_path: Path
 ) -> None:
     """The last test, as it ends a server of all tests."""
     survivor, dying = servers
-    before = {*loaded(survivor, "")}  # what other tests could not unload on a busy machine
+    before = {*loaded_adapters(survivor, "")}  # what other tests could not unload on a busy machine
     killer = Timer(1.0, dying.kill)
 
     def see(event: Any) -> None:
@@ -221,4 +223,4 @@ def test_a_server_is_killed_in_the_second_step(
     assert when == 2
     assert dying.url in warning
     assert found.steps[2].metrics["server/2/in_flight"] == 0
-    assert before.issuperset(loaded(survivor, "")), "the run has taken its adapters along"
+    assert before.issuperset(loaded_adapters(survivor, "")), "the run has taken its adapters along"

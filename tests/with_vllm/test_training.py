@@ -79,7 +79,7 @@ def game_by_transformers(
     return train(game, tmp_path_factory.mktemp("alone") / "run")
 
 
-def test_the_game_in_process_by_the_command(
+def test_game_trains_in_process_from_the_command_line(
     game: Recipe, game_by_transformers: list[dict[str, float]], tmp_path: Path
 ) -> None:
     recipe = with_model(game, name=game.model.name, **HERE)
@@ -93,7 +93,7 @@ def test_the_game_in_process_by_the_command(
     check_same_returns(metrics, game_by_transformers)
 
 
-def test_a_server_is_killed_and_started_again_while_the_game_trains(
+def test_server_may_restart_while_the_game_trains(
     game: Recipe, game_by_transformers: list[dict[str, float]], tmp_path: Path
 ) -> None:
     with VLLMServerProcess(Path(game.model.name), tmp_path) as server:

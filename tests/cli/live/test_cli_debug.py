@@ -13,7 +13,7 @@ from collab.cli.app import app
 
 
 @pytest.fixture(autouse=True)
-def quiet_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def reset_debugging(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "debugging", False)
 
 
@@ -45,7 +45,7 @@ def test_debug_shows_the_line_of_a_users_function(collab: Collab) -> None:
         ("collab run pair --task wor", "words"),
     ],
 )
-def test_a_shell_is_answered(collab: Collab, line: str, text: str) -> None:
+def test_shell_completes_commands_runs_and_names(collab: Collab, line: str, text: str) -> None:
     collab("run", "pair", "-t", "words/0", "-m", "echo", "--out", "runs/first")
     place = {"_COLLAB_COMPLETE": "complete_bash", "COMP_WORDS": line}
     place["COMP_CWORD"] = str(len(line.split()) - 1)
@@ -54,7 +54,7 @@ def test_a_shell_is_answered(collab: Collab, line: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_is_offered_no_name_that_it_would_run(project: Path, shell: str) -> None:
+def test_shell_completion_offers_no_dangerous_name(project: Path, shell: str) -> None:
     for name in (
         "$(touch ran)",
         "`touch ran`",

@@ -63,7 +63,7 @@ def acted(episode: str, decision: Decision) -> AgentActed:
 @pytest.mark.parametrize(
     "work", [acting(), TrainingProgress(step=1, phase="sampling", done=0, total=4)]
 )
-def test_a_model_is_shown_while_it_is_loaded_and_no_longer(live: LiveReport, work: Any) -> None:
+def test_loading_line_disappears_when_work_begins(live: LiveReport, work: Any) -> None:
     live.loading("downloading", 5_000_000, 10_000_000)
     assert "model: downloading" in lines(live)
     assert "5 of 10 MB" in lines(live)
@@ -81,7 +81,7 @@ def test_stdout_decides_the_view(monkeypatch: pytest.MonkeyPatch, on_a_terminal:
     assert view.progress == on_a_terminal
 
 
-def test_progress_that_comes_late_is_not_counted_again(live: LiveReport) -> None:
+def test_late_progress_is_not_counted_twice(live: LiveReport) -> None:
     live.see(make_started())
     episode = make_episode("t", 0, make_score(solved=False))
     [decision, *_] = episode.turns[0].decisions
@@ -93,7 +93,7 @@ def test_progress_that_comes_late_is_not_counted_again(live: LiveReport) -> None
     assert "1 of 1 episode, 0 of 1 solved, return 1.00 of 4.00" in lines(live)
 
 
-def test_tokens_of_all_responses_make_the_speed(live: LiveReport) -> None:
+def test_speed_counts_tokens_of_all_responses(live: LiveReport) -> None:
     episode = make_episode("t", 0, make_score(solved=True))
     live.see(TEAM)
     for place in ("t#0", "t#1"):
@@ -109,14 +109,14 @@ def test_tokens_of_all_responses_make_the_speed(live: LiveReport) -> None:
     assert lines(live).startswith("coding ")
 
 
-def test_a_streamed_text_cannot_steer_the_terminal(live: LiveReport) -> None:
+def test_streamed_text_cannot_control_the_terminal(live: LiveReport) -> None:
     live.see(make_started())
     live.see(acting())
     live.see(progress(2, "\x1b[2J[red]x"))
     assert "\\x1b[2J[red]x" in lines(live)
 
 
-def test_a_training_shows_its_steps_and_costs(live: LiveReport) -> None:
+def test_training_view_shows_steps_and_cost(live: LiveReport) -> None:
     live.see(make_started(agents=("aux", "main"), samples=4))
     for step in (1, 2):
         live.see(StepFinished(step=step, steps=6, metrics={"seconds": 30.0, "cost": 0.5}))
@@ -134,9 +134,7 @@ def test_a_training_shows_its_steps_and_costs(live: LiveReport) -> None:
 @pytest.mark.parametrize(
     ("step", "start"), [(0, "held out, before training"), (3, "held out, after step 3")]
 )
-def test_an_evaluation_of_a_training_says_after_which_step(
-    live: LiveReport, step: int, start: str
-) -> None:
+def test_evaluation_view_names_the_training_step(live: LiveReport, step: int, start: str) -> None:
     live.see(TrainingProgress(step=step, phase="evaluation", done=2, total=3))
     assert start in lines(live)
     live.see(TrainingProgress(step=4, phase="sampling", done=2, total=3))
@@ -151,7 +149,7 @@ def test_a_study_shows_the_cells_in_progress(live: LiveReport) -> None:
     assert "game-magrpo-seed-0" not in lines(live)
 
 
-def test_a_report_says_each_stage_of_a_model_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_prints_each_loading_stage_once(capsys: pytest.CaptureFixture[str]) -> None:
     view = Report(PlainPage(io.StringIO()))
     for done in (0, 1_000_000):
         view.loading("downloading", done, 10_000_000)

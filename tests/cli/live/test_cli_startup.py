@@ -45,7 +45,7 @@ except SystemExit:
         ],
     ),
 )
-def test_what_is_not_needed_is_not_imported(words: list[str], heavy: set[str]) -> None:
+def test_commands_import_only_what_they_need(words: list[str], heavy: set[str]) -> None:
     script = LOOK.format(words=words, heavy=heavy)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -55,6 +55,6 @@ def test_what_is_not_needed_is_not_imported(words: list[str], heavy: set[str]) -
 
 @pytest.mark.skipif(not store.local_folder(DEFAULT_MODEL), reason="needs the default model")
 @pytest.mark.skipif(processor(TransformersModel(name=DEFAULT_MODEL)) is None, reason="a GPU's plan")
-def test_the_plan_of_a_training_is_made_without_torch() -> None:
+def test_training_plan_needs_no_torch() -> None:
     words = ["train", str(RECIPES / "pocket-code.yaml"), "--dry-run"]
-    test_what_is_not_needed_is_not_imported(words, {*MODELS, "filelock"} - {"numpy"})
+    test_commands_import_only_what_they_need(words, {*MODELS, "filelock"} - {"numpy"})

@@ -24,27 +24,27 @@ def played(collab: Collab, out: str = "out") -> Path:
     return Path(out)
 
 
-def at_work(folder: Path) -> None:
+def mark_running(folder: Path) -> None:
     write_about(folder, {**read_about(folder), "status": "running"})
 
 
-def killed(folder: Path) -> None:
+def mark_killed(folder: Path) -> None:
     gone = {**this_process(), "began": "1"}  # its number was given to this one
     about = {**read_about(folder), "status": "running", "process": gone}
     (folder / "run.json").write_text(json.dumps(about))
 
 
-def kinds(events: Iterator[Record]) -> list[str]:
+def event_types(events: Iterator[Record]) -> list[str]:
     return [str(event.type) for event in events if not event.type.startswith("agent.")]  # type: ignore[attr-defined]
 
 
-def test_a_run_at_work_is_followed_to_its_end(collab: Collab) -> None:
+def test_running_run_is_followed_to_its_end(collab: Collab) -> None:
     folder = played(collab)
     about = read_about(folder)
     file = folder / "episodes.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(lines[0] + lines[1][:40])
-    at_work(folder)
+    mark_running(folder)
     written: list[bool] = []
 
     def work() -> None:
@@ -55,11 +55,11 @@ def test_a_run_at_work_is_followed_to_its_end(collab: Collab) -> None:
         else:
             write_about(folder, about)
 
-    text = kinds(follow(folder, work))
+    text = event_types(follow(folder, work))
     assert text == ["run.started", *["episode.finished"] * 6, "run.finished"]
 
 
-def test_the_screen_of_a_run_is_that_of_the_process(collab: Collab) -> None:
+def test_watch_shows_the_screen_of_the_run(collab: Collab) -> None:
     folder = played(collab)
     result = collab("watch", str(folder))
     assert result.status == 0
@@ -68,9 +68,9 @@ def test_the_screen_of_a_run_is_that_of_the_process(collab: Collab) -> None:
     assert [e["type"] for e in collab("watch", "out", "--json").events][-1] == "run.finished"
 
 
-def test_a_run_whose_process_is_gone_is_told(collab: Collab) -> None:
+def test_run_with_a_dead_process_is_reported_killed(collab: Collab) -> None:
     folder = played(collab)
-    killed(folder)
+    mark_killed(folder)
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     result = collab("watch", str(folder))
     assert result.status == 1
@@ -79,7 +79,7 @@ def test_a_run_whose_process_is_gone_is_told(collab: Collab) -> None:
     assert after == before
 
 
-def test_an_evaluation_is_followed(collab: Collab) -> None:
+def test_watch_follows_an_evaluation(collab: Collab) -> None:
     assert collab("eval", "pair", "-t", "words", "-m", "echo", "--out", "e").status == 0
     result = collab("watch", "e")
     assert result.status == 0
@@ -90,15 +90,15 @@ def test_an_evaluation_is_followed(collab: Collab) -> None:
     def work() -> None:
         Path("e/eval.json").write_text(json.dumps(results))
 
-    text = kinds(follow(Path("e"), work))
+    text = event_types(follow(Path("e"), work))
     assert text == ["team.started", *["episode.finished"] * 8, "eval.finished"]
     Path("e/eval.json").write_text(json.dumps({**results, "status": "running"}))
-    killed(Path("e/pair"))
+    mark_killed(Path("e/pair"))
     result = collab("watch", "e")
     assert (result.status, "e was killed" in result.err) == (1, True)
 
 
-def test_a_training_is_followed(collab: Collab) -> None:
+def test_watch_follows_a_training_run(collab: Collab) -> None:
     folder = played(collab)
     about = {**read_about(folder), "steps": 3}
     (folder / "training.yaml").write_text("")
@@ -119,21 +119,21 @@ def test_a_training_is_followed(collab: Collab) -> None:
             stream.write(json.dumps(rows.pop(0)) + "\n")
 
     events = list(follow(folder, work))
-    text = [kind for kind in kinds(iter(events)) if kind != "training.progress"]
+    text = [kind for kind in event_types(iter(events)) if kind != "training.progress"]
     assert text == [
         "run.started", "evaluation.finished", "step.finished", "step.finished", "run.finished"
     ]  # fmt: skip
     result = collab("watch", str(folder))
     assert result.status == 0
     assert "step 2/3  return 2.50" in result.out
-    killed(folder)
+    mark_killed(folder)
     assert (
         f"exists; continue with collab train --resume {folder}\n"
         in collab("watch", str(folder)).err
     )
 
 
-def test_lines_that_were_taken_back_are_not_missed(tmp_path: Path) -> None:
+def test_tail_reads_lines_rewritten_after_truncation(tmp_path: Path) -> None:
     file = tmp_path / "log"
     tail = Tail(file)
     assert tail.lines() == []

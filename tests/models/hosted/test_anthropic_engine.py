@@ -49,7 +49,7 @@ def test_an_answer_is_streamed_counted_and_priced() -> None:
     assert server.keys == [KEY]
 
 
-def test_the_request_holds_only_what_differs_from_the_defaults() -> None:
+def test_request_contains_only_non_default_settings() -> None:
     with ClaudeServer(answer("")) as server:
         [action] = ask_claude(server)
     assert action.text == ""
@@ -92,7 +92,7 @@ def test_settings_and_history_are_sent() -> None:
     "trouble",
     [stream_error(), malformed('{"type": "message_start", "message": {"model": 7}}')],
 )
-def test_trouble_within_a_stream_is_tried_again(trouble: Behavior) -> None:
+def test_error_within_a_stream_is_retried(trouble: Behavior) -> None:
     with ClaudeServer(trouble, answer("fine")) as server:
         [action] = ask_claude(server)
     assert action.text == "fine"
@@ -111,7 +111,9 @@ def test_trouble_within_a_stream_is_tried_again(trouble: Behavior) -> None:
         (answer("", stop_reason="sunset"), "ModelError", "sunset"),
     ],
 )
-def test_what_claude_will_not_do(trouble: Behavior, kind: str, words: str) -> None:
+def test_permanent_errors_of_claude_are_typed_failures(
+    trouble: Behavior, kind: str, words: str
+) -> None:
     with ClaudeServer(trouble) as server:
         [action] = ask_claude(server)
     assert action.failure is not None
@@ -145,7 +147,7 @@ def test_settings_are_checked_before_any_work() -> None:
         ("http://me:sec/ret@gateway", "ANTHROPIC_BASE_URL is not an address"),
     ],
 )
-def test_the_usual_address_holds_no_secret(
+def test_base_url_with_credentials_is_refused_without_showing_them(
     url: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
@@ -154,7 +156,7 @@ def test_the_usual_address_holds_no_secret(
     assert "sec" not in str(told.value)
 
 
-def test_the_usual_address_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_base_url_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """For the default model; the SDK warns of one that is near its end, and warnings are errors."""
     with ClaudeServer(answer("fine")) as server:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", f"{server.url}/")
@@ -163,7 +165,7 @@ def test_the_usual_address_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert action.text == "fine"
 
 
-def test_a_missing_key_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_key_is_refused_on_construction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(ModelUnavailable, match="set ANTHROPIC_API_KEY"):
         AnthropicEngine(AnthropicModel())

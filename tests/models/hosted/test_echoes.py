@@ -161,9 +161,7 @@ def answers(engine: Any, requests: list[Request]) -> tuple[list[Action], list[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["openai", "anthropic"])
-def test_whatever_a_service_says_is_data_without_the_key(
-    dialect: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hosted_engines_never_expose_the_key(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     examples = list(openai_examples() if dialect == "openai" else claude_examples())
@@ -184,9 +182,7 @@ def test_whatever_a_service_says_is_data_without_the_key(
     assert KEY not in "".join(told)
 
 
-def test_whatever_a_vllm_server_says_is_data_without_the_key(
-    tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vllm_engine_never_exposes_the_key(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_API_KEY", KEY)
     monkeypatch.setattr("collab.models.vllm.servers.LOOK_SECONDS", 0.01)
     monkeypatch.setattr("collab.models.vllm.servers.ATTEMPTS", 1)
@@ -209,14 +205,14 @@ def test_whatever_a_vllm_server_says_is_data_without_the_key(
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
-def test_a_key_that_comes_in_pieces_is_hidden(size: int) -> None:
+def test_key_split_across_chunks_is_redacted(size: int) -> None:
     text = f"a sk- {KEY} sk-s{KEY}{KEY[:5]}"
     hidden = Redactor(KEY)
     told = "".join(hidden(text[at : at + size]) for at in range(0, len(text), size)) + hidden.rest()
     assert told == text.replace(KEY, "[key]")
 
 
-def test_placeholders_are_words_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placeholder_key_is_not_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     hello = (Message(role="user", content="hello"),)
     said = {**CHAT, "choices": [{**CHOICE, "message": {"content": "there is none"}}]}
@@ -226,7 +222,7 @@ def test_placeholders_are_words_like_any_other(monkeypatch: pytest.MonkeyPatch) 
     assert action.text == "there is none"
 
 
-def test_the_pieces_of_a_real_answer_are_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streamed_chunks_add_up_to_the_redacted_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     hello = (Message(role="user", content="hello"),)
     with ClaudeServer(claude_server.answer(f"one\n{KEY}\nand s")) as server:

@@ -111,7 +111,7 @@ def page(handler: Handler, server: Service, body: dict[str, Any]) -> None:
         malformed(),
     ],
 )
-def test_passing_trouble_is_tried_again(protocol: Protocol, trouble: Behavior) -> None:
+def test_temporary_errors_are_retried(protocol: Protocol, trouble: Behavior) -> None:
     with protocol.serve(trouble, protocol.answer("fine")) as server:
         [action] = ask(protocol.engine(server))
     assert action.text == "fine"
@@ -126,9 +126,7 @@ def test_passing_trouble_is_tried_again(protocol: Protocol, trouble: Behavior) -
         (broken_chunk, "ModelUnavailable", "incomplete chunked read"),
     ],
 )
-def test_trouble_that_stays_is_bounded(
-    protocol: Protocol, trouble: Behavior, kind: str, words: str
-) -> None:
+def test_retries_are_limited(protocol: Protocol, trouble: Behavior, kind: str, words: str) -> None:
     found, message, attempts = failure_of_one(protocol, trouble, retries=2)
     assert (found, attempts) == (kind, 3)
     assert words in message
@@ -145,7 +143,7 @@ def test_trouble_that_stays_is_bounded(
         (status(404, "not_found_error", "no such model"), "ModelUnavailable", "no such model"),
     ],
 )
-def test_what_will_not_pass_is_not_tried_again(
+def test_permanent_errors_are_not_retried(
     protocol: Protocol, trouble: Behavior, kind: str, words: str
 ) -> None:
     found, message, attempts = failure_of_one(protocol, trouble)
@@ -157,14 +155,14 @@ def test_what_will_not_pass_is_not_tried_again(
 
 
 @pytest.mark.parametrize("trouble", [slow(), slow(after="half of an")])
-def test_a_slow_answer_ends_at_the_limit(protocol: Protocol, trouble: Behavior) -> None:
+def test_slow_answer_times_out(protocol: Protocol, trouble: Behavior) -> None:
     found, message, attempts = failure_of_one(protocol, trouble, seconds=0.4)
     assert (found, attempts) == ("ModelTimeout", 1)
     assert "at 127.0.0.1:" in message
     assert "0.4 s" in message
 
 
-def test_a_long_retry_after_is_not_waited_for(protocol: Protocol) -> None:
+def test_long_retry_after_fails_at_once(protocol: Protocol) -> None:
     found, message, attempts = failure_of_one(
         protocol, status(429, "rate_limit_error", retry_after="3600"), seconds=2.0
     )
@@ -172,7 +170,7 @@ def test_a_long_retry_after_is_not_waited_for(protocol: Protocol) -> None:
     assert "3600 s" in message
 
 
-def test_the_white_space_around_a_key_is_none_of_it(
+def test_whitespace_around_a_key_is_stripped(
     protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(protocol.variable, f"{KEY}\n")
@@ -183,7 +181,7 @@ def test_the_white_space_around_a_key_is_none_of_it(
 
 
 @pytest.mark.parametrize("key", ["sk-one\nsk-two", "sk-\u2026"])
-def test_a_key_that_cannot_be_sent_is_not_shown(
+def test_invalid_key_is_refused_without_showing_it(
     protocol: Protocol, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(protocol.variable, key)
@@ -195,7 +193,7 @@ def test_a_key_that_cannot_be_sent_is_not_shown(
     assert "sk-" not in str(told.value)
 
 
-def test_nobody_listens(protocol: Protocol) -> None:
+def test_refused_connection_is_a_failure(protocol: Protocol) -> None:
     server = protocol.serve(protocol.answer("never"))
     server.shut()
     [action] = ask(protocol.engine(server, retries=1))
@@ -204,7 +202,7 @@ def test_nobody_listens(protocol: Protocol) -> None:
     assert server.url.removeprefix("http://") in action.failure.message
 
 
-def test_the_budget_is_kept_before_a_request_is_sent(protocol: Protocol) -> None:
+def test_cost_limit_is_enforced_before_a_request_is_sent(protocol: Protocol) -> None:
     requests = [request_of(max_new_tokens=1000)] * 3
     with protocol.serve(protocol.answer("x", new_tokens=1000)) as server:
         actions = ask(protocol.engine(server, cost_limit=0.035, concurrency=1), *requests)
@@ -217,7 +215,7 @@ def test_the_budget_is_kept_before_a_request_is_sent(protocol: Protocol) -> None
     assert "$0.035" in failure.message
 
 
-def test_a_character_may_be_a_token(protocol: Protocol) -> None:
+def test_cost_estimate_counts_one_token_per_character(protocol: Protocol) -> None:
     """And may be written to Claude's cache, which costs a quarter more."""
     chinese = (Message(role="user", content="\u6c49" * 8000),)
     request = request_of(max_new_tokens=10).model_copy(update={"messages": chinese})
@@ -231,7 +229,7 @@ def test_a_character_may_be_a_token(protocol: Protocol) -> None:
     assert kinds == ["BudgetExceeded", None]
 
 
-def test_one_failure_leaves_the_others_alone(protocol: Protocol) -> None:
+def test_one_failed_request_does_not_affect_the_others(protocol: Protocol) -> None:
     adapted = request_of().model_copy(update={"adapter": "aux"})
     tokens = request_of().model_copy(update={"messages": (), "prompt_ids": (1, 2)})
     with protocol.serve(protocol.answer("fine")) as server:
@@ -251,7 +249,7 @@ def test_requests_in_flight_are_limited(protocol: Protocol) -> None:
     assert server.most_at_once == 3
 
 
-def test_cancellation_is_quick_and_the_engine_goes_on(protocol: Protocol) -> None:
+def test_cancellation_is_quick_and_the_engine_stays_usable(protocol: Protocol) -> None:
     async def go(engine: HostedEngine) -> tuple[float, str]:
         begun = asyncio.Event()
         task = asyncio.create_task(engine.generate([request_of()], lambda *_: begun.set()))

@@ -67,7 +67,7 @@ def test_an_answer_is_streamed_and_counted() -> None:
     assert server.keys == [None]
 
 
-def test_what_is_sent() -> None:
+def test_request_body_contains_the_settings() -> None:
     plain, settled = request_of(), request_of(temperature=0.5, top_p=0.9, top_k=40, stop=("END",))
     with OpenAIServer(answer("x", reason="length")) as server:
         actions = ask_qwen(server, plain, settled, concurrency=1)
@@ -89,7 +89,7 @@ def test_what_is_sent() -> None:
     assert told == {"temperature": 0.5, "top_p": 0.9, "top_k": 40, "stop": ["END"]}
 
 
-def test_tokens_are_recorded_when_they_are_asked_for() -> None:
+def test_tokens_are_recorded_when_requested() -> None:
     counts: list[int] = []
     with OpenAIServer(talk()) as server:
         [action] = ask_qwen(
@@ -106,7 +106,7 @@ def test_tokens_are_recorded_when_they_are_asked_for() -> None:
     assert server.bodies[0]["return_token_ids"] is True
 
 
-def test_llama_cpp_tells_ids_with_its_log_probabilities() -> None:
+def test_llama_cpp_token_ids_are_read_from_its_logprobs() -> None:
     entries = [{"id": 11, "logprob": -0.5}, {"id": 12, "logprob": -0.1}]
     choice = {
         "message": {"content": "hi"},
@@ -118,13 +118,13 @@ def test_llama_cpp_tells_ids_with_its_log_probabilities() -> None:
     assert (action.token_ids, action.logprobs) == ((11, 12), (-0.5, -0.1))
 
 
-def test_tokens_that_do_not_come_are_an_error() -> None:
+def test_missing_tokens_are_an_error() -> None:
     kind, message, attempts = failure_of_one(answer("x"), tokens=True)
     assert (kind, attempts) == ("ModelError", 1)
     assert "0 token ids and 0 log-probabilities; set tokens: false" in message
 
 
-def test_a_server_that_counts_nothing_is_not_guessed_for() -> None:
+def test_missing_usage_is_not_estimated() -> None:
     prices = {"input_price": 1.0, "output_price": 1.0}
     with OpenAIServer(answer("fine")) as server:
         [action] = ask_qwen(server, **prices)
@@ -133,7 +133,7 @@ def test_a_server_that_counts_nothing_is_not_guessed_for() -> None:
     assert action.usage.cost is None
 
 
-def test_a_server_that_does_not_stream() -> None:
+def test_server_without_streaming_is_supported() -> None:
     choice = {"message": {"content": "all at once"}, "finish_reason": "stop"}
     with OpenAIServer(whole({"choices": [choice], "usage": usage_of(3, 4)})) as server:
         [action] = ask_qwen(server)
@@ -152,7 +152,7 @@ def test_long_names_and_reasons_are_shortened() -> None:
         assert 200 < len(failure_of_one(trouble)[1]) < 500
 
 
-def test_a_strict_server_is_asked_without_what_it_refuses() -> None:
+def test_unsupported_fields_are_dropped_for_a_strict_server() -> None:
     strict = refuse("max_tokens", "seed", "stream_options", "top_p", otherwise=answer("fine"))
     with OpenAIServer(strict) as server:
         first, second = ask_qwen(server, request_of(), request_of(), concurrency=1)
@@ -162,7 +162,7 @@ def test_a_strict_server_is_asked_without_what_it_refuses() -> None:
     assert server.bodies[-1]["temperature"] == 1.0
 
 
-def test_a_setting_that_matters_is_never_left_out() -> None:
+def test_relevant_setting_is_never_dropped() -> None:
     with OpenAIServer(refuse("top_p", otherwise=answer("fine"))) as server:
         [action] = ask_qwen(server, request_of(top_p=0.5))
     assert action.failure is not None
@@ -186,7 +186,9 @@ DECLINED = {"choices": [{"message": {"refusal": "I cannot."}, "finish_reason": "
         (whole({"error": None}), "ModelError", "without choices"),
     ],
 )
-def test_nonsense_is_tried_again_and_then_told(trouble: Behavior, kind: str, words: str) -> None:
+def test_malformed_answers_are_retried_and_then_reported(
+    trouble: Behavior, kind: str, words: str
+) -> None:
     found, message, attempts = failure_of_one(trouble, retries=1)
     assert (found, attempts) == (kind, 2)
     assert words in message
@@ -207,13 +209,13 @@ def test_nonsense_is_tried_again_and_then_told(trouble: Behavior, kind: str, wor
         (answer("", reason="tool_calls"), "ModelError", "tool_calls"),
     ],
 )
-def test_what_will_not_pass_is_not_tried_again(trouble: Behavior, kind: str, words: str) -> None:
+def test_permanent_errors_are_not_retried(trouble: Behavior, kind: str, words: str) -> None:
     found, message, attempts = failure_of_one(trouble)
     assert (found, attempts) == (kind, 1)
     assert words in message
 
 
-def test_a_key_comes_from_the_variable_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "another")
     monkeypatch.setenv("MY_API_KEY", KEY)
     with OpenAIServer(status(401, "invalid_api_key", f"Incorrect API key: {KEY}")) as server:
@@ -223,12 +225,12 @@ def test_a_key_comes_from_the_variable_that_is_named(monkeypatch: pytest.MonkeyP
     assert "[key]; check MY_API_KEY" in action.failure.message
 
 
-def test_openai_itself_needs_a_key() -> None:
+def test_openai_api_needs_a_key() -> None:
     with pytest.raises(ModelUnavailable, match="set OPENAI_API_KEY"):
         OpenAIEngine(OpenAIModel(name="gpt-test"))
 
 
-def test_the_usual_address_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_base_url_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1/")
     assert OpenAIEngine(OpenAIModel(name="m")).peer == "openai:m at localhost:8000"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:pass@localhost/v1")
@@ -258,7 +260,7 @@ def test_the_short_form_names_address_and_model() -> None:
         ({"engine": "openai", "name": "m", "cost_limit": 1.0}, "input_price and output_price"),
     ],
 )
-def test_specs_that_mean_nothing(value: object, words: str) -> None:
+def test_invalid_specs_are_refused(value: object, words: str) -> None:
     with pytest.raises(ValidationError, match=words) as caught:
         SPEC.validate_python(value)
     for problem in caught.value.errors():
@@ -266,7 +268,7 @@ def test_specs_that_mean_nothing(value: object, words: str) -> None:
         assert "sk-abc" not in problem["msg"]
 
 
-def test_requests_at_the_same_time_all_learn_what_is_refused() -> None:
+def test_concurrent_requests_all_drop_the_refused_fields() -> None:
     strict = refuse("max_tokens", "seed", otherwise=answer("fine"))
     with OpenAIServer(strict) as server:
         actions = ask_qwen(server, *[request_of()] * 4)

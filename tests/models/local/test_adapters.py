@@ -59,7 +59,7 @@ def expect_from(engine: TransformersEngine, adapter: Path | None, action: Action
     assert list(action.logprobs) == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_mixed_batch_answers_by_each_rows_adapter(
+def test_mixed_batch_uses_the_adapter_of_each_row(
     tiny_engine: TransformersEngine, adapters: dict[str, Path]
 ) -> None:
     chosen = [None, adapters["aux"], adapters["main"]] * 3
@@ -104,7 +104,7 @@ def test_adapters_that_do_not_fit_fail_alone(
         tiny_engine.load_adapter(str(adapters["wide"]))
 
 
-def test_an_adapter_that_finds_no_memory_leaves_nothing(
+def test_adapter_that_runs_out_of_memory_is_unloaded(
     tiny_engine: TransformersEngine, adapters: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny_engine.load_adapter(str(adapters["main"]))
@@ -121,7 +121,7 @@ def test_an_adapter_that_finds_no_memory_leaves_nothing(
     tiny_engine.load_adapter(str(adapters["aux"]))
 
 
-def test_a_trainers_adapters_answer_by_name_and_keep_their_gradients(
+def test_trainer_adapters_are_used_by_name_and_keep_their_gradients(
     tiny_engine: TransformersEngine, adapters: dict[str, Path]
 ) -> None:
     config = LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM")
@@ -144,7 +144,7 @@ def test_a_trainers_adapters_answer_by_name_and_keep_their_gradients(
     assert module.active_adapters == ["trained"]
 
 
-def test_an_adapter_with_a_layer_of_its_own_answers_its_rows_only(
+def test_adapter_with_its_own_layer_affects_only_its_rows(
     tiny_engine: TransformersEngine, tmp_path: Path
 ) -> None:
     config = LoraConfig(r=2, target_modules=["q_proj"], modules_to_save=["lm_head"])
@@ -159,7 +159,7 @@ def test_an_adapter_with_a_layer_of_its_own_answers_its_rows_only(
         expect_from(tiny_engine, adapter, action)
 
 
-def test_a_folders_adapter_takes_no_other_ones_name(
+def test_loaded_adapter_gets_an_unused_name(
     tiny_engine: TransformersEngine, adapters: dict[str, Path]
 ) -> None:
     config = LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM")
@@ -197,7 +197,7 @@ def test_an_adapter_in_another_format_is_refused(tmp_path: Path, adapters: dict[
         ({"auto_mapping": "x" * 10**6}, "is larger than 1,000,000 bytes"),
     ],
 )
-def test_an_adapter_that_would_run_code_or_never_end_is_refused(
+def test_harmful_adapter_config_is_refused(
     tmp_path: Path, adapters: dict[str, Path], setting: dict[str, Any], message: str
 ) -> None:
     folder = shutil.copytree(adapters["aux"], tmp_path / "adapter")
@@ -217,7 +217,7 @@ def test_an_adapter_that_would_run_code_or_never_end_is_refused(
         {"trainable_token_indices": [0, 3], "init_lora_weights": "pissa_niter_16"},
     ],
 )
-def test_a_usual_adapter_is_harmless(
+def test_ordinary_adapter_config_is_accepted(
     tmp_path: Path, adapters: dict[str, Path], setting: dict[str, Any]
 ) -> None:
     folder = shutil.copytree(adapters["aux"], tmp_path / "adapter")

@@ -42,12 +42,12 @@ def model() -> Any:
     return SimpleNamespace(config=config, dtype=torch.bfloat16)
 
 
-def test_a_cpu_samples_as_ever() -> None:
+def test_batch_size_on_a_cpu_is_fixed() -> None:
     assert batch_tokens(model(), torch.device("cpu"), 768) == CPU_TOKENS == 32_768
 
 
 @pytest.mark.parametrize("free", [20, 70])
-def test_a_gpu_is_given_what_its_free_memory_holds(
+def test_batch_size_on_a_gpu_follows_its_free_memory(
     free: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = {"memory_reserved": 3 * GB, "memory_allocated": 1 * GB}
@@ -61,7 +61,7 @@ def test_a_gpu_is_given_what_its_free_memory_holds(
     assert batch_bytes(QWEN_3B, rows, 768) < 0.8 * free * GB
 
 
-def test_it_stays_within_its_bounds() -> None:
+def test_batch_size_stays_within_its_bounds() -> None:
     assert fitting_tokens(QWEN_3B, 0, 768) == LEAST
     assert fitting_tokens(QWEN_3B, 10_000 * GB, 768) == MOST
 
@@ -78,7 +78,7 @@ def held_bytes(cache: KVCache) -> int:
 @pytest.mark.parametrize("heads", [1, 2, 4], ids=["one", "grouped", "each"])
 @pytest.mark.parametrize(("prompt", "new"), [(200, 20), (100, 129)])
 @torch.no_grad()
-def test_a_cache_takes_as_much_as_is_counted(
+def test_cache_size_matches_the_estimate(
     kind: type[KVCache], heads: int, prompt: int, new: int
 ) -> None:
     """Prompts differ, so nothing is shared."""

@@ -18,7 +18,7 @@ CALL = Call(task="t", sample=0, turn=0, round=0, agent="a")
 REQUEST = Request(call=CALL, messages=(Message(role="user", content="abc"),))
 
 
-def test_what_waits_when_the_engine_is_closed_fails(tiny: Path) -> None:
+def test_waiting_requests_fail_when_the_engine_is_closed(tiny: Path) -> None:
     """And is not cancelled: whoever asked goes on."""
 
     async def go() -> None:
@@ -34,7 +34,7 @@ def test_what_waits_when_the_engine_is_closed_fails(tiny: Path) -> None:
     asyncio.run(go())
 
 
-def test_who_takes_back_what_has_not_begun_waits_for_nobody(
+def test_canceling_a_queued_request_returns_at_once(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def go() -> None:

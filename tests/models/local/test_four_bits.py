@@ -38,7 +38,7 @@ def in_four_bits(model: Path, folder: Path, **trainer: Any) -> Recipe:
     return recipe.model_copy(update={"model": spec})
 
 
-def test_without_bitsandbytes_it_is_told_how_to_get_it(
+def test_missing_bitsandbytes_names_the_install_command(
     wide_words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(weights, "find_spec", lambda name: None)
@@ -46,19 +46,19 @@ def test_without_bitsandbytes_it_is_told_how_to_get_it(
         load_model(wide_words, TransformersModel(name="wide", device="cpu", load_in="4bit"))
 
 
-def test_other_devices_are_refused(wide_words: Path) -> None:
+def test_devices_without_4bit_support_are_refused(wide_words: Path) -> None:
     spec = TransformersModel(name="wide", device="mps", load_in="4bit")
     with pytest.raises(ModelUnavailable, match=r"'wide' cannot be loaded in 4 bits on mps"):
         load_model(wide_words, spec)
 
 
-def test_whole_models_are_not_trained_so(wide_words: Path, tmp_path: Path) -> None:
+def test_full_training_in_4bit_is_refused(wide_words: Path, tmp_path: Path) -> None:
     recipe = in_four_bits(wide_words, tmp_path, policies="full")
     with pytest.raises(RecipeError, match="cannot be trained as a whole model in 4bit"):
         check_recipe(recipe)
 
 
-def test_the_plan_counts_a_part_of_the_memory(wide_words: Path, tmp_path: Path) -> None:
+def test_plan_counts_4bit_weights(wide_words: Path, tmp_path: Path) -> None:
     small = make_plan(in_four_bits(wide_words, tmp_path))
     whole = make_plan(make_game(wide_words, tmp_path))
     linear = 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128)
@@ -68,7 +68,7 @@ def test_the_plan_counts_a_part_of_the_memory(wide_words: Path, tmp_path: Path) 
     assert small.memory["prepacked"] == 2 * 64 * 32  # of the head, which keeps its bits
 
 
-def test_an_adapter_is_computed_in_the_type_of_what_it_reads() -> None:
+def test_adapter_uses_the_dtype_of_its_input_on_a_quantized_layer() -> None:
     class Bits(torch.nn.Linear):
         def __init__(self) -> None:
             super().__init__(4, 4)
@@ -79,9 +79,7 @@ def test_an_adapter_is_computed_in_the_type_of_what_it_reads() -> None:
     assert compute_dtype(torch.nn.Linear(4, 4), x) == torch.float32
 
 
-def test_adapters_learn_on_a_base_in_four_bits_and_are_exported(
-    wide_words: Path, tmp_path: Path
-) -> None:
+def test_adapters_on_a_4bit_base_are_trained_and_exported(wide_words: Path, tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes")
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
@@ -116,7 +114,7 @@ def test_adapters_learn_on_a_base_in_four_bits_and_are_exported(
         torch.testing.assert_close(whole(ids).logits, beside(ids).logits, atol=1e-4, rtol=1e-4)
 
 
-def test_gradients_are_those_of_the_weights_that_the_bits_stand_for(wide_words: Path) -> None:
+def test_gradients_match_those_of_the_dequantized_weights(wide_words: Path) -> None:
     pytest.importorskip("bitsandbytes")
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM

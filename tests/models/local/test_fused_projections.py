@@ -38,17 +38,17 @@ def names_of(module: nn.Module) -> list[list[str]]:
         ),
     ],
 )
-def test_groups_are_those_of_the_model(model_type: str, expected: list[list[str]]) -> None:
+def test_fused_groups_match_the_architecture(model_type: str, expected: list[list[str]]) -> None:
     assert names_of(tiny(model_type, num_hidden_layers=1, pad_token_id=0)) == expected
 
 
-def test_a_layer_that_is_not_reached_is_alone() -> None:
+def test_unreached_layer_forms_its_own_group() -> None:
     module = tiny("llama", num_hidden_layers=1)
     module.spare = nn.Linear(4, 4)
     assert names_of(module)[-1] == ["spare"]
 
 
-def test_a_layer_that_was_replaced_is_found_anew() -> None:
+def test_replaced_layer_is_found_again() -> None:
     module = tiny("llama", num_hidden_layers=1)
     before = weakref.ref(fused_projections(module)[-1][0])
     module.resize_token_embeddings(60)
@@ -56,7 +56,7 @@ def test_a_layer_that_was_replaced_is_found_anew() -> None:
     assert before() is None
 
 
-def test_layers_come_with_the_adapters_around_them() -> None:
+def test_groups_include_layers_wrapped_by_adapters() -> None:
     module = tiny("llama", num_hidden_layers=1)
     before = fused_projections(module)
     with quiet_transformers():

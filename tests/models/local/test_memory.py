@@ -37,14 +37,14 @@ print(held() - before)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux tells")
-def test_products_of_many_sizes_are_not_all_kept() -> None:
+def test_buffers_for_many_matrix_sizes_are_not_kept() -> None:
     found = subprocess.run(
         [sys.executable, "-c", PRODUCTS], check=True, capture_output=True, text=True
     )
     assert int(found.stdout) < 150_000_000
 
 
-def test_passes_both_ways_trim_by_what_they_have_gone_through(
+def test_memory_is_trimmed_in_forward_and_backward_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trims: list[None] = []

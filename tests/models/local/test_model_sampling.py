@@ -43,7 +43,7 @@ def expected(sampling: Sampling, logits: list[float]) -> list[float]:
         Sampling(temperature=1.0, top_p=0.05),
     ],
 )
-def test_tokens_come_from_the_distribution_that_is_asked_for(sampling: Sampling) -> None:
+def test_tokens_follow_the_requested_distribution(sampling: Sampling) -> None:
     n = 4000
     prepared = settings_of([sampling] * n, range(n), len(LOGITS), CPU)
     tokens, logprobs = draw(torch.tensor([LOGITS] * n), prepared, step=0)
@@ -54,7 +54,7 @@ def test_tokens_come_from_the_distribution_that_is_asked_for(sampling: Sampling)
     assert frequencies.tolist() == pytest.approx(wanted, abs=0.03)
 
 
-def test_greedy_takes_the_likeliest_and_tells_its_plain_logprob() -> None:
+def test_greedy_takes_the_likeliest_token_and_its_plain_logprob() -> None:
     prepared = settings_of([Sampling(temperature=0.0, top_p=0.5)], [3], len(LOGITS), CPU)
     tokens, logprobs = draw(torch.tensor([LOGITS]), prepared, step=0)
     assert tokens.tolist() == [0]
@@ -71,7 +71,7 @@ def test_a_wide_nucleus_is_found_beyond_the_first_candidates() -> None:
 
 
 @pytest.mark.parametrize("width", [3, BLOCK, 2 * BLOCK, 5 * BLOCK + 7])
-def test_every_token_is_drawn_for_its_share_of_the_line(width: int) -> None:
+def test_inverse_cdf_maps_each_interval_to_its_token(width: int) -> None:
     chance = torch.Generator().manual_seed(width)
     weights = torch.rand(width, generator=chance, dtype=torch.float64).round(decimals=1)
     weights[width // 2 : width // 2 + BLOCK] = 0
@@ -100,7 +100,7 @@ SIZES = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), max_size=4
 
 
 @given(sizes=SIZES, budget=st.integers(256, 4000))
-def test_batches_hold_everything_once_and_keep_to_the_budget(
+def test_batches_cover_all_requests_once_within_the_budget(
     sizes: list[tuple[int, int]], budget: int
 ) -> None:
     batches = pack(sizes, budget)
@@ -113,7 +113,7 @@ def test_batches_hold_everything_once_and_keep_to_the_budget(
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0), Sampling(top_p=0.5)])
 @pytest.mark.parametrize("width", [3, 2 * BLOCK, 2 * BLOCK + 7])
-def test_logits_that_are_no_numbers_have_no_logprob(
+def test_nan_and_infinite_logits_give_no_finite_logprob(
     width: int, sampling: Sampling, value: float
 ) -> None:
     prepared = settings_of([sampling] * 2, [1, 2], width, CPU)
@@ -126,7 +126,7 @@ def test_logits_that_are_no_numbers_have_no_logprob(
     assert logprobs.isfinite().tolist() == [True, False]
 
 
-def test_settings_are_exact_while_another_model_is_loaded() -> None:
+def test_settings_are_exact_under_a_bfloat16_default_dtype() -> None:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)  # as transformers does while it builds a model
     try:

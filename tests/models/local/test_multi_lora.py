@@ -29,7 +29,7 @@ def engine(tiny_engine: TransformersEngine, adapters: dict[str, Path]) -> Transf
     return tiny_engine
 
 
-def alone(engine: TransformersEngine, row: int) -> torch.Tensor:
+def peft_logits(engine: TransformersEngine, row: int) -> torch.Tensor:
     module, name = engine.module, ROWS[row]
     if name == BASE:
         with module.disable_adapter():
@@ -43,18 +43,18 @@ def alone(engine: TransformersEngine, row: int) -> torch.Tensor:
 @torch.no_grad()
 def test_every_row_has_its_own_adapter(engine: TransformersEngine) -> None:
     base = engine.module.get_base_model()
-    expected = torch.cat([alone(engine, row) for row in range(len(ROWS))])
+    expected = torch.cat([peft_logits(engine, row) for row in range(len(ROWS))])
     rows = RowAdapters(ROWS)
     with rows.applied(base):
         assert torch.allclose(base(IDS).logits, expected, atol=1e-5)
         rows.select([1, 2])
         assert torch.allclose(base(IDS[1:3]).logits, expected[1:3], atol=1e-5)
-    assert torch.allclose(alone(engine, 0), expected[:1], atol=1e-6)
+    assert torch.allclose(peft_logits(engine, 0), expected[:1], atol=1e-6)
 
 
 @torch.no_grad()
-def test_adapters_of_a_narrow_base(engine: TransformersEngine) -> None:
-    expected = torch.cat([alone(engine, row) for row in range(len(ROWS))])
+def test_adapters_work_on_a_bfloat16_base(engine: TransformersEngine) -> None:
+    expected = torch.cat([peft_logits(engine, row) for row in range(len(ROWS))])
     base = engine.module.get_base_model().to(torch.bfloat16)
     with RowAdapters(ROWS).applied(base):
         found = base(IDS).logits.float()
@@ -65,14 +65,16 @@ def test_adapters_of_a_narrow_base(engine: TransformersEngine) -> None:
 
 @pytest.mark.parametrize("names", [[BASE] * 2, ["adapter1"] * 2])
 @torch.no_grad()
-def test_rows_that_are_all_alike(engine: TransformersEngine, names: list[str]) -> None:
+def test_rows_with_identical_adapters_match_peft(
+    engine: TransformersEngine, names: list[str]
+) -> None:
     base = engine.module.get_base_model()
-    expected = alone(engine, ROWS.index(names[0]))
+    expected = peft_logits(engine, ROWS.index(names[0]))
     with RowAdapters(names).applied(base):
         assert torch.allclose(base(IDS[:2]).logits[:1], expected, atol=1e-5)
 
 
-def test_one_adapter_has_pefts_gradients(engine: TransformersEngine) -> None:
+def test_single_adapter_gradients_match_peft(engine: TransformersEngine) -> None:
     module, base = engine.module, engine.module.get_base_model()
     module.set_adapter("adapter0")
     own = [p for name, p in module.named_parameters() if "adapter0" in name]
@@ -83,7 +85,7 @@ def test_one_adapter_has_pefts_gradients(engine: TransformersEngine) -> None:
         assert torch.allclose(ours, pefts, rtol=1e-3, atol=1e-4 * float(pefts.abs().max()))
 
 
-def test_other_kinds_of_adapter_are_left_to_peft(engine: TransformersEngine) -> None:
+def test_other_adapter_types_are_left_to_peft(engine: TransformersEngine) -> None:
     from peft import LoraConfig
 
     assert can_mix(engine.module)
@@ -92,7 +94,7 @@ def test_other_kinds_of_adapter_are_left_to_peft(engine: TransformersEngine) -> 
     assert not can_mix(engine.module)
 
 
-def test_what_is_replaced_within_is_put_back(engine: TransformersEngine) -> None:
+def test_nested_replacement_of_forward_is_restored(engine: TransformersEngine) -> None:
     base = engine.module.get_base_model()
     layer = vars(adapted_layers(base)[0])
     with one_adapter(base, "adapter0"):

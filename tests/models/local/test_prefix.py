@@ -37,7 +37,7 @@ def smollm2() -> TransformersEngine:
     return TransformersEngine(TransformersModel(name="smollm2-135m"))
 
 
-def test_the_answer_goes_on_from_its_prefix(smollm2: TransformersEngine) -> None:
+def test_answer_continues_from_its_prefix(smollm2: TransformersEngine) -> None:
     [action] = asyncio.run(smollm2.generate([request()]))
     assert action.text.strip() == "def aux(x):\n    return x + 5"
     tokenizer = smollm2.tokenizer
@@ -46,7 +46,7 @@ def test_the_answer_goes_on_from_its_prefix(smollm2: TransformersEngine) -> None
     assert len(action.logprobs) == len(action.token_ids)
 
 
-def test_a_chats_answer_begins_with_the_prefix_too(smollm2: TransformersEngine) -> None:
+def test_chat_answer_begins_with_the_prefix(smollm2: TransformersEngine) -> None:
     chat = prompt_ids(request("chat", ""), smollm2.tokenizer, "m")
     begun = prompt_ids(request("chat"), smollm2.tokenizer, "m")
     assert begun[: len(chat)] == chat
@@ -64,7 +64,7 @@ def test_a_stop_string_within_the_prefix_does_not_end_the_answer(
 
 
 @pytest.mark.parametrize("style", ["chat", "completion"])
-def test_neither_prefix_nor_plain_text_spells_a_control_token(
+def test_prefix_and_plain_text_contain_no_control_tokens(
     smollm2: TransformersEngine, style: str
 ) -> None:
     plain = prompt_ids(request(style, "x", "y"), smollm2.tokenizer, "m")
@@ -74,19 +74,19 @@ def test_neither_prefix_nor_plain_text_spells_a_control_token(
     assert [i for i in found if i in controls] == [i for i in plain if i in controls]
 
 
-def test_a_base_model_without_a_template_can_go_on_with_text(
+def test_base_model_without_a_chat_template_continues_text(
     smollm2: TransformersEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(smollm2.tokenizer, "chat_template", None)
     assert smollm2.tokenizer.decode(prompt_ids(request(), smollm2.tokenizer, "m")).endswith(PREFIX)
 
 
-def test_tools_and_a_prefix_do_not_go_together() -> None:
+def test_prefix_with_tools_is_refused() -> None:
     with pytest.raises(ValueError, match="leave out tools"):
         AgentSpec(prompt="x", tools=("python",), prefix="y")
 
 
-def test_a_service_cannot_be_made_to_begin(tmp_path: Path) -> None:
+def test_prefix_with_a_hosted_model_is_refused(tmp_path: Path) -> None:
     from collab import load_recipe
     from collab.models.open import open_model
     from collab.recipe.hosted import OpenAIModel

@@ -35,7 +35,7 @@ def is_packed(layer: nn.Linear) -> bool:
     return held is not None and "packed" in vars(held)
 
 
-def test_this_processor_has_a_layout() -> None:
+def test_packing_support_depends_on_the_processor() -> None:
     assert (torch.float32 in TYPES) == (platform.machine() in ("x86_64", "AMD64"))
     assert not can_pack(torch.float16, CPU)
     assert not can_pack(torch.float32, torch.device("cuda"))
@@ -45,7 +45,7 @@ def test_this_processor_has_a_layout() -> None:
 @pytest.mark.parametrize("rows", [1, MOST_ROWS])
 @pytest.mark.parametrize("bias", [False, True])
 @torch.no_grad()
-def test_products_are_equal(dtype: torch.dtype, rows: int, bias: bool) -> None:
+def test_packed_products_match_plain_ones(dtype: torch.dtype, rows: int, bias: bool) -> None:
     layer = layer_of(dtype, bias=bias)
     x = torch.randn(1, SIDE, rows, dtype=dtype).transpose(1, 2)  # not contiguous
     before = layer(x)
@@ -70,7 +70,7 @@ def test_weights_are_packed_for_few_rows_only() -> None:
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("way", ["optimizer", "in place", "replaced", "past torch"])
-def test_changed_weights_are_packed_anew(dtype: torch.dtype, way: str) -> None:
+def test_changed_weights_are_packed_again(dtype: torch.dtype, way: str) -> None:
     layer, x = layer_of(dtype), torch.randn(2, SIDE, dtype=dtype)
     optimizer = torch.optim.AdamW(layer.parameters(), lr=0.01, fused=True)
     with prepacked([[layer]]), torch.no_grad():
@@ -104,7 +104,7 @@ def test_unchanged_weights_are_packed_once() -> None:
     assert subject._PACKED[layer] is first
 
 
-def test_weights_that_learning_changed_in_part_are_packed_anew() -> None:
+def test_weights_partly_changed_by_the_optimizer_are_packed_again() -> None:
     layer, x = layer_of(torch.float32), torch.randn(2, SIDE)
     with prepacked([[layer]]), torch.no_grad():
         layer(x)
@@ -118,7 +118,7 @@ def test_weights_that_learning_changed_in_part_are_packed_anew() -> None:
 
 
 @torch.no_grad()
-def test_a_change_past_torch_is_seen_in_other_columns_than_the_first() -> None:
+def test_change_through_data_is_detected_in_any_column() -> None:
     layer, x = nn.Linear(SIDE, SIDE), torch.randn(2, SIDE)
     with prepacked([[layer]]):
         layer(x)
@@ -129,7 +129,7 @@ def test_a_change_past_torch_is_seen_in_other_columns_than_the_first() -> None:
 
 
 @torch.no_grad()
-def test_packed_weights_go_with_their_layer() -> None:
+def test_packed_weights_are_freed_with_their_layer() -> None:
     layer = layer_of(torch.float32)
     with prepacked([[layer]]):
         layer(torch.randn(2, SIDE))
@@ -140,7 +140,7 @@ def test_packed_weights_go_with_their_layer() -> None:
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @torch.no_grad()
-def test_layers_that_read_the_same_are_one_product(
+def test_layers_with_the_same_input_share_one_product(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
@@ -165,7 +165,7 @@ def test_layers_that_read_the_same_are_one_product(
 
 
 @torch.no_grad()
-def test_a_layer_may_read_the_same_again_and_nothing_is_held() -> None:
+def test_repeated_input_is_recomputed_and_not_kept_alive() -> None:
     layers, x = [layer_of(torch.float32), layer_of(torch.float32)], torch.randn(2, SIDE)
     with prepacked([layers, [layer_of(torch.float32)]]):
         first = layers[0](x)
@@ -180,7 +180,7 @@ def test_a_layer_may_read_the_same_again_and_nothing_is_held() -> None:
 
 @pytest.mark.parametrize("in_place", [True, False])
 @torch.no_grad()
-def test_layers_of_a_group_may_read_something_else(in_place: bool) -> None:
+def test_grouped_layers_may_read_different_inputs(in_place: bool) -> None:
     layers = [layer_of(torch.float32), layer_of(torch.float32, bias=True)]
     x = torch.randn(2, SIDE)
     with prepacked([layers]):
@@ -193,7 +193,7 @@ def test_layers_of_a_group_may_read_something_else(in_place: bool) -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("targets", [["q_proj", "v_proj", "down_proj"], "all-linear"])
 @torch.no_grad()
-def test_adapters_are_multiplied_with_their_layers(dtype: torch.dtype, targets: Any) -> None:
+def test_adapters_work_with_packed_weights(dtype: torch.dtype, targets: Any) -> None:
     module = adapted(targets).to(dtype)
     ids = torch.tensor([[5, 6, 7, 8]] * 4)
     row_adapters = RowAdapters(["one", BASE, "two", "one"])

@@ -58,7 +58,7 @@ def logits_of(module: Any, kind: type[KVCache]) -> list[Tensor]:
         ("granite", {"attention_multiplier": 0.3}),
     ],
 )
-def test_shared_rows_read_what_they_read_alone(model_type: str, options: dict[str, Any]) -> None:
+def test_shared_prefix_gives_the_same_logits(model_type: str, options: dict[str, Any]) -> None:
     module = tiny(model_type, **options)
     assert supports_shared_prefix(module)
     apart = logits_of(module, KVCache)
@@ -68,12 +68,12 @@ def test_shared_rows_read_what_they_read_alone(model_type: str, options: dict[st
     assert module.config._attn_implementation == "sdpa"
 
 
-def test_models_of_a_narrow_type_are_told_apart() -> None:
+def test_support_is_detected_for_bfloat16_models() -> None:
     assert supports_shared_prefix(tiny("llama").to(torch.bfloat16))
     assert not supports_shared_prefix(tiny("bloom", n_layer=2, n_head=4).to(torch.bfloat16))
 
 
-def test_large_biases_of_keys_leave_scores_exact() -> None:
+def test_large_key_biases_keep_scores_accurate() -> None:
     """Qwen2.5's keys have biases that bring scores to hundreds, where bfloat16 counts in units."""
     module = tiny("qwen2", use_sliding_window=False).to(torch.bfloat16)
     for layer in module.model.layers:
@@ -95,13 +95,13 @@ def test_large_biases_of_keys_leave_scores_exact() -> None:
         ("bloom", {"n_layer": 2, "n_head": 4}),  # what its configuration does not tell
     ],
 )
-def test_models_that_attend_otherwise_share_nothing(
+def test_models_with_other_attention_share_no_prefix(
     model_type: str, options: dict[str, Any]
 ) -> None:
     assert not supports_shared_prefix(tiny(model_type, **options))
 
 
-def test_one_layer_that_attends_otherwise_is_enough() -> None:
+def test_one_layer_with_other_attention_disables_sharing() -> None:
     module = tiny("llama", num_hidden_layers=4)
     assert supports_shared_prefix(module)
     module = tiny("llama", num_hidden_layers=4)
@@ -112,7 +112,7 @@ def test_one_layer_that_attends_otherwise_is_enough() -> None:
 
 
 @torch.no_grad()
-def test_a_prompt_without_rows_is_let_go() -> None:
+def test_prompt_without_remaining_rows_is_freed() -> None:
     prefixes = SharedPrefixCache(tiny("llama"), [BASE] * 3)
     prefixes.read(torch.randint(3, 50, (3, 5)), torch.ones(3, 5, dtype=torch.long))
     prefixes.select([0, 1, 1, 2])
@@ -125,7 +125,7 @@ def test_a_prompt_without_rows_is_let_go() -> None:
 
 @pytest.mark.parametrize("kind", [SharedPrefixCache, RoomyCache, KVCache])
 @torch.no_grad()
-def test_a_row_that_has_ended_may_pass_the_context(kind: type[KVCache]) -> None:
+def test_ended_row_may_exceed_the_context(kind: type[KVCache]) -> None:
     module = tiny("gpt2", n_embd=32, n_layer=2, n_head=4, n_positions=10)
     ids = torch.randint(3, 50, (2, 9))
     mask = torch.ones_like(ids)
@@ -138,7 +138,7 @@ def test_a_row_that_has_ended_may_pass_the_context(kind: type[KVCache]) -> None:
         torch.testing.assert_close(found, one.extend(torch.tensor([token])), rtol=1e-4, atol=1e-5)
 
 
-def test_what_sampling_leaves_in_a_model_can_be_learned_with() -> None:
+def test_model_can_be_trained_after_sampling() -> None:
     ropes = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
     module = tiny("llama", rope_parameters=ropes, max_position_embeddings=8)
     before = module.model.rotary_emb.inv_freq
@@ -152,7 +152,7 @@ def test_what_sampling_leaves_in_a_model_can_be_learned_with() -> None:
     assert module.lm_head.weight.grad.norm() > 0
 
 
-def test_layers_with_room_give_what_plain_layers_give() -> None:
+def test_preallocated_cache_matches_the_plain_cache() -> None:
     module = tiny("llama")
     for ours, theirs in zip(logits_of(module, RoomyCache), logits_of(module, KVCache), strict=True):
         assert torch.equal(ours, theirs)
@@ -173,7 +173,9 @@ class Replayed:
         return self.logits
 
 
-def test_a_graph_is_captured_after_each_move_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_graph_is_recaptured_after_each_change_and_replayed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     graphs: list[Replayed] = []
 
     class Graphed(GraphedCache):

@@ -58,7 +58,7 @@ def test_a_prompt_is_read_once(
 
 
 @pytest.mark.parametrize("prompts", [[SHORT, LONG], [(5,), (5,), LONG]])
-def test_prompts_that_have_nothing_to_share(
+def test_distinct_prompts_share_nothing(
     tiny_engine: TransformersEngine, prompts: list[tuple[int, ...]]
 ) -> None:
     requests = requests_of(prompts, [None])

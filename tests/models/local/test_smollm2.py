@@ -26,7 +26,7 @@ def ask(engine: TransformersEngine, requests: list[Request]) -> list[Action]:
     return asyncio.run(engine.generate(requests))
 
 
-def test_it_answers_and_ends_its_turn(smollm2: TransformersEngine) -> None:
+def test_default_model_answers_and_ends_its_turn(smollm2: TransformersEngine) -> None:
     text = "What is the capital of France? Answer in one word."
     sampling = {"temperature": 0.0, "max_new_tokens": 24}
     first, again = ask(smollm2, [request_of(0, text, **sampling)] * 2)
@@ -37,7 +37,7 @@ def test_it_answers_and_ends_its_turn(smollm2: TransformersEngine) -> None:
     assert first.token_ids == again.token_ids
 
 
-def test_numbers_are_split_as_the_model_was_taught(smollm2: TransformersEngine) -> None:
+def test_digits_are_tokenized_one_by_one(smollm2: TransformersEngine) -> None:
     pieces = smollm2.tokenizer.tokenize("if x:\n    12345\n")
     assert pieces == ["if", "Ġx", ":", "ĊĠĠĠĠ", "1", "2", "3", "4", "5", "Ċ"]
 

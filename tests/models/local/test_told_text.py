@@ -24,7 +24,7 @@ class Pieces:
         return "".join(PIECES[i] for i in ids)
 
 
-def told(
+def streamed_and_answer(
     tokens: list[int], *, stop: tuple[str, ...] = (), prefix: str = "", every: int = 1
 ) -> tuple[list[str], str]:
     """What is told after `every` so many tokens and at the end, and the answer."""
@@ -42,16 +42,19 @@ def told(
 
 
 @pytest.mark.parametrize("stop", [(), ("END",), ("END", "D x"), ("zz", "more"), ("D", " ")])
-def test_what_is_told_is_the_answer(stop: tuple[str, ...]) -> None:
+def test_streamed_text_matches_the_answer(stop: tuple[str, ...]) -> None:
     responses = [[0, 1, 2, 5], [0, 6, 3, 5], [0, 6, 7, 8], [1, 3, 4, 5], [0, 6], [0, 6, 9]]
     for tokens, prefix, every in product(responses, ["", "Go: "], [1, 2, 3, 99]):
-        news, answer = told(tokens, stop=stop, prefix=prefix, every=every)
+        news, answer = streamed_and_answer(tokens, stop=stop, prefix=prefix, every=every)
         assert "".join(news) == answer, (tokens, prefix, every)
 
 
-def test_what_may_become_a_stop_string_waits() -> None:
-    assert told([0, 6, 5, 6, 7], stop=("END",)) == (["Hi", "", "ENx", "", ""], "HiENx")
+def test_possible_stop_string_is_held_back() -> None:
+    assert streamed_and_answer([0, 6, 5, 6, 7], stop=("END",)) == (
+        ["Hi", "", "ENx", "", ""],
+        "HiENx",
+    )
 
 
-def test_the_prefix_comes_first() -> None:
-    assert told([0, 5], prefix="Go: ") == (["Go: Hi", "x"], "Go: Hix")
+def test_prefix_is_streamed_first() -> None:
+    assert streamed_and_answer([0, 5], prefix="Go: ") == (["Go: Hi", "x"], "Go: Hix")

@@ -62,7 +62,7 @@ def forced_logprobs(module: Any, action: Action, temperature: float) -> list[flo
     return logprobs.gather(1, torch.tensor(action.token_ids)[:, None])[:, 0].tolist()
 
 
-def test_logprobs_are_those_of_a_teacher_forced_pass(tiny_engine: TransformersEngine) -> None:
+def test_logprobs_match_a_teacher_forced_pass(tiny_engine: TransformersEngine) -> None:
     requests = mixed_requests()
     for request, action in zip(requests, ask(tiny_engine, requests), strict=True):
         forced = forced_logprobs(tiny_engine.module, action, request.sampling.temperature)
@@ -76,14 +76,14 @@ def test_the_same_seed_gives_the_same_tokens(tiny_engine: TransformersEngine) ->
     assert other[0].token_ids == other[2].token_ids != other[1].token_ids
 
 
-def test_a_row_does_not_feel_its_neighbours(tiny_engine: TransformersEngine) -> None:
+def test_row_is_independent_of_the_rest_of_its_batch(tiny_engine: TransformersEngine) -> None:
     requests = mixed_requests()
     together = ask(tiny_engine, requests)
     alone = [ask(tiny_engine, [request])[0] for request in requests]
     assert [a.token_ids for a in together] == [a.token_ids for a in alone]
 
 
-def test_a_small_token_budget_changes_nothing_but_the_batches(tiny: Path) -> None:
+def test_small_token_budget_does_not_change_the_answers(tiny: Path) -> None:
     requests = mixed_requests()
     answers = []
     for budget in (256, 32_768):
@@ -96,7 +96,9 @@ def test_a_small_token_budget_changes_nothing_but_the_batches(tiny: Path) -> Non
 
 
 @pytest.mark.skipif(not can_pack(torch.float32, torch.device("cpu")), reason="nothing packs here")
-def test_packed_weights_are_held_where_asked(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_weights_are_kept_only_if_requested(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prepacked_weights, "LEAST_WEIGHTS", 1)
     answers, held = [], []
     for packs in (True, False):
@@ -122,7 +124,7 @@ def test_each_row_keeps_its_own_length(tiny_engine: TransformersEngine) -> None:
         assert action.usage.prompt_tokens == len(action.prompt_ids)
 
 
-def test_the_end_of_turn_token_is_recorded_and_not_shown(tiny_engine: TransformersEngine) -> None:
+def test_end_of_turn_token_is_recorded_but_not_shown(tiny_engine: TransformersEngine) -> None:
     requests = [request_of(n, temperature=5.0, max_new_tokens=60) for n in range(40)]
     ended = [a for a in ask(tiny_engine, requests) if a.finish_reason == "stop"]
     assert ended
@@ -131,7 +133,7 @@ def test_the_end_of_turn_token_is_recorded_and_not_shown(tiny_engine: Transforme
         assert "<|" not in action.text
 
 
-def test_an_empty_response_is_an_answer(tiny_engine: TransformersEngine) -> None:
+def test_empty_response_is_valid(tiny_engine: TransformersEngine) -> None:
     requests = [request_of(n, temperature=5.0, max_new_tokens=1) for n in range(800)]
     empty = [a for a in ask(tiny_engine, requests) if a.token_ids == (END,)]
     assert empty
@@ -156,7 +158,7 @@ def test_a_stop_string_ends_its_row_only(tiny_engine: TransformersEngine) -> Non
     assert free.token_ids == whole.token_ids
 
 
-def test_token_ids_are_taken_as_they_are(tiny_engine: TransformersEngine) -> None:
+def test_prompt_token_ids_are_used_unchanged(tiny_engine: TransformersEngine) -> None:
     [told] = ask(tiny_engine, [request_of(temperature=0.0)])
     call = Call(task="t", sample=0, turn=0, round=0, agent="main")
     sampling = Sampling(temperature=0.0, max_new_tokens=12)
@@ -164,7 +166,7 @@ def test_token_ids_are_taken_as_they_are(tiny_engine: TransformersEngine) -> Non
     assert given.token_ids == told.token_ids
 
 
-def test_requests_that_cannot_be_answered_fail_alone(tiny_engine: TransformersEngine) -> None:
+def test_unanswerable_requests_fail_individually(tiny_engine: TransformersEngine) -> None:
     nothing = Request(call=Call(task="t", sample=0, turn=0, round=0, agent="main"))
     good, long, wide, empty = ask(
         tiny_engine,
@@ -180,14 +182,14 @@ def test_requests_that_cannot_be_answered_fail_alone(tiny_engine: TransformersEn
     assert "neither messages nor prompt_ids" in empty.failure.message
 
 
-def test_a_model_without_a_chat_template_says_so(tiny_engine: TransformersEngine) -> None:
+def test_missing_chat_template_is_a_failure(tiny_engine: TransformersEngine) -> None:
     tiny_engine.tokenizer.chat_template = None
     [action] = ask(tiny_engine, [request_of()])
     assert action.failure is not None
     assert "no chat template" in action.failure.message
 
 
-def test_progress_tells_the_whole_text_on_the_loops_thread(
+def test_progress_streams_the_whole_text_on_the_event_loop(
     tiny_engine: TransformersEngine,
 ) -> None:
     texts = {0: "", 1: ""}
@@ -204,7 +206,7 @@ def test_progress_tells_the_whole_text_on_the_loops_thread(
         assert action.text == texts[number]
 
 
-def test_an_answer_is_handed_on_when_its_row_has_ended(tiny_engine: TransformersEngine) -> None:
+def test_answer_is_delivered_when_its_row_ends(tiny_engine: TransformersEngine) -> None:
     """Each after its own last word, while longer rows are still being generated."""
     lengths = [24, 4, 12]
     requests = [request_of(n, max_new_tokens=length) for n, length in enumerate(lengths)]
@@ -241,7 +243,7 @@ def test_calls_at_the_same_time_queue_up(tiny_engine: TransformersEngine) -> Non
     assert together == [ask(tiny_engine, [request_of(n)])[0].token_ids for n in range(4)]
 
 
-def test_seconds_count_from_dispatch_and_not_from_a_calls_turn(
+def test_seconds_count_from_dispatch(
     tiny_engine: TransformersEngine,
 ) -> None:
     async def go() -> list[Action]:
@@ -252,7 +254,7 @@ def test_seconds_count_from_dispatch_and_not_from_a_calls_turn(
     assert answer.seconds >= 0.4
 
 
-def test_the_models_state_is_left_as_it_was(tiny_engine: TransformersEngine) -> None:
+def test_model_state_is_restored_after_sampling(tiny_engine: TransformersEngine) -> None:
     module = tiny_engine.module
     module.train()
     ask(tiny_engine, [request_of()])
@@ -261,14 +263,14 @@ def test_the_models_state_is_left_as_it_was(tiny_engine: TransformersEngine) -> 
     assert not any(m._forward_pre_hooks for m in module.modules())
 
 
-def test_loading_is_quiet(tiny: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_loading_prints_nothing(tiny: Path, capfd: pytest.CaptureFixture[str]) -> None:
     engine = TransformersEngine(TransformersModel(name=str(tiny)))
     ask(engine, [request_of(text="x" * 300)])
     asyncio.run(engine.aclose())
     assert capfd.readouterr() == ("", "")
 
 
-def test_bad_models_are_told_apart(tiny: Path, tmp_path: Path) -> None:
+def test_each_invalid_model_has_its_own_error(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="did you mean 'smollm2-135m'"):
         TransformersEngine(TransformersModel(name="smollm-135m"))
     with pytest.raises(ModelUnavailable, match="unknown device 'tpu9'"):
@@ -278,13 +280,13 @@ def test_bad_models_are_told_apart(tiny: Path, tmp_path: Path) -> None:
         TransformersEngine(TransformersModel(name=str(tmp_path))).load()
 
 
-def test_a_device_that_is_not_there(tiny: Path) -> None:
+def test_unavailable_device_is_refused(tiny: Path) -> None:
     spec = TransformersModel(name=str(tiny), device=f"cuda:{torch.cuda.device_count()}")
     with pytest.raises(ModelUnavailable, match="torch sees"):
         TransformersEngine(spec).load()
 
 
-def test_a_model_that_gives_no_numbers_says_so(tiny_engine: TransformersEngine) -> None:
+def test_nan_logits_are_an_error(tiny_engine: TransformersEngine) -> None:
     with torch.no_grad():
         tiny_engine.module.lm_head.weight.fill_(float("nan"))
     with pytest.raises(ModelError, match=r"NaN or infinite.*in float32"):
@@ -309,7 +311,7 @@ class Scarce:
 
 
 @pytest.mark.parametrize("after", one_in(2, [3, 0]))
-def test_answers_are_the_same_in_the_smaller_batches_that_fit(
+def test_answers_are_unchanged_by_smaller_batches_after_out_of_memory(
     tiny_engine: TransformersEngine, after: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     requests = [*mixed_requests(), *(request_of(n) for n in range(20, 24))]
@@ -340,7 +342,7 @@ def test_answers_are_the_same_in_the_smaller_batches_that_fit(
     assert not caplog.messages, f"the engine goes on with {tokens} tokens"
 
 
-def test_a_response_that_does_not_fit_alone_says_so(tiny_engine: TransformersEngine) -> None:
+def test_response_that_exceeds_memory_alone_is_an_error(tiny_engine: TransformersEngine) -> None:
     def too_much(*_: Any) -> None:
         torch.empty(1 << 60, dtype=torch.uint8)
 
@@ -350,7 +352,7 @@ def test_a_response_that_does_not_fit_alone_says_so(tiny_engine: TransformersEng
 
 
 @pytest.mark.parametrize(("named", "held"), [(None, "sdpa"), ("eager", "eager")])
-def test_attention_is_computed_as_the_model_says(tiny: Path, named: Any, held: str) -> None:
+def test_attention_implementation_follows_the_recipe(tiny: Path, named: Any, held: str) -> None:
     engine = TransformersEngine(TransformersModel(name=str(tiny), attn_implementation=named))
     assert engine.module.config._attn_implementation == held
     asyncio.run(engine.aclose())

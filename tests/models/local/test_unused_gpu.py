@@ -37,7 +37,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.mark.parametrize(("cuda", "remedy"), [(None, WHEEL), ("13.0", DRIVER)])
-def test_it_is_warned_of_once(
+def test_unused_gpu_is_warned_about_once(
     machine: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     cuda: str | None,
@@ -55,14 +55,14 @@ def test_it_is_warned_of_once(
         weights.pick_device("cuda")
 
 
-def test_doctor_shows_it(machine: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_an_unused_gpu(machine: pytest.MonkeyPatch) -> None:
     [found] = [finding for finding in doctor._devices() if finding.name == "cuda"]
     assert not found.fine
     assert found.detail.endswith("built without CUDA for this machine's NVIDIA GPU")
     assert found.remedy.startswith(WHEEL)
 
 
-def test_only_a_gpu_that_could_be_used_is_named(machine: pytest.MonkeyPatch) -> None:
+def test_unused_gpu_is_reported_only_if_usable(machine: pytest.MonkeyPatch) -> None:
     machine.setenv("CUDA_VISIBLE_DEVICES", "")
     assert weights.unused_gpu() == ""
     machine.delenv("CUDA_VISIBLE_DEVICES")

@@ -67,7 +67,7 @@ def test_baselines(name: str, expected: list[float]) -> None:
     assert of_agent(weights, 0, "b") == of_agent(weights, 0, "a")
 
 
-def test_returns_run_from_each_turn_to_the_end() -> None:
+def test_returns_sum_rewards_from_each_turn_to_the_end() -> None:
     weights = BUILT_IN["mareinforce"](chains([1.0, 2.0], [3.0, 4.0]))
     assert of_agent(weights, 0) == [3.0, 7.0]
     assert of_agent(weights, 1) == [2.0, 4.0]
@@ -78,7 +78,7 @@ def test_discount_is_used() -> None:
     assert of_agent(weights, 0) == [2.0, 5.0]
 
 
-def test_an_episode_that_ended_early_is_not_compared_at_later_turns() -> None:
+def test_episode_that_ended_early_is_excluded_from_later_turns() -> None:
     group = chains([1.0, 2.0], [5.0], [3.0, 4.0])
     assert of_agent(BUILT_IN["magrpo"](group), 1) == [-1.0, 1.0]
     assert of_agent(BUILT_IN["magrpo"](group), 0) == [-2.0, 0.0, 2.0]
@@ -96,7 +96,7 @@ def test_a_tree_compares_siblings_and_averages_over_children() -> None:
     assert group.visit_share == {(0, 0): 0.5, (2, 0): 0.5, **{(n, 1): 0.25 for n in range(4)}}
 
 
-def test_a_tree_whose_branch_ended_early() -> None:
+def test_tree_with_an_early_end_has_correct_returns() -> None:
     leaves = [episode(0, [7]), episode(2, [1, 1]), episode(3, [1, 3])]
     group = group_of(leaves, Shape("tree", group_size=2, n_turns=2))
     assert [group.returns[node]["a"] for node in ((0, 0), (1, 0))] == [7, 3]
@@ -118,7 +118,7 @@ def of_rewards(*rewards: dict[str, float]) -> Group:
     return make_group(episodes, ("a", "b"), {(g, 0): r for g, r in enumerate(rewards)}, tree, 1.0)
 
 
-def test_normalizing_by_agent_is_by_task_and_agent() -> None:
+def test_normalizing_by_agent_is_independent_per_task_and_agent() -> None:
     """Dr. MAS: neither another task's nor another agent's rewards change an agent's weights."""
     one = of_rewards({"a": 0.0, "b": 0.0}, {"a": 1.0, "b": 1.0}, {"a": 5.0, "b": 2.0})
     other = of_rewards(*({"a": 7 * r["a"], "b": 100 * r["b"]} for r in one.rewards.values()))
@@ -131,7 +131,7 @@ def test_normalizing_by_agent_is_by_task_and_agent() -> None:
         assert sum(v * v for v in values) / 3 == pytest.approx(1.0)
 
 
-def test_normalizing_by_agent_keeps_the_turns_of_a_task_together() -> None:
+def test_normalizing_by_agent_is_shared_over_the_turns_of_a_task() -> None:
     group = chains([0.0, 1.0], [0.0, 3.0])
     [found] = normalize([group], [BUILT_IN["mareinforce"](group)], "agent")
     assert (of_agent(found, 0), of_agent(found, 1)) == ([1.0, 3.0], [1.0, 3.0])
@@ -155,7 +155,9 @@ def test_equal_returns_have_no_weight(name: str, value: float) -> None:
         assert max(abs(number(w)) for w in weights.values()) <= 1e-9
 
 
-def test_ones_own_algorithm(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_algorithm_is_loaded_from_a_file(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pathlib import Path
 
     path = Path(str(tmp_path))
@@ -171,12 +173,12 @@ def test_ones_own_algorithm(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -
     assert of_agent(weights, 0) == [0.5, 1.0]
 
 
-def test_an_unknown_algorithm_has_a_nearest_name() -> None:
+def test_unknown_algorithm_names_the_nearest_one() -> None:
     with pytest.raises(UnknownName, match="did you mean 'magrpo'"):
         algorithm_for(Component(use="magrop"))
 
 
-def test_weights_that_are_no_numbers_are_refused() -> None:
+def test_invalid_weights_are_refused() -> None:
     group = chains([1.0], [2.0])
     with pytest.raises(TrainingError, match="returned the weight nan for agent 'a'"):
         check_weights([{(0, 0, "a"): float("nan")}], [group], "mine")
@@ -185,7 +187,7 @@ def test_weights_that_are_no_numbers_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_every_algorithm_says_its_rule_and_source(name: str) -> None:
+def test_docstring_of_every_algorithm_states_its_rule_and_source(name: str) -> None:
     text = BUILT_IN[name].__doc__ or ""
     assert re.search(r"A_\S+( = |: )", text)
     assert re.search(r"arXiv|\b(19|20)\d\d\b", text)
@@ -196,7 +198,7 @@ def test_compare_keeps_agents_apart() -> None:
     assert compare(group, list)[1, 0, "b"] == 3.0
 
 
-def test_normalizing_passes_over_an_agent_that_did_not_act() -> None:
+def test_normalizing_skips_an_agent_that_did_not_act() -> None:
     group = of_rewards({"a": 0.0, "b": 0.0}, {"a": 1.0, "b": 1.0}, {"a": 5.0, "b": 2.0})
     weights = dict(BUILT_IN["magrpo"](group))
     for absent in ((0, 0, "a"), *((g, 0, "b") for g in range(3))):
@@ -207,9 +209,7 @@ def test_normalizing_passes_over_an_agent_that_did_not_act() -> None:
 
 
 @pytest.mark.parametrize("name", ["rae", "iac", "maac"])
-def test_a_baseline_of_other_steps_is_not_divided_by_the_groups_deviation(
-    name: str, tmp_path: Path
-) -> None:
+def test_baseline_over_other_steps_refuses_group_normalization(name: str, tmp_path: Path) -> None:
     recipe = make_game(Path("model"), tmp_path, algorithm=name, normalize="group")
     assert recipe.trainer is not None
     algorithm = algorithm_for(recipe.trainer.algorithm)

@@ -47,14 +47,14 @@ def greedy(*rows: tuple[int, Sequence[float]], horizon: int = 2) -> Group:
     return make_group(made, ["main"], rewards, tree, 1.0)
 
 
-def test_one_turn_of_one_agent_is_grpo() -> None:
+def test_at_grpo_of_one_agent_and_turn_is_grpo() -> None:
     game = one_turn([3.0, 1.0, -2.0], [0.2, 0.3, 0.5])
     group = sample(game, 8, np.random.default_rng(0))
     [expected] = normalize([group], [magrpo(group)], "group")
     assert at_grpo(group) == pytest.approx(dict(expected))
 
 
-def test_agents_of_larger_rewards_have_no_larger_weights() -> None:
+def test_weights_do_not_grow_with_the_scale_of_an_agents_rewards() -> None:
     game = paper_game(0.4, 0.4)
     game = replace(game, rewards=(np.zeros((2, 2)),), extra={"a": game.rewards[0]})
     game = replace(game, extra={**game.extra, "b": 100 * game.extra["a"] - 7})
@@ -64,7 +64,7 @@ def test_agents_of_larger_rewards_have_no_larger_weights() -> None:
     assert np.std(found["a"]) == pytest.approx(1)
 
 
-def test_a_turn_is_compared_with_its_siblings_by_its_own_rewards() -> None:
+def test_turn_is_compared_with_its_siblings_by_immediate_rewards() -> None:
     group = greedy((0, [1.0]), (2, [3.0, 0.5]), (3, [3.0, 2.5]))
     assert group.baselines_over == (((0, 0), (1, 0)), ((1, 1), (2, 1)))
     assert set(group.visit_share.values()) == {0.5}
@@ -77,11 +77,11 @@ def test_a_turn_is_compared_with_its_siblings_by_its_own_rewards() -> None:
     }
 
 
-def test_equal_rewards_teach_nothing() -> None:
+def test_equal_rewards_give_zero_weights() -> None:
     assert set(at_grpo(greedy((0, [3.0]), (2, [3.0, 2.0]), (3, [3.0, 2.0]))).values()) == {0.0}
 
 
-def test_turns_that_lead_nowhere_are_learned_without_bias() -> None:
+def test_independent_turns_are_learned_without_bias() -> None:
     """Where a turn does not change the next one, a turn's own reward is all that it is worth."""
     rng = np.random.default_rng(4)
     logits = {(agent, turn, 0): rng.normal(size=2) for agent in "ab" for turn in range(2)}
@@ -91,7 +91,7 @@ def test_turns_that_lead_nowhere_are_learned_without_bias() -> None:
         assert found[agent] == pytest.approx(true, abs=1e-12)
 
 
-def test_a_game_goes_on_from_its_best_turn() -> None:
+def test_greedy_game_continues_from_its_best_turn() -> None:
     game = two_turns()
     group = sample(game, 4, np.random.default_rng(0), shape=Shape("greedy", 4, 2))
     assert len(group.episodes) == 7
@@ -113,7 +113,7 @@ def of_turns(recipe: Recipe, turns: int) -> Recipe:
     return recipe.model_copy(update={"team": recipe.team.model_copy(update={"turns": turns})})
 
 
-def test_the_best_of_each_turn_is_gone_on_with(tiny_words: Path, tmp_path: Path) -> None:
+def test_each_turn_continues_from_its_best_sibling(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, **{**settings(), "group_size": 3, "steps": 1})
     recipe = of_turns(recipe, 3)
     [row] = run(recipe, tmp_path / "run")
@@ -139,7 +139,7 @@ def check_group(group: list[Episode]) -> None:
         assert len(said) > 1
 
 
-def test_of_one_turn_it_is_chains(tiny_words: Path, tmp_path: Path) -> None:
+def test_greedy_structure_with_one_turn_equals_chains(tiny_words: Path, tmp_path: Path) -> None:
     for structure in ("greedy", "chains"):
         recipe = make_game(tiny_words, tmp_path, turn_structure=structure, steps=1)
         run(recipe, tmp_path / structure)

@@ -30,7 +30,7 @@ from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.policy import open_policies
 
 
-def estimated(game: Game, rule: IAC | MAAC, groups: int) -> Estimate:
+def run_estimate(game: Game, rule: IAC | MAAC, groups: int) -> Estimate:
     async def found() -> Estimate:
         await rule.open(GameModels())
         return await estimate(game, rule, groups=groups, group_size=1, groups_per_step=8)
@@ -47,13 +47,13 @@ def estimated(game: Game, rule: IAC | MAAC, groups: int) -> Estimate:
         pytest.param(two_turns(), MAAC, marks=pytest.mark.slow),
     ],
 )
-def test_with_whole_returns_the_gradient_has_no_bias_and_less_variance(
+def test_full_returns_give_an_unbiased_gradient_with_less_variance(
     game: Game, kind: type[IAC | MAAC]
 ) -> None:
     plain = asyncio.run(
         estimate(game, algorithm_for_name("mareinforce"), groups=1000, group_size=1)
     )
-    found = estimated(game, kind(trace=1.0, rate=0.05), 1000)
+    found = run_estimate(game, kind(trace=1.0, rate=0.05), 1000)
     for agent in game.agents:
         assert found.errors(agent) < 3
         assert found.variance[agent] < 0.8 * plain.variance[agent]
@@ -65,14 +65,14 @@ def algorithm_for_name(name: str):  # type: ignore[no-untyped-def]
     return algorithm_for(Component(use=name))
 
 
-def a_group(game: Game, group_size: int = 2) -> Group:
+def sample_group(game: Game, group_size: int = 2) -> Group:
     import numpy as np
 
     return play(game, group_size, drawing(np.random.default_rng(3)))
 
 
-def test_advantages_are_those_of_gae_by_hand() -> None:
-    group = a_group(two_turns())
+def test_advantages_match_gae_by_hand() -> None:
+    group = sample_group(two_turns())
     values = {(0, 0): 1.0, (0, 1): 2.0, (1, 0): 0.5, (1, 1): 0.25}
     reward = {node: group.rewards[node]["aux"] for node in values}
     one_step = advantages(group, "aux", values, trace=0.0)
@@ -84,22 +84,22 @@ def test_advantages_are_those_of_gae_by_hand() -> None:
     assert whole[1, 0] == pytest.approx(group.returns[1, 0]["aux"] - 0.5)
 
 
-def test_a_turn_without_the_agent_is_passed_through() -> None:
-    group = a_group(two_turns())
+def test_turn_without_the_agent_is_skipped() -> None:
+    group = sample_group(two_turns())
     found = advantages(group, "aux", {(0, 1): 2.0, (1, 0): 0.5}, trace=0.0)
     assert set(found) == {(0, 1), (1, 0)}
     assert found[1, 0] == pytest.approx(group.returns[1, 0]["aux"] - 0.5)
 
 
-def test_what_agents_see_of_each_other_within_a_turn_is_not_in_the_joint_history() -> None:
-    group = a_group(sequential_code())
+def test_joint_history_excludes_what_agents_see_within_a_turn() -> None:
+    group = sample_group(sequential_code())
     text = joint_history(group, (0, 0))
     assert "state 0, seen ()" in text
     assert "seen (" not in text.split("main:")[1]
     assert own_history(group, (0, 0), "main") != own_history(group, (0, 0), "aux")
 
 
-def test_a_head_learns_numbers_and_goes_on_from_its_state() -> None:
+def test_value_head_learns_and_resumes_from_its_state() -> None:
     features = torch.eye(3)
     head = Head(3, rate=0.1)
     for _ in range(200):
@@ -112,7 +112,7 @@ def test_a_head_learns_numbers_and_goes_on_from_its_state() -> None:
     assert other.predict(features) == head.predict(features)
 
 
-def test_features_are_the_states_of_the_base_without_adapters(
+def test_features_are_hidden_states_of_the_base_without_adapters(
     tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = make_game(tiny_words, tmp_path)
@@ -143,14 +143,12 @@ def test_features_are_the_states_of_the_base_without_adapters(
 
 
 @pytest.mark.parametrize("name", one_in(2, ["maac", "iac"]))
-def test_critics_go_on_bit_by_bit(name: str, tiny_words: Path, tmp_path: Path) -> None:
+def test_critics_resume_bit_by_bit(name: str, tiny_words: Path, tmp_path: Path) -> None:
     rows = check_resume(name, tiny_words, tmp_path)
     assert any(key.startswith("critic/") and key.endswith("/loss") for key in rows[-1])
 
 
-def test_a_model_that_is_trained_whole_has_no_base_to_read(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_critic_with_full_training_is_refused(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path, algorithm="iac", policies="full")
     with pytest.raises(RecipeError, match=r"set trainer\.policies to 'adapters'"):
         check_resume("iac", tiny_words, tmp_path, recipe=recipe)

@@ -101,7 +101,7 @@ def test_unbiased_for_three_agents(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", one_in(2, ["coma", "shapley"]))
-def test_others_are_unbiased_for_three_agents(name: str) -> None:
+def test_coma_and_shapley_are_unbiased_for_three_agents(name: str) -> None:
     check_exact(random_game(2, 2, 2), rule(name), 3)
 
 
@@ -158,7 +158,7 @@ def _blind(turn: Any) -> Any:
     return turn.model_copy(update={"decisions": unseen})
 
 
-def test_the_teammates_luck_is_no_credit() -> None:
+def test_cross_ignores_the_luck_of_teammates() -> None:
     """With an additive reward a weight is the leave-one-out of the agent's own part."""
     alpha, group = (0, 1, 3), sample(additive((0, 1, 3), (5, -4)), 5, np.random.default_rng(1))
     own = np.array([alpha[e.turns[0].decisions[0].action.token_ids[0]] for e in group.episodes])
@@ -199,7 +199,7 @@ def test_the_order_of_a_teammates_samples_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["cross", "coma", "shapley"])
-def test_a_constant_changes_nothing(name: str) -> None:
+def test_constant_added_to_the_rewards_changes_nothing(name: str) -> None:
     game = code_like(variants=1)
     more = replace(game, rewards=(game.rewards[0] + 7,))
     groups = [sample(g, 4, np.random.default_rng(0)) for g in (game, more)]
@@ -269,17 +269,17 @@ def _all_matter(group: Group) -> bool:
     return [a for a, _ in drawn] == [0, 1, 2] and [b for _, b in drawn] == [0, 1, 1]
 
 
-def told(name: str, game: Game, size: int = 4, **options: Any) -> dict[str, float]:
+def measures_of(name: str, game: Game, size: int = 4, **options: Any) -> dict[str, float]:
     algorithm = rule(name, **options)
     asyncio.run(algorithm.credit([sample(game, size, np.random.default_rng(0))]))
     return dict(algorithm.measures())
 
 
-def test_who_decides_the_reward() -> None:
-    found = told("cross", dummy(), 8)
+def test_variance_shares_show_who_decides_the_reward() -> None:
+    found = measures_of("cross", dummy(), 8)
     assert (found["credit/a/own"], found["credit/a/influence"]) == pytest.approx((0, 0), abs=1e-9)
     assert found["credit/b/own"] == pytest.approx(1)
-    found = told("cross", additive(), 8)
+    found = measures_of("cross", additive(), 8)
     assert found["credit/interaction"] == pytest.approx(0, abs=1e-9)
     assert found["credit/a/own"] + found["credit/b/own"] == pytest.approx(1)
 
@@ -295,7 +295,7 @@ def test_the_shares_of_the_variance_are_unbiased() -> None:
     assert found["credit/interaction"] == pytest.approx(0.18, abs=0.03)
 
 
-def test_pure_interaction_is_influence_without_a_share_of_ones_own() -> None:
+def test_pure_interaction_has_influence_but_no_main_effect() -> None:
     rng = np.random.default_rng(0)
     algorithm = rule("cross")
     asyncio.run(algorithm.credit([sample(word_pair("xor"), 8, rng) for _ in range(100)]))
@@ -303,14 +303,14 @@ def test_pure_interaction_is_influence_without_a_share_of_ones_own() -> None:
     assert algorithm.measures()["credit/a/influence"] == pytest.approx(1, abs=0.05)
 
 
-def test_the_form_is_told() -> None:
-    found = told("cross", sequential_code())
+def test_form_of_crossing_is_reported() -> None:
+    found = measures_of("cross", sequential_code())
     assert (found["credit/aux/alone"], found["credit/main/swapped"]) == (1.0, 1.0)
-    found = told("cross", two_turns())
+    found = measures_of("cross", two_turns())
     assert (found["credit/aux/crossed"], found["credit/aux/swapped"]) == (0.5, 0.5)
 
 
-def test_removal_tells_what_an_answer_added() -> None:
+def test_removal_reports_the_contribution_of_an_answer() -> None:
     game = random_game(2, 2)
     game = replace(game, rewards=(np.array([[0.0, 0.0], [1.0, 1.0]]),))
     group = sample(game, 4, np.random.default_rng(0))
@@ -333,7 +333,7 @@ VARIANCE = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", range(len(VARIANCE)))
-def test_the_variance_of_the_table(row: int) -> None:
+def test_variance_ratios_match_the_table(row: int) -> None:
     game, size, expected = VARIANCE[row]
     measured = partial(estimate, groups=1000, group_size=size)
     base = asyncio.run(measured(game, rule("marloo")))
@@ -345,7 +345,7 @@ def test_the_variance_of_the_table(row: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_variance_of_three_agents() -> None:
+def test_variance_ratio_for_three_agents_is_as_expected() -> None:
     base = asyncio.run(estimate(all_right(), rule("marloo"), groups=1000, group_size=8))
     full = asyncio.run(
         estimate(all_right(), rule("cross", shifts="all"), groups=1000, group_size=8)

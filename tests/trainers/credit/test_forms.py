@@ -32,7 +32,7 @@ def described(recipe: Recipe) -> str:
     return "\n".join(algorithm.describe(recipe, recipe.trainer))
 
 
-def test_the_forms_of_a_parallel_team(tiny_words: Path, tmp_path: Path) -> None:
+def test_forms_of_a_parallel_team_are_described(tiny_words: Path, tmp_path: Path) -> None:
     found = described(team_of(tiny_words, tmp_path, {}, turns=2))
     assert "credit of a: crossed, its responses are scored with all" in found
     assert "from turn 2 on swapped" in found
@@ -41,13 +41,13 @@ def test_the_forms_of_a_parallel_team(tiny_words: Path, tmp_path: Path) -> None:
     assert "swapped" not in tree
 
 
-def test_the_forms_of_a_sequential_team(tiny_words: Path, tmp_path: Path) -> None:
+def test_forms_of_a_sequential_team_are_described(tiny_words: Path, tmp_path: Path) -> None:
     found = described(team_of(tiny_words, tmp_path, {}, protocol="sequential"))
     assert "credit of a: alone" in found
     assert "credit of b: swapped" in found
 
 
-def test_nothing_to_cross_is_refused(tiny_words: Path, tmp_path: Path) -> None:
+def test_team_with_nothing_to_cross_is_refused(tiny_words: Path, tmp_path: Path) -> None:
     for protocol in ("parallel", "sequential"):
         check_recipe(team_of(tiny_words, tmp_path, {}, protocol=protocol))
     with pytest.raises(RecipeError, match="set algorithm to 'marloo'"):
@@ -65,7 +65,7 @@ def test_nothing_to_cross_is_refused(tiny_words: Path, tmp_path: Path) -> None:
         ({"algorithm": {"use": "coma", "options": {"shifts": 1}}}, "shifts 1 scores no further"),
     ],
 )
-def test_what_would_be_wrong_is_refused(
+def test_invalid_settings_are_refused(
     trainer: dict[str, Any], told: str, tiny_words: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(RecipeError, match=told):
@@ -73,7 +73,7 @@ def test_what_would_be_wrong_is_refused(
 
 
 @pytest.mark.parametrize("name", ["cross", "coma", "shapley"])
-def test_an_agent_without_influence_stays_quiet_when_normalized(name: str) -> None:
+def test_agent_without_influence_keeps_small_normalized_weights(name: str) -> None:
     """Divided by their own deviation the weights of noise would be as large as anybody's."""
     import asyncio
 
@@ -98,7 +98,7 @@ def test_an_agent_without_influence_stays_quiet_when_normalized(name: str) -> No
     assert size("a", loud) == pytest.approx(1, abs=0.1)
 
 
-def test_removed_options_are_read_or_refused() -> None:
+def test_removed_options_are_ignored_or_refused() -> None:
     old = {"joint_mode": "aligned", "max_dropped": 0.5, "max_skipped_steps": 3}
     assert not old.keys() & TrainerSpec.model_validate(old).model_dump().keys()
     with pytest.raises(ValidationError, match=r"max_dropped 0\.9 was removed; leave the key out"):
@@ -112,7 +112,7 @@ def test_removed_options_are_read_or_refused() -> None:
     [("parallel", {"a": "", "b": ""}), ("sequential", {"a": "b", "b": ""}),
      ("discussion", {"a": "b", "b": "a"})],
 )  # fmt: skip
-def test_it_is_known_before_anything_is_played(
+def test_dependence_is_known_before_any_episode(
     protocol: str, expected: dict[str, str], tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = team_of(tiny_words, tmp_path, {}, protocol=protocol)
@@ -120,7 +120,7 @@ def test_it_is_known_before_anything_is_played(
     assert {a: "".join(found.descendants(a)) for a in "ab"} == expected
 
 
-def test_what_an_answer_adds_is_measured_by_what_is_earned_with_and_without_it() -> None:
+def test_removal_is_normalized_by_the_reward_with_and_without_the_answer() -> None:
     """By the deviation of the weights alone a tenth of a point would count for hundreds."""
     import asyncio
     from dataclasses import replace

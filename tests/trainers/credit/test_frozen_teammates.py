@@ -25,7 +25,7 @@ RULES = ["magrpo", "marloo", "cross", "coma"]
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_weights_are_those_of_a_team_that_is_trained_as_a_whole(rule: str) -> None:
+def test_weights_match_those_of_a_fully_trained_team(rule: str) -> None:
     group = sample(code_like(), 4, np.random.default_rng(1))
     [whole] = asyncio.run(algorithm_for(Component(use=rule)).credit([group]))
     [alone] = asyncio.run(
@@ -36,7 +36,7 @@ def test_weights_are_those_of_a_team_that_is_trained_as_a_whole(rule: str) -> No
 
 
 @pytest.mark.parametrize("rule", ["marloo", "cross", "coma"])
-def test_the_gradient_of_the_one_that_is_trained_is_exact(rule: str) -> None:
+def test_gradient_of_the_only_trained_agent_is_exact(rule: str) -> None:
     game = word_pair("and", 0.3, 0.6)
     first, second = game.agents
     found, algorithm = game.zeros(), algorithm_for(Component(use=rule))
@@ -48,7 +48,7 @@ def test_the_gradient_of_the_one_that_is_trained_is_exact(rule: str) -> None:
     assert not found[second].any()
 
 
-def frozen_b(model: Path, folder: Path, adapter: Path, rule: str) -> Recipe:
+def recipe_with_frozen_b(model: Path, folder: Path, adapter: Path, rule: str) -> Recipe:
     options: dict[str, Any] = {"algorithm": rule, "steps": 2, "checkpoint_every": 1}
     data = make_game(model, folder, group_size=4, tasks_per_step=1, **options).model_dump()
     data["team"]["agents"]["b"] |= {"trainable": False, "adapter": str(adapter)}
@@ -64,7 +64,7 @@ def adapter(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("rule", ["magrpo", "cross"])
-def test_base_and_teammate_stay_bit_by_bit(
+def test_base_and_frozen_teammate_stay_bit_for_bit_equal(
     rule: str,
     adapter: Path,
     tiny_words: Path,
@@ -86,7 +86,7 @@ def test_base_and_teammate_stay_bit_by_bit(
 
     monkeypatch.setattr(run_module, "open_policies", opening)
     written = (adapter / "adapter_model.safetensors").read_bytes()
-    recipe = frozen_b(tiny_words, tmp_path, adapter, rule)
+    recipe = recipe_with_frozen_b(tiny_words, tmp_path, adapter, rule)
     asyncio.run(TrainingRun(recipe, tmp_path / "run", emit=watch).run())
     first, *_, last = seen
     own = {name for name in first if name.endswith((".lora_A.a.weight", ".lora_B.a.weight"))}

@@ -55,7 +55,7 @@ def random_game(turns: int = 1) -> Game:
 @pytest.mark.parametrize(
     "game", [paper_game(0.3, 0.6), all_right(), random_game(), random_game(2), two_turns()]
 )
-def test_the_gradient_is_the_slope_of_the_value(game: Game) -> None:
+def test_gradient_matches_the_numeric_slope_of_the_value(game: Game) -> None:
     found = gradient(game)
     for where, table in game.logits.items():
         place = np.unravel_index(table.size - 1, table.shape)
@@ -70,13 +70,13 @@ def test_the_gradient_is_the_slope_of_the_value(game: Game) -> None:
         )
 
 
-def test_the_papers_game_by_hand() -> None:
+def test_gradient_of_the_paper_game_matches_the_formula() -> None:
     p, q = 0.3, 0.6
     slope = p * (1 - p) * (7 - 4 * q)
     assert gradient(paper_game(p, q))["a"] == pytest.approx([slope, -slope])
 
 
-def test_the_known_games_gradients() -> None:
+def test_gradients_of_the_standard_games_are_as_expected() -> None:
     assert gradient(word_pair("xor"))["a"] == pytest.approx([0, 0])
     assert gradient(dummy())["a"] == pytest.approx([0, 0, 0])
     assert np.linalg.norm(gradient(dummy())["b"]) > 0.3
@@ -87,12 +87,12 @@ def test_the_known_games_gradients() -> None:
 @pytest.mark.parametrize(
     ("game", "size"), [(random_game(), 2), (random_game(), 3), (random_game(2), 2)]
 )
-def test_all_outcomes_together_are_certain(game: Game, size: int) -> None:
+def test_probabilities_of_all_outcomes_sum_to_one(game: Game, size: int) -> None:
     assert sum(chance for chance, _ in outcomes(game, size)) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_marloo_is_exact_and_magrpo_is_short_by_a_known_factor(size: int) -> None:
+def test_marloo_is_unbiased_and_magrpo_scaled_by_a_known_factor(size: int) -> None:
     game = random_game()
     found = asyncio.run(expectation(game, rule("marloo"), size))
     short = asyncio.run(expectation(game, rule("magrpo"), size))
@@ -101,7 +101,7 @@ def test_marloo_is_exact_and_magrpo_is_short_by_a_known_factor(size: int) -> Non
         assert short[agent] == pytest.approx((size - 1) / size * true, abs=1e-12)
 
 
-def test_exact_over_two_turns_and_states_that_end_early() -> None:
+def test_mareinforce_is_exact_over_two_turns_with_early_ends() -> None:
     """The last turn's leave-one-out weights are compared with what solved episodes still earn."""
     game = random_game(2)
     found = asyncio.run(expectation(game, rule("mareinforce"), 2))
@@ -109,7 +109,7 @@ def test_exact_over_two_turns_and_states_that_end_early() -> None:
         assert found[agent] == pytest.approx(true, abs=1e-12)
 
 
-def test_exact_in_a_tree() -> None:
+def test_marloo_is_unbiased_in_a_tree() -> None:
     rng = np.random.default_rng(2)
     game = replace(
         paper_game(0.3, 0.6),
@@ -153,7 +153,7 @@ def test_a_group_scores_joint_actions_that_were_not_played() -> None:
     assert alone == {"aux": game.rewards[0][0, main], "main": game.rewards[0][0, main]}
 
 
-def test_records_say_who_saw_whom() -> None:
+def test_records_state_which_agents_saw_which() -> None:
     group = sample(sequential_code(), 2, np.random.default_rng(0))
     aux, main = group.episodes[0].turns[0].decisions
     assert (aux.round, aux.saw, main.round, main.saw) == (0, (), 1, ("aux",))

@@ -113,7 +113,7 @@ def recipe_of(name: str) -> Recipe:
 
 @pytest.mark.parametrize("name", one_in(10, TRAINERS))
 @pytest.mark.usefixtures("lent")
-def test_it_trains(name: str, tmp_path: Path) -> None:
+def test_trainer_trains_the_adapters_of_a_real_model(name: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     asyncio.run(TrainingRun(recipe_of(name), run).run())
     rows = steps_of(run)

@@ -90,7 +90,7 @@ class Unfinished:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> str:
+def algorithm_file(tmp_path: Path) -> str:
     (tmp_path / "own.py").write_text(OWN)
     return str(tmp_path / "own.py")
 
@@ -103,8 +103,8 @@ def norms(rows: list[dict[str, Any]]) -> list[float]:
     return [row["gradient_norm/a"] for row in rows]
 
 
-def test_options_reach_the_function_and_equal_numbers_for_all_tokens_are_one(
-    tiny_words: Path, tmp_path: Path, own: str
+def test_options_reach_the_function_and_constant_token_weights_are_equal(
+    tiny_words: Path, tmp_path: Path, algorithm_file: str
 ) -> None:
     def norms_of(function: str, steps: int = 1, **options: float) -> list[float]:
         algorithm = {"use": function, "options": options}
@@ -112,19 +112,23 @@ def test_options_reach_the_function_and_equal_numbers_for_all_tokens_are_one(
         return norms(run(recipe, tmp_path / f"{function.rpartition(':')[2]}-{options}"))
 
     plain = norms_of("magrpo", steps=2)
-    assert norms_of(f"{own}:scaled", factor=1.0) == pytest.approx(plain[:1])
-    assert norms_of(f"{own}:scaled", factor=2.0) == pytest.approx([2 * plain[0]])
-    assert norms_of(f"{own}:by_token", steps=2) == pytest.approx(plain)
-    assert norms_of(f"{own}:by_token", last=0.0) != pytest.approx(plain[:1])
+    assert norms_of(f"{algorithm_file}:scaled", factor=1.0) == pytest.approx(plain[:1])
+    assert norms_of(f"{algorithm_file}:scaled", factor=2.0) == pytest.approx([2 * plain[0]])
+    assert norms_of(f"{algorithm_file}:by_token", steps=2) == pytest.approx(plain)
+    assert norms_of(f"{algorithm_file}:by_token", last=0.0) != pytest.approx(plain[:1])
 
 
-def test_state_survives_a_resume_bit_by_bit(tiny_words: Path, tmp_path: Path, own: str) -> None:
-    check_resume(f"{own}:RoleAverage", tiny_words, tmp_path)
+def test_state_survives_a_resume_bit_by_bit(
+    tiny_words: Path, tmp_path: Path, algorithm_file: str
+) -> None:
+    check_resume(f"{algorithm_file}:RoleAverage", tiny_words, tmp_path)
     assert set(saved_in(tmp_path / "part")["algorithm"]["averages"]) == {"a", "b"}
 
 
-def test_further_joint_actions_can_be_scored(tiny_words: Path, tmp_path: Path, own: str) -> None:
-    rows = run(recipe_of(tiny_words, tmp_path, f"{own}:Teammates"), tmp_path / "run")
+def test_further_joint_actions_can_be_scored(
+    tiny_words: Path, tmp_path: Path, algorithm_file: str
+) -> None:
+    rows = run(recipe_of(tiny_words, tmp_path, f"{algorithm_file}:Teammates"), tmp_path / "run")
     assert len(rows) == 2
     assert any(norm > 0 for norm in norms(rows))
 
@@ -138,28 +142,32 @@ def test_further_joint_actions_can_be_scored(tiny_words: Path, tmp_path: Path, o
         ({"use": "magrpo", "options": {"x": 1}}, "unknown option"),
     ],
 )
-def test_what_cannot_be_made_is_refused(
-    tiny_words: Path, tmp_path: Path, own: str, algorithm: dict[str, Any], told: str
+def test_invalid_custom_algorithm_is_refused(
+    tiny_words: Path, tmp_path: Path, algorithm_file: str, algorithm: dict[str, Any], told: str
 ) -> None:
-    algorithm = {**algorithm, "use": algorithm["use"].replace("FILE", own)}
+    algorithm = {**algorithm, "use": algorithm["use"].replace("FILE", algorithm_file)}
     with pytest.raises(RecipeError, match=told):
         TrainingRun(recipe_of(tiny_words, tmp_path, algorithm), tmp_path / "run")
 
 
-def test_too_few_weights_are_told(tiny_words: Path, tmp_path: Path, own: str) -> None:
-    algorithm = {"use": f"{own}:by_token", "options": {"short": True}}
+def test_too_few_token_weights_are_refused(
+    tiny_words: Path, tmp_path: Path, algorithm_file: str
+) -> None:
+    algorithm = {"use": f"{algorithm_file}:by_token", "options": {"short": True}}
     with pytest.raises(TrainingError, match=r"weights for \d+ tokens"):
         run(recipe_of(tiny_words, tmp_path, algorithm), tmp_path / "run")
 
 
-def test_weights_by_token_cannot_be_normalized(tiny_words: Path, tmp_path: Path, own: str) -> None:
-    recipe = recipe_of(tiny_words, tmp_path, f"{own}:by_token", normalize="group")
+def test_weights_by_token_cannot_be_normalized(
+    tiny_words: Path, tmp_path: Path, algorithm_file: str
+) -> None:
+    recipe = recipe_of(tiny_words, tmp_path, f"{algorithm_file}:by_token", normalize="group")
     with pytest.raises(TrainingError, match=r"set trainer\.normalize to 'none'"):
         run(recipe, tmp_path / "run")
 
 
-def test_a_game_of_several_turns_is_not_scored_anew(
-    tiny_words: Path, tmp_path: Path, own: str, monkeypatch: pytest.MonkeyPatch
+def test_rescoring_a_game_of_several_turns_is_refused(
+    tiny_words: Path, tmp_path: Path, algorithm_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the rule asks for it in `credit` alone, so that nobody knows before it plays."""
     make_match(tmp_path)
@@ -169,7 +177,7 @@ def test_a_game_of_several_turns_is_not_scored_anew(
         task="match",
         model={"name": str(tiny_words), "dtype": "float32", "device": "cpu"},
         sampling={"max_new_tokens": 3},
-        trainer={"steps": 1, "group_size": 2, "algorithm": f"{own}:Teammates"},
+        trainer={"steps": 1, "group_size": 2, "algorithm": f"{algorithm_file}:Teammates"},
     )
     with pytest.raises(RecipeError, match="an environment of 2 turns depends on earlier turns"):
         run(recipe, tmp_path / "run")

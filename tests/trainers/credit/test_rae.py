@@ -18,7 +18,7 @@ from collab.trainers.credit.rae import Rae
 from collab.trainers.credit.shape import Shape
 
 
-def a_group(game: Game, size: int = 1, seed: int = 0) -> Group:
+def sample_group(game: Game, size: int = 1, seed: int = 0) -> Group:
     return play(game, size, drawing(np.random.default_rng(seed)))
 
 
@@ -26,15 +26,15 @@ def credit(rule: Rae, *groups: Group) -> list[Weights]:
     return asyncio.run(rule.credit(groups))
 
 
-def test_a_constant_reward_is_forgotten_as_the_average_fills() -> None:
-    rule, group = Rae(), a_group(one_turn(np.full((2, 2), 3.0), [0.5, 0.5], [0.5, 0.5]))
+def test_baseline_converges_to_a_constant_reward() -> None:
+    rule, group = Rae(), sample_group(one_turn(np.full((2, 2), 3.0), [0.5, 0.5], [0.5, 0.5]))
     for step in range(5):
         [weights] = credit(rule, group)
         assert weights[0, 0, "a"] == pytest.approx(3.0 * 0.95**step)
     assert rule.measures()["credit/a/average"] == pytest.approx(3.0 * (1 - 0.95**5))
 
 
-def test_an_edge_of_a_seat_is_no_credit() -> None:
+def test_advantage_of_a_seat_gives_no_credit() -> None:
     """A zero-sum game that the first player always wins: no baseline of both seats sees it."""
     game = one_turn(np.zeros((2, 2)), [0.5, 0.5], [0.5, 0.5])
     game = Game(
@@ -45,13 +45,13 @@ def test_an_edge_of_a_seat_is_no_credit() -> None:
     )
     rule = Rae()
     for _ in range(200):
-        [weights] = credit(rule, a_group(game))
+        [weights] = credit(rule, sample_group(game))
     assert weights[0, 0, "a"] == pytest.approx(0, abs=1e-3)
     assert weights[0, 0, "b"] == pytest.approx(0, abs=1e-3)
 
 
-def test_games_have_averages_of_their_own() -> None:
-    rule, group = Rae(decay=0.0), a_group(one_turn([[1.0]], [1.0], [1.0]))
+def test_each_game_has_its_own_average() -> None:
+    rule, group = Rae(decay=0.0), sample_group(one_turn([[1.0]], [1.0], [1.0]))
     [other] = group.episodes
     other = other.model_copy(update={"task": "poker/3"})
     elsewhere = Group(**{**vars(group), "episodes": (other,)})
@@ -70,7 +70,7 @@ def test_games_have_averages_of_their_own() -> None:
     ],
     ids=["one turn", "chains", "tree"],
 )
-def test_the_gradient_has_no_bias(game: Game, shape: Shape | None) -> None:
+def test_gradient_is_unbiased(game: Game, shape: Shape | None) -> None:
     found = asyncio.run(
         estimate(game, Rae(), groups=1000, group_size=2, shape=shape, groups_per_step=4)
     )
@@ -84,7 +84,7 @@ def test_state_survives_a_resume_bit_by_bit(tiny_words: Path, tmp_path: Path) ->
     assert all("credit/a/average" in row for row in rows)
 
 
-def test_a_decay_that_keeps_all_is_refused(tiny_words: Path, tmp_path: Path) -> None:
+def test_decay_of_one_is_refused(tiny_words: Path, tmp_path: Path) -> None:
     from collab.trainers.training.check import check_recipe
 
     rule = {"use": "rae", "options": {"decay": 1.0}}

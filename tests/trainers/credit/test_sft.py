@@ -19,7 +19,7 @@ from collab.trainers.credit.shape import Shape
 from collab.trainers.training.check import check_recipe
 
 
-def played(*scores: tuple[float, bool | None]) -> Any:
+def group_of_scores(*scores: tuple[float, bool | None]) -> Any:
     """A group of episodes of two agents and one turn, by reward of 4 and whether it is solved."""
     episodes = [
         Episode(
@@ -39,26 +39,26 @@ def played(*scores: tuple[float, bool | None]) -> Any:
     return make_group(episodes, ("a", "b"), rewards, tree, 1.0)
 
 
-def kept(rule: Sft, group: Any) -> dict[str, list[float]]:
+def weights_of(rule: Sft, group: Any) -> dict[str, list[float]]:
     weights: Any = asyncio.run(rule.credit([group]))[0]
     return {a: [float(weights[g, 0, a]) for g in range(len(group.episodes))] for a in "ab"}
 
 
-def test_solved_episodes_weigh_one_for_every_agent() -> None:
+def test_solved_episodes_have_weight_one_for_every_agent() -> None:
     rule = Sft()
-    group = played((4.0, True), (3.9, False), (1.0, True), (0.0, False))
-    assert kept(rule, group) == {"a": [1, 0, 1, 0], "b": [1, 0, 1, 0]}
+    group = group_of_scores((4.0, True), (3.9, False), (1.0, True), (0.0, False))
+    assert weights_of(rule, group) == {"a": [1, 0, 1, 0], "b": [1, 0, 1, 0]}
     assert rule.measures() == {"sft/kept": 0.5}
 
 
-def test_a_bound_on_the_return_takes_the_place_of_solved() -> None:
-    group = played((4.0, None), (2.0, None), (2.1, None), (-1.0, None))
-    assert kept(Sft(above=0.5), group)["a"] == [1, 0, 1, 0]
+def test_threshold_on_the_return_replaces_solved() -> None:
+    group = group_of_scores((4.0, None), (2.0, None), (2.1, None), (-1.0, None))
+    assert weights_of(Sft(above=0.5), group)["a"] == [1, 0, 1, 0]
 
 
-def test_a_reward_that_says_nothing_of_solved_is_told() -> None:
+def test_reward_that_does_not_define_solved_is_refused() -> None:
     with pytest.raises(TrainingError, match=r"suite/t does not define solved; set its option"):
-        kept(Sft(), played((4.0, None)))
+        weights_of(Sft(), group_of_scores((4.0, None)))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_reward_that_says_nothing_of_solved_is_told() -> None:
         ({"algorithm": {"use": "sft", "options": {"above": 1.0}}}, "above 1 must be a share"),
     ],
 )
-def test_what_is_no_likelihood_is_refused(
+def test_settings_without_meaning_for_a_likelihood_are_refused(
     trainer: dict[str, Any], told: str, tiny_words: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(RecipeError, match=told):
@@ -84,7 +84,9 @@ def test_likelihood_may_take_several_steps_on_the_same_episodes() -> None:
 
 
 @pytest.mark.slow
-def test_the_team_solves_more_and_another_trainer_goes_on(tiny_words: Path, tmp_path: Path) -> None:
+def test_warm_started_team_solves_more_and_can_be_trained_further(
+    tiny_words: Path, tmp_path: Path
+) -> None:
     warm = make_solvable(
         tiny_words, tmp_path, algorithm="sft", group_size=16, learning_rate=0.02, steps=12
     )
@@ -100,15 +102,15 @@ def test_the_team_solves_more_and_another_trainer_goes_on(tiny_words: Path, tmp_
 
 
 @pytest.mark.parametrize("when_solved", ["stop", "absorb"])
-def test_what_was_solved_early_is_kept_however_a_solved_task_ends(when_solved: str) -> None:
-    [episode] = played((4.0, True)).episodes
+def test_episode_solved_early_is_kept_with_stop_and_absorb(when_solved: str) -> None:
+    [episode] = group_of_scores((4.0, True)).episodes
     early = episode.model_copy(update={"horizon": 3, "when_solved": when_solved})
     assert Sft(above=0.5).keeps(early)
-    poor = early.model_copy(update={"turns": played((1.0, False)).episodes[0].turns})
+    poor = early.model_copy(update={"turns": group_of_scores((1.0, False)).episodes[0].turns})
     assert not Sft(above=0.2).keeps(poor)
 
 
-def test_a_zero_sum_game_has_no_success_to_learn_from() -> None:
+def test_zero_sum_game_is_refused() -> None:
     recipe = load_recipe("kuhn", task="kuhn", trainer={"extends": "rae"})
     assert recipe.trainer is not None
     with pytest.raises(RecipeError, match="zero-sum game 'kuhn'"):

@@ -28,7 +28,9 @@ def shipped(name: str) -> dict[str, Any]:
         ("removal", "credit/a/contribution"),
     ],
 )
-def test_it_trains(name: str, told: str, tiny_words: Path, tmp_path: Path) -> None:
+def test_rule_trains_a_team_and_reports_its_measures(
+    name: str, told: str, tiny_words: Path, tmp_path: Path
+) -> None:
     settings = shipped(name) if (TRAINERS / f"{name}.yaml").exists() else {"algorithm": name}
     settings |= {"group_size": 4, "tasks_per_step": 1, "steps": 3}
     asyncio.run(TrainingRun(make_game(tiny_words, tmp_path, **settings), tmp_path / "run").run())

@@ -81,7 +81,7 @@ def test_an_earlier_solve_never_earns_less(
 
 
 @given(st.lists(points.filter(lambda r: r != SOLVED), max_size=4), st.integers(0, 4), discounts)
-def test_the_return_is_as_if_the_last_turn_had_been_played_again(
+def test_return_counts_the_last_reward_for_unplayed_turns(
     before: list[float], more: int, discount: float
 ) -> None:
     row = [*before, SOLVED]
@@ -103,7 +103,7 @@ def test_solving_at_once_is_worth_more_than_failing_twice() -> None:
     assert [group.returns[g, 0]["a"] for g in range(4)] == [8.0, 3.0, 7.0, 7.5]
 
 
-def test_stop_and_old_records_count_no_turn_that_was_not_played() -> None:
+def test_unplayed_turns_do_not_count_with_stop_and_in_old_records() -> None:
     for found in (episode([SOLVED], 2, when="stop"), episode([SOLVED], None)):
         assert (found.joint_return, found.rewards) == (4.0, (4.0,))
     assert episode([SOLVED], 2, when="stop").largest_return == 20.0
@@ -112,14 +112,14 @@ def test_stop_and_old_records_count_no_turn_that_was_not_played() -> None:
     assert [group.returns[g, 0]["a"] for g in range(2)] == [4.0, 3.0]
 
 
-def test_an_unsolved_end_or_a_later_turn_shown_alone_is_not_absorbing() -> None:
+def test_unsolved_end_and_isolated_later_turn_are_not_absorbing() -> None:
     assert episode([1.0], 3).rewards == (1.0,)
     whole = episode([1.0, SOLVED], 2)
     alone = whole.model_copy(update={"turns": whole.turns[1:]})
     assert (alone.unplayed, alone.rewards) == (0, (4.0,))
 
 
-def test_a_tree_in_which_only_some_siblings_are_solved_early() -> None:
+def test_tree_weights_are_correct_with_some_siblings_solved_early() -> None:
     shape = Shape("tree", group_size=2, n_turns=3)
     rows = ([SOLVED], [1, SOLVED], [1, 2, 3], [1, 2, 5])
     group = group_of(*rows, horizon=3, samples=(0, 4, 6, 7), shape=shape, discount=0.5)
@@ -142,23 +142,23 @@ def test_a_tree_in_which_only_some_siblings_are_solved_early() -> None:
         ("mareinforce", 1.5),
     ],
 )
-def test_who_plays_on_alone_is_compared_with_the_solved(name: str, expected: float) -> None:
+def test_only_unsolved_episode_is_compared_with_the_solved_ones(name: str, expected: float) -> None:
     weights = BUILT_IN[name](group_of([SOLVED], [SOLVED], [1.0, 1.5], horizon=2))
     assert weights[2, 1, "a"] == pytest.approx(expected)
     assert weights[2, 1, "b"] == pytest.approx(2 * expected)
 
 
-def test_solving_last_of_all_is_neither_praised_nor_blamed() -> None:
+def test_solving_in_the_last_turn_gets_zero_weight() -> None:
     weights = BUILT_IN["magrpo"](group_of([SOLVED], [1.0, SOLVED], horizon=3))
     assert weights[1, 1, "a"] == 0.0
 
 
-def test_who_plays_on_in_company_is_compared_with_the_company() -> None:
+def test_several_unsolved_episodes_are_compared_with_each_other() -> None:
     weights = BUILT_IN["magrpo"](group_of([SOLVED], [1.0, 1.0], [1.0, 2.0], horizon=2))
     assert [weights[g, 1, "a"] for g in (1, 2)] == [-0.5, 0.5]
 
 
-def test_who_plays_on_alone_is_normalized_by_those_it_is_compared_with() -> None:
+def test_only_unsolved_episode_is_normalized_with_the_solved_ones() -> None:
     group = group_of([SOLVED], [1.0, 2.0], horizon=2)
     [found] = normalize([group], [BUILT_IN["magrpo"](group)], "group")
     assert found[1, 1, "a"] == pytest.approx(-1.0)
@@ -166,7 +166,7 @@ def test_who_plays_on_alone_is_normalized_by_those_it_is_compared_with() -> None
 
 @pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("how", ["none", "group", "agent", "step"])
-def test_a_group_solved_at_once_has_weights_at_its_only_turn(name: str, how: str) -> None:
+def test_group_solved_at_once_has_weights_only_for_its_first_turn(name: str, how: str) -> None:
     group = group_of([SOLVED], [SOLVED], horizon=3)
     [found] = normalize([group], [BUILT_IN[name](group)], how)  # type: ignore[arg-type]
     assert {turn for _, turn, _ in found} == {0}

@@ -94,7 +94,7 @@ def begin(algorithm: Algorithm, judged: list[Mapping[str, str]]) -> StepCredit:
 EPISODES = [episode(0, "x", "y"), episode(1, "x", "yy"), episode(2, "xxx", "y")]
 
 
-def test_what_a_group_needs_is_scored_while_others_play() -> None:
+def test_group_is_scored_while_other_groups_are_sampled() -> None:
     algorithm, judged = Asking(), list[Mapping[str, str]]()
 
     async def step() -> None:
@@ -114,7 +114,7 @@ def test_what_a_group_needs_is_scored_while_others_play() -> None:
     assert algorithm.done == ["begun", "prepared", "sampled", "credit"]
 
 
-def test_what_was_played_is_not_scored_again() -> None:
+def test_played_joint_actions_are_not_scored_again() -> None:
     """Of nine pairs three were played; the rest are equal to those but for one."""
     judged: list[Mapping[str, str]] = []
 
@@ -126,7 +126,7 @@ def test_what_was_played_is_not_scored_again() -> None:
     assert judged == [{"a": "xxx", "b": "yy"}]
 
 
-def test_an_answer_that_is_left_out_is_empty() -> None:
+def test_removed_answer_is_scored_as_empty() -> None:
     judged: list[Mapping[str, str]] = []
 
     class Removing(Asking):
@@ -138,12 +138,12 @@ def test_an_answer_that_is_left_out_is_empty() -> None:
     assert judged == [{"a": "", "b": "y"}]
 
 
-def test_a_mistake_in_preparing_is_the_algorithms() -> None:
+def test_error_in_prepare_names_the_algorithm() -> None:
     with pytest.raises(TrainingError, match=r"algorithm 'mine'.*no idea"):
         asyncio.run(begin(Broken(), []).credit([(PROBLEM, EPISODES)]))
 
 
-def test_a_step_that_is_given_up_leaves_nothing_running() -> None:
+def test_abandoned_step_leaves_no_task_running() -> None:
     algorithm = Asking()
 
     async def step() -> None:
@@ -189,7 +189,7 @@ class Mine:
 
 
 @pytest.mark.parametrize("structure", ["chains", "tree"])
-def test_ones_own_algorithm_may_have_all_of_it(
+def test_custom_algorithm_may_use_every_hook(
     structure: str, tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

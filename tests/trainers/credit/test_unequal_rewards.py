@@ -27,7 +27,7 @@ def check(recipe: Recipe, name: str, **options: Any) -> None:
     algorithm.check(recipe, recipe.trainer)
 
 
-def against_each_other() -> Group:
+def zero_sum_group() -> Group:
     """What an agent wins the other one loses."""
     group = sample(paper_game(), 4, np.random.default_rng(0))
     first, second = group.agents
@@ -44,18 +44,18 @@ def test_a_zero_sum_game_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_ONE)
-def test_parts_of_ones_own_are_refused(name: str, tmp_path: Path) -> None:
+def test_local_parts_are_refused(name: str, tmp_path: Path) -> None:
     recipe = make_game(Path("model"), tmp_path, local_parts={"a": ["a_left"]})
     with pytest.raises(RecipeError, match="local_parts gives each agent its own return"):
         check(recipe, name)
 
 
 @pytest.mark.parametrize("name", OF_ONE)
-def test_what_a_game_pays_unequally_is_found_as_it_is_played(name: str) -> None:
+def test_unequal_rewards_of_a_game_are_refused_while_training(name: str) -> None:
     async def credit() -> None:
         rule = algorithm_for(Component(use=name))
         await rule.open(GameModels(128))
-        await rule.credit([against_each_other()])
+        await rule.credit([zero_sum_group()])
 
     with pytest.raises(TrainingError, match=r"earned different ones \(\w+ \S+, \w+ \S+\); set"):
         asyncio.run(credit())

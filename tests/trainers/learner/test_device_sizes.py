@@ -35,13 +35,13 @@ def chosen(dimensions: Dimensions, free: float, **options: object) -> DeviceSize
     return device_sizes(spec, GPU, dimensions, int(free * GB))
 
 
-def test_a_cpu_learns_as_ever() -> None:
+def test_sizes_on_a_cpu_are_fixed() -> None:
     spec = TrainerSpec(steps=1)
     assert device_sizes(spec, CPU, QWEN_1B5, 0) == DeviceSizes(2048, 96, False)
     assert forward_tokens(spec, CPU) == 2048
 
 
-def test_a_gpu_is_given_what_its_free_memory_holds() -> None:
+def test_sizes_on_a_gpu_follow_its_free_memory() -> None:
     found = chosen(QWEN_1B5, 82)
     assert 16_384 <= found.micro_batch_tokens <= 32_768
     assert (found.head_chunk_tokens, found.gradient_checkpointing) == (1024, False)
@@ -49,7 +49,7 @@ def test_a_gpu_is_given_what_its_free_memory_holds() -> None:
     assert 0.8 * 82 * GB < taken < 0.85 * 82 * GB
 
 
-def test_where_few_tokens_fit_activations_are_computed_twice() -> None:
+def test_checkpointing_is_enabled_if_few_tokens_fit() -> None:
     small, large = chosen(QWEN_7B, 10), chosen(QWEN_7B, 65)
     assert (small.gradient_checkpointing, large.gradient_checkpointing) == (True, False)
     assert small.micro_batch_tokens > 8192
@@ -63,7 +63,7 @@ def test_sizes_stay_within_their_bounds() -> None:
     assert chosen(QWEN_1B5, 1000).micro_batch_tokens == GPU_MOST
 
 
-def test_a_recipe_has_the_last_word() -> None:
+def test_recipe_overrides_the_sizes() -> None:
     options = {"micro_batch_tokens": 777, "gradient_checkpointing": True}
     spec = TrainerSpec.model_validate({"steps": 1, **options})
     for device, chunk in ((CPU, 96), (GPU, 1024)):
@@ -71,14 +71,14 @@ def test_a_recipe_has_the_last_word() -> None:
         assert forward_tokens(spec, device) == 777
 
 
-def test_many_tokens_that_a_recipe_asks_for_are_computed_twice_where_they_must() -> None:
+def test_requested_tokens_enable_checkpointing_if_needed() -> None:
     asked = {"micro_batch_tokens": 16_384}
     assert chosen(QWEN_1B5, 30, **asked).gradient_checkpointing
     assert not chosen(QWEN_1B5, 80, **asked).gradient_checkpointing
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_learner_leaves_room_for_what_the_optimizers_take_later(
+def test_learner_reserves_memory_for_the_optimizer_state(
     tiny_words: Path, tmp_path: Path, dtype: str
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, policies="full")
@@ -103,7 +103,7 @@ def test_the_learner_leaves_room_for_what_the_optimizers_take_later(
         ({}, {"engine": "vllm"}, {}),
     ],
 )
-def test_a_gpus_memory_grows_in_place_unless_somebody_says_otherwise(
+def test_cuda_allocator_uses_expandable_segments_by_default(
     game: Recipe,
     monkeypatch: pytest.MonkeyPatch,
     before: dict[str, str],

@@ -67,9 +67,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     ids=OPTIONS,
     indirect=True,
 )
-def test_the_gradient_is_that_of_the_objective(
-    policies: Policies, request: pytest.FixtureRequest
-) -> None:
+def test_gradient_matches_the_objective(policies: Policies, request: pytest.FixtureRequest) -> None:
     check(policies, request, 1)
 
 
@@ -105,7 +103,7 @@ CALL = '<tool_call>{"name":"say"}</tool_call>'
 
 
 @pytest.mark.parametrize("chat", [CHAT, TOOL_CHAT], ids=["told in text", "template"])
-def test_what_a_called_tool_says_carries_no_gradient(
+def test_result_of_a_called_tool_carries_no_gradient(
     chat: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Episodes as they are played: the model draws its calls, and the tool is run."""
@@ -139,13 +137,13 @@ def test_what_a_called_tool_says_carries_no_gradient(
     indirect=True,
 )
 @pytest.mark.parametrize("truncation", one_in(2, TRUNCATED))
-def test_the_gradient_is_that_of_the_truncated_distribution(
+def test_gradient_matches_the_truncated_distribution(
     policies: Policies, request: pytest.FixtureRequest, truncation: str
 ) -> None:
     check(policies, request, 1, TRUNCATED[truncation])
 
 
-def test_the_engine_is_the_one_that_is_trained(game: Recipe) -> None:
+def test_policies_share_the_engine_that_is_trained(game: Recipe) -> None:
     opened = open_policies(game, trainer_of(game))
     engines = {id(model) for model in opened.models.values()}
     assert len(engines) == 1

@@ -29,7 +29,7 @@ SOLVED: dict[str, Collection[int]] = {"some": (1, 2), "all_but_one": (0, 1, 2, 4
     one_row_in(5, zip(cycle(["absorb", "stop"]), cycle(SOLVED), 2 * [*EARLY.values()])),
     indirect=["policies"],
 )
-def test_gradients_where_tasks_are_solved_early(
+def test_gradient_matches_the_objective_if_tasks_are_solved_early(
     policies: Policies, request: pytest.FixtureRequest, solved: str, when_solved: str
 ) -> None:
     check(policies, request, 1, n_turns=3, solved=SOLVED[solved], when_solved=when_solved)

@@ -42,7 +42,7 @@ class KeepsAsFlashAttentionDoes(torch.autograd.Function):
 
 
 @pytest.fixture(autouse=True)
-def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_gpu_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def kernel(
         query: Tensor, key: Tensor, value: Tensor, *_: Any, enable_gqa: bool, **__: Any
     ) -> Any:
@@ -81,7 +81,9 @@ def shape_of(base: Any) -> Dimensions:
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize(("prompt", "response"), [(0, 64), (128, 16)])
-def test_the_plan_counts_what_layers_keep(prompt: int, response: int, checkpointing: bool) -> None:
+def test_plan_counts_the_activations_that_layers_keep(
+    prompt: int, response: int, checkpointing: bool
+) -> None:
     base = adapted_model(512, checkpointing=checkpointing)
     with one_adapter(base, "own"), tree_attention(base), Held(base.parameters()) as held:
         hidden = states(base, group_of(prompt, response), CPU)
@@ -96,7 +98,7 @@ def test_the_plan_counts_what_layers_keep(prompt: int, response: int, checkpoint
 @pytest.mark.parametrize(
     ("vocabulary", "checkpointing"), [(512, False), (512, True), (16_384, False)]
 )
-def test_the_plan_holds_a_micro_batch(vocabulary: int, checkpointing: bool) -> None:
+def test_plan_covers_a_micro_batch(vocabulary: int, checkpointing: bool) -> None:
     """With many tokens to choose from at the logits, and else in the backward pass of a layer,
     where a GPU holds gathered keys too."""
     base, rows = adapted_model(vocabulary, checkpointing=checkpointing), group_of(64, 64)

@@ -62,7 +62,7 @@ def test_responses_without_weight_are_not_computed(learner: TorchLearner) -> Non
 
 
 @pytest.mark.parametrize("policies", one_in(2, ["adapters", "full"]))
-def test_gradient_checkpointing_warns_of_nothing(
+def test_gradient_checkpointing_raises_no_warning(
     tiny_words: Path, tmp_path: Path, policies: str
 ) -> None:
     """Warnings are errors here; the first sampling asks how the model attends."""
@@ -81,14 +81,14 @@ def test_an_optimizer_of_stale_parameters_stops_the_run(learner: TorchLearner) -
         learner.learn(samples_for(learner.policies, "a"), 0, Event())
 
 
-def test_a_sampler_that_is_not_the_trainer_stops_the_run(learner: TorchLearner) -> None:
+def test_sampler_that_differs_from_the_trainer_stops_the_run(learner: TorchLearner) -> None:
     [sample] = samples_for(learner.policies, "b")
     off = Sample("b", sample.prompt_ids, sample.token_ids, (-0.1, -0.1), 1.0, 1.0, 0.5)
     with pytest.raises(TrainingError, match=r"agent 'b'.*more than trainer.mismatch_tolerance 0.1"):
         learner.learn([off], 0, Event())
 
 
-def test_a_loss_that_is_no_number_stops_the_run(learner: TorchLearner) -> None:
+def test_nan_loss_stops_the_run(learner: TorchLearner) -> None:
     samples = samples_for(learner.policies, "a")
     for parameter in learner.policies.by_name["a"].parameters.values():
         parameter.data.fill_(float("nan"))
@@ -112,7 +112,7 @@ def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
         learner.learn(samples, 0, Event())
 
 
-def test_slow_attention_is_warned_of_in_the_first_step_alone(
+def test_slow_attention_is_warned_about_only_in_the_first_step(
     learner: TorchLearner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = "mask, not varlen: it needs a GPU, but the model is on cpu"
@@ -124,7 +124,7 @@ def test_slow_attention_is_warned_of_in_the_first_step_alone(
     assert learner.learn(samples, 1, Event()).warnings == []
 
 
-def test_no_memory_names_the_knobs(learner: TorchLearner) -> None:
+def test_out_of_memory_error_names_the_settings(learner: TorchLearner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.raises(OutOfMemory, match=r"lower trainer.micro_batch_tokens, now 2048"):  # noqa: SIM117
         with explain_memory(lambda: learner._sizes.of(policy), policy.name):
@@ -152,7 +152,7 @@ class Scarce:
         monkeypatch.setattr(passes, "backward", fails)
 
 
-def several() -> list[Sample]:
+def several_samples() -> list[Sample]:
     """Responses of one agent to several prompts, with weights that differ."""
     return [
         Sample("a", (1, 2, 3, *range(n)), (4, 5), (), 1.0, weight=0.5 + n, scale=0.5)
@@ -169,13 +169,13 @@ def several() -> list[Sample]:
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
     ],
 )
-def test_no_memory_is_recognized_in_every_form(message: str) -> None:
+def test_out_of_memory_is_recognized_in_every_form(message: str) -> None:
     assert is_out_of_memory(RuntimeError(message))
     assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access"))
 
 
 @pytest.mark.parametrize("kl_coef", [0.0, 0.1])
-def test_where_memory_runs_out_the_step_is_that_of_smaller_micro_batches(
+def test_out_of_memory_falls_back_to_smaller_micro_batches(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kl_coef: float
 ) -> None:
     found, warnings, tried, tokens = [], [], [], 32
@@ -193,7 +193,7 @@ def test_where_memory_runs_out_the_step_is_that_of_smaller_micro_batches(
         learner = TorchLearner(policies, spec, total_steps=4)
         scarce = Scarce(learner, monkeypatch, holds=12)
         for step in (0, 1):
-            update = learner.learn(several(), step, Event())
+            update = learner.learn(several_samples(), step, Event())
             found.append((update.losses, update.gradient_norms, update.sums, tensors(policies)))
             warnings.append(update.warnings)
         tried.append(scarce.tried)
@@ -209,10 +209,10 @@ def test_where_memory_runs_out_the_step_is_that_of_smaller_micro_batches(
     assert warnings[1:] == [[], [], []]
 
 
-def test_one_response_that_does_not_fit_ends_the_run(
+def test_response_that_exceeds_memory_alone_ends_the_run(
     learner: TorchLearner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scarce = Scarce(learner, monkeypatch, holds=1)
     with pytest.raises(OutOfMemory, match=r"learning with policy 'a'; lower"):
-        learner.learn(several(), 0, Event())
-    assert scarce.tried[-1] <= len(several()[-1])
+        learner.learn(several_samples(), 0, Event())
+    assert scarce.tried[-1] <= len(several_samples()[-1])

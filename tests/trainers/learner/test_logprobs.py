@@ -29,7 +29,7 @@ WEIGHTS = torch.arange(1.0, 8.0, dtype=torch.float64)
 
 @pytest.mark.parametrize("learns", ["all", "body"])
 @pytest.mark.parametrize("tokens", [2, 100])
-def test_chunks_give_the_gradient_of_the_whole(learns: str, tokens: int) -> None:
+def test_chunked_gradient_matches_the_full_one(learns: str, tokens: int) -> None:
     model = tiny("llama").double()
     model.lm_head.requires_grad_(learns == "all")
     learned = [p for p in model.parameters() if p.requires_grad]
@@ -59,7 +59,7 @@ def naive(model: Any) -> Tensor:
     return torch.stack(found)
 
 
-def test_a_frozen_heads_logits_are_made_once() -> None:
+def test_logits_of_a_frozen_head_are_computed_once() -> None:
     model = tiny("llama")
     made = []
     model.lm_head.register_forward_hook(lambda *_: made.append(1))
@@ -72,7 +72,7 @@ def test_a_frozen_heads_logits_are_made_once() -> None:
 
 @pytest.mark.parametrize("learns", ["all", "body"])
 @pytest.mark.parametrize("way", [{}, {"temperature": 0.7}, {"top_p": 0.9}, {"top_k": 9}])
-def test_the_plan_holds_the_logits_of_a_chunk(way: dict[str, Any], learns: str) -> None:
+def test_plan_covers_the_logits_of_a_chunk(way: dict[str, Any], learns: str) -> None:
     """As a GPU would, where no number is looked at."""
     vocabulary, tokens = 4096, 1024
     model = tiny("llama")
@@ -89,7 +89,7 @@ def test_the_plan_holds_the_logits_of_a_chunk(way: dict[str, Any], learns: str) 
     assert 0.9 * planned < held.most < 1.02 * planned
 
 
-def test_what_is_sorted_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_tokens_sorted_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny("llama")
     ways: list[dict[str, Any]] = [
         {"top_p": 0.5},

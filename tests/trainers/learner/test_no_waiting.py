@@ -67,17 +67,17 @@ def learn(samples: list[Sample], shared: bool, **options: Any) -> Tally:
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_pass_looks_at_a_number(way: str, shared: bool) -> None:
+def test_forward_and_backward_pass_never_sync_with_the_device(way: str, shared: bool) -> None:
     learn(group([WAYS[way]] * 3), shared)
     learn(group([WAYS[way], {}, WAYS[way]]), shared)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_no_loss_looks_at_a_number(loss: str) -> None:
+def test_losses_never_sync_with_the_device(loss: str) -> None:
     learn(group([{}] * 3), True, **LOSSES[loss])
 
 
-def test_the_numbers_of_a_micro_batch_come_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_of_a_micro_batch_are_transferred_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = []
 
     def tolist(self: Tensor) -> list[float]:
@@ -97,7 +97,7 @@ def test_the_numbers_of_a_micro_batch_come_in_one_piece(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("top_k", [3, 50])
-def test_what_is_drawn_from_is_the_same_with_a_known_width(top_k: int) -> None:
+def test_nucleus_with_a_known_width_gives_the_same_distribution(top_k: int) -> None:
     """On a GPU the width comes from the settings, on a CPU from the numbers."""
     torch.manual_seed(1)
     hidden, targets = torch.randn(6, 32), torch.randint(50, (6,))

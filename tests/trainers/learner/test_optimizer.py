@@ -23,7 +23,7 @@ def parameter(dtype: torch.dtype) -> nn.Parameter:
     return nn.Parameter(torch.full((4,), 1.0, dtype=dtype))
 
 
-def test_float32_is_torchs_own_adamw() -> None:
+def test_float32_optimizer_matches_torch_adamw() -> None:
     ours, theirs = parameter(torch.float32), parameter(torch.float32)
     optimizer = Optimizer([ours], weight_decay=0.01)
     reference = torch.optim.AdamW([theirs], lr=1e-3, weight_decay=0.01)
@@ -44,13 +44,13 @@ def test_updates_below_bfloat16s_rounding_add_up() -> None:
     assert float(narrow[0].detach()) == pytest.approx(0.99, abs=5e-3)
 
 
-def test_the_norm_is_that_before_clipping() -> None:
+def test_reported_norm_is_the_one_before_clipping() -> None:
     one = parameter(torch.float32)
     one.grad = torch.tensor([3.0, 4.0, 0.0, 0.0])
     assert Optimizer([one], weight_decay=0.0).step(1e-3, 1.0) == pytest.approx(5.0)
 
 
-def test_a_gradient_that_is_no_number_changes_nothing() -> None:
+def test_nan_gradient_changes_nothing() -> None:
     one = parameter(torch.float32)
     one.grad = torch.tensor([float("nan"), 1.0, 1.0, 1.0])
     Optimizer([one], weight_decay=0.5).step(1e-3, None)
@@ -58,7 +58,7 @@ def test_a_gradient_that_is_no_number_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_restored_optimizer_goes_on_bit_by_bit(dtype: torch.dtype) -> None:
+def test_restored_optimizer_continues_bit_by_bit(dtype: torch.dtype) -> None:
     def steps(optimizer: Optimizer, one: nn.Parameter, n: int) -> None:
         for k in range(n):
             one.grad = torch.tensor([0.1, -0.3, 0.7, k], dtype=dtype)
@@ -86,13 +86,13 @@ def test_schedules() -> None:
     assert course(schedule="cosine", warmup_steps=1) == [0.5, 1.0, 0.854, 0.5, 0.146]
 
 
-def test_the_papers_rate_is_for_whole_models() -> None:
+def test_default_learning_rate_depends_on_the_policies() -> None:
     assert TrainerSpec(policies="full").rate == 1e-5
     assert TrainerSpec().rate == 1e-4
     assert TrainerSpec(learning_rate=0.5).rate == 0.5
 
 
-def test_a_wider_types_checkpoint_is_gone_on_from_in_a_narrower_one() -> None:
+def test_float32_checkpoint_can_be_resumed_in_bfloat16() -> None:
     wide, narrow = parameter(torch.float32), parameter(torch.bfloat16)
     whole, parted = (Optimizer([one], weight_decay=0.0) for one in (wide, narrow))
     wide.grad = torch.ones_like(wide)
@@ -113,7 +113,7 @@ def test_gradients_of_many_small_passes_add_up_in_float32() -> None:
     assert optimizer.step(1e-3, None) == 0.0
 
 
-def test_a_learner_adds_gradients_of_narrow_models_up_in_float32(
+def test_learner_accumulates_bfloat16_gradients_in_float32(
     tiny_words: Path, tmp_path: Path
 ) -> None:
     """One response a micro-batch, against all in one."""
@@ -146,7 +146,7 @@ def test_a_learner_adds_gradients_of_narrow_models_up_in_float32(
     assert (whole - parted).norm() < 0.03 * whole.norm()
 
 
-def test_what_is_forgotten_is_not_learned_from() -> None:
+def test_discarded_gradients_are_not_applied() -> None:
     for dtype in (torch.float32, torch.bfloat16):
         one = parameter(dtype)
         optimizer = Optimizer([one], weight_decay=0.0)

@@ -56,7 +56,7 @@ def tiny(model_type: str, **options: Any) -> Any:
     return AutoModelForCausalLM.from_config(config).eval()
 
 
-def test_what_begins_alike_is_held_once() -> None:
+def test_shared_prefix_is_stored_once() -> None:
     tree = PrefixTree()
     assert (tree.add((1, 2, 3)), tree.is_chain) == ([0, 1, 2], True)
     assert (tree.add((1, 2, 4)), tree.is_chain) == ([0, 1, 3], False)
@@ -65,7 +65,7 @@ def test_what_begins_alike_is_held_once() -> None:
     assert tree.branches == [(0, [0, 1, 2]), (2, [0, 1, 3])]
 
 
-def test_rows_hold_what_begins_alike_and_fits() -> None:
+def test_rows_pack_responses_that_share_a_prefix_and_fit() -> None:
     prompt = tuple(range(100))
     group = [sample(prompt, (n,) * 51) for n in range(4)]
     assert packed_sequences(group, 10_000, shared=False) == [[s] for s in group]
@@ -100,7 +100,7 @@ def test_shared_rows_give_the_same_log_probs_and_gradients(
 
 
 @pytest.mark.parametrize("std", [0, 20])
-def test_shared_rows_of_a_narrow_type_learn_as_exactly(std: float) -> None:
+def test_shared_bfloat16_rows_give_accurate_gradients(std: float) -> None:
     """Qwen2.5's keys have biases that bring scores to hundreds, where bfloat16 counts in units."""
     model = tiny("qwen2", use_sliding_window=False).to(torch.bfloat16)
     for layer in model.model.layers:
@@ -118,7 +118,7 @@ def gradients_of(model: Any, *, shared: bool) -> Tensor:
     return torch.cat([g.flatten().float() for g in gradients])
 
 
-def test_the_order_of_rows_is_that_of_their_samples() -> None:
+def test_row_order_matches_the_sample_order() -> None:
     model = tiny("llama")
     rows: list[PackedSequence] = packed_sequences(samples(), 1000, shared=True)
     with torch.no_grad():
@@ -156,7 +156,7 @@ def test_flash_attention_is_left_alone() -> None:
     assert not attends_to_all(config)
 
 
-def test_the_probe_sees_a_model_that_does_not_hand_branches_on(tiny_words: Path) -> None:
+def test_probe_detects_a_model_that_drops_the_branches_argument(tiny_words: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(tiny_words).eval()
     assert supports_prefix_tree(model, CPU)
     forward = model.base_model.forward
@@ -169,7 +169,7 @@ def test_the_probe_sees_a_model_that_does_not_hand_branches_on(tiny_words: Path)
     assert not supports_prefix_tree(model, CPU)
 
 
-def test_the_probe_sees_a_model_that_counts_positions_itself() -> None:
+def test_probe_detects_a_model_that_counts_positions_itself() -> None:
     model = tiny("gpt2", n_embd=32, n_layer=2, n_head=4, n_positions=64)
     assert supports_prefix_tree(model, CPU)
     forward = model.base_model.forward
@@ -177,7 +177,7 @@ def test_the_probe_sees_a_model_that_counts_positions_itself() -> None:
     assert not supports_prefix_tree(model, CPU)
 
 
-def test_the_probe_sees_one_layer_that_attends_otherwise() -> None:
+def test_probe_detects_one_layer_with_other_attention() -> None:
     model = tiny("llama", num_hidden_layers=4)
     assert supports_prefix_tree(model, CPU)
     model = tiny("llama", num_hidden_layers=4)
@@ -188,7 +188,7 @@ def test_the_probe_sees_one_layer_that_attends_otherwise() -> None:
 
 
 @pytest.mark.slow
-def test_rows_of_the_default_model_are_shared_in_its_own_type() -> None:
+def test_default_model_supports_shared_rows_in_bfloat16() -> None:
     folder = store.resolve("smollm2-135m")
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
     assert supports_prefix_tree(model, CPU)

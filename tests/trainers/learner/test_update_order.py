@@ -16,13 +16,13 @@ from collab.trainers.learner.learner import updated_at
 from collab.trainers.learner.policy import Policy
 
 
-def a_policy(agent: str) -> Policy:
+def fake_policy(agent: str) -> Policy:
     """The name and the agent of a policy, where no model is asked."""
     return SimpleNamespace(name=agent, agents=(agent,))  # type: ignore[return-value]
 
 
-def test_each_agent_learns_for_its_steps() -> None:
-    policies = [a_policy(name) for name in "abc"]
+def test_agents_alternate_every_n_steps() -> None:
+    policies = [fake_policy(name) for name in "abc"]
     alternating = TrainerSpec(update_order="alternating", alternate_every=2)
     assert [updated_at(n, policies, alternating)[0].name for n in range(7)] == list("aabbcca")
 
@@ -34,7 +34,9 @@ def trainer_named(name: str, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_those_who_wait_for_their_turn_stay_bit_by_bit(tiny_words: Path, tmp_path: Path) -> None:
+def test_agents_waiting_for_their_turn_stay_bit_for_bit_equal(
+    tiny_words: Path, tmp_path: Path
+) -> None:
     trainer = trainer_named("alternating", alternate_every=1, keep_checkpoints=9)
     rows = check_resume(trainer.pop("algorithm"), tiny_words, tmp_path, **trainer)
     assert [[key for key in row if key.startswith("loss/")] for row in rows] == [
@@ -52,6 +54,6 @@ def test_those_who_wait_for_their_turn_stay_bit_by_bit(tiny_words: Path, tmp_pat
     assert changed == [{"a"}, {"b"}]
 
 
-def test_shared_parameters_have_no_order() -> None:
+def test_alternating_order_with_shared_parameters_is_refused() -> None:
     with pytest.raises(ValidationError, match="set policies to 'adapters'"):
         TrainerSpec(update_order="alternating", policies="shared_adapter")

@@ -53,9 +53,7 @@ def trees_of(layout: list[list[list[int]]]) -> list[PrefixTree]:
 
 
 @given(rows, st.integers(0, 3))
-def test_the_plan_asks_every_token_once_and_ends_with_it(
-    layout: list[list[list[int]]], padding: int
-) -> None:
+def test_plan_covers_every_token_once(layout: list[list[list[int]]], padding: int) -> None:
     trees = trees_of(layout)
     width = max(len(tree.tokens) for tree in trees) + padding
     plan = branch_plan(trees, width)
@@ -70,7 +68,7 @@ def test_the_plan_asks_every_token_once_and_ends_with_it(
 
 
 @given(rows, st.sampled_from([(4, 2), (2, 2), (3, 1)]))
-def test_it_reads_what_masks_read_with_the_same_gradients(
+def test_varlen_matches_masks_in_outputs_and_gradients(
     layout: list[list[list[int]]], heads: tuple[int, int]
 ) -> None:
     trees = trees_of(layout)
@@ -109,14 +107,14 @@ def samples() -> list[Sample]:
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-def test_a_model_learns_the_same_by_it(
+def test_varlen_trains_a_model_like_masks(
     checkpointing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny("qwen2").double()
     if checkpointing:
         enable_checkpointing(model)
         model.train()
-    by_mask = learned(model)
+    by_mask = logprobs_and_gradients(model)
     monkeypatch.setattr(logprobs, "varlen_kernel", lambda *_: varlen_by_hand)
     used: list[int] = []
     kept = VarlenAttention.attend
@@ -126,12 +124,12 @@ def test_a_model_learns_the_same_by_it(
         return kept(way, *given, **options)
 
     monkeypatch.setattr(VarlenAttention, "attend", watched)
-    by_hand = learned(model)
+    by_hand = logprobs_and_gradients(model)
     assert used
     assert (by_hand - by_mask).norm() <= 1e-12 * by_mask.norm()
 
 
-def learned(model: Any) -> Tensor:
+def logprobs_and_gradients(model: Any) -> Tensor:
     rows = packed_sequences(samples(), 1000, shared=True)
     found = response_logprobs(model, rows, CPU).logprobs
     weights = torch.arange(1.0, len(found) + 1, dtype=torch.float64)
@@ -157,7 +155,7 @@ class Keeps(torch.autograd.Function):
 
 @pytest.mark.parametrize("grouped", [True, False])
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_kernel_has_what_it_kept_and_a_shared_prompt_is_kept_once(
+def test_kernel_keeps_its_tensors_and_a_shared_prompt_only_once(
     first: int, grouped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompt, branches = 200, 8
@@ -182,7 +180,7 @@ def test_a_kernel_has_what_it_kept_and_a_shared_prompt_is_kept_once(
         assert torch.equal(kept, expected[first:])
 
 
-def test_a_cpu_attends_under_masks() -> None:
+def test_cpu_uses_masks() -> None:
     model = tiny("qwen2")
     assert varlen_kernel(model, CPU, "auto") is None
     assert varlen_kernel(model, CPU, "mask") is None
@@ -190,7 +188,7 @@ def test_a_cpu_attends_under_masks() -> None:
         varlen_kernel(model, CPU, "varlen")
 
 
-def test_a_gpu_under_masks_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_with_masks_states_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     model, gpu = tiny("qwen2"), torch.device("cuda:0")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
     reason = "the GPU has compute capability 7.5, and 8.0 is needed"
@@ -205,7 +203,7 @@ def test_a_gpu_under_masks_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_kernel_of_another_alignment_is_found_out() -> None:
+def test_kernel_with_another_alignment_is_detected() -> None:
     at_the_start = partial(varlen_by_hand, at_end=False)
     for kernel in (varlen_by_hand, varlen_of_torch_2_11):
         assert difference(kernel, CPU, torch.float32, Heads(4, 2, 8)) < 1e-5

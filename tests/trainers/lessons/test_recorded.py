@@ -31,7 +31,7 @@ from collab.trainers.training.recorded import RecordedStepper, chosen
 
 
 @pytest.fixture(scope="module")
-def before(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded_run(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run whose team solved some of its tasks."""
     folder = tmp_path_factory.mktemp("before")
     recipe = make_solvable(tiny_words, folder, steps=4, group_size=10, learning_rate=1e-6)
@@ -44,7 +44,7 @@ def solved_in(run: Path) -> list[Episode]:
     return [episode for episode in read_episodes(run) if episode.solved]
 
 
-def taught(model: Path, folder: Path, episodes: Path, **trainer: Any) -> Recipe:
+def sft_recipe(model: Path, folder: Path, episodes: Path, **trainer: Any) -> Recipe:
     given = {"steps": 3, "algorithm": "sft", "checkpoint_every": 1, **trainer}
     return make_solvable(model, folder, episodes=str(episodes), **given)
 
@@ -56,7 +56,7 @@ def changed(recipe: Recipe, agent: str, **settings: Any) -> Recipe:
 
 
 @contextmanager
-def teaching(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
+def open_stepper(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
     """The policies of a recipe, in float64, and what teaches them."""
     spec = check_recipe(recipe)
     policies = open_policies(recipe, spec)
@@ -87,12 +87,12 @@ def gradient(policies: Policies, samples: Sequence[Sample], spec: TrainerSpec, a
     return torch.cat(caught)
 
 
-def test_the_gradient_is_that_of_the_likelihood(
-    before: Path, tiny_words: Path, tmp_path: Path
+def test_gradient_matches_the_likelihood(
+    recorded_run: Path, tiny_words: Path, tmp_path: Path
 ) -> None:
-    recipe = taught(tiny_words, tmp_path, before, group_size=2)
+    recipe = sft_recipe(tiny_words, tmp_path, recorded_run, group_size=2)
     assert recipe.trainer is not None
-    with teaching(recipe) as (policies, stepper):
+    with open_stepper(recipe) as (policies, stepper):
         for policy in policies:
             for parameter in policy.parameters.values():
                 parameter.data.add_(0.1)
@@ -103,7 +103,7 @@ def test_the_gradient_is_that_of_the_likelihood(
                 loss = torch.zeros((), dtype=torch.float64)
                 batch = stepper._tasks.batch(0)
                 for problem in batch:
-                    own = [e for e in solved_in(before) if e.task == problem.address][:2]
+                    own = [e for e in solved_in(recorded_run) if e.task == problem.address][:2]
                     for episode in own:
                         for decision in episode.decisions(agent):
                             found = naive.token_logprobs(
@@ -116,18 +116,18 @@ def test_the_gradient_is_that_of_the_likelihood(
             assert (ours - whole).norm() <= 1e-5 * whole.norm()
 
 
-def test_nothing_is_played_and_what_was_solved_becomes_likelier(
-    before: Path, tiny_words: Path, tmp_path: Path
+def test_solved_answers_become_likelier_without_playing_episodes(
+    recorded_run: Path, tiny_words: Path, tmp_path: Path
 ) -> None:
     source = tmp_path / "before"
     source.mkdir()
-    (source / "episodes.jsonl").write_bytes((before / "episodes.jsonl").read_bytes())
-    recipe = taught(tiny_words, tmp_path, source, steps=None, epochs=2, learning_rate=0.02)
+    (source / "episodes.jsonl").write_bytes((recorded_run / "episodes.jsonl").read_bytes())
+    recipe = sft_recipe(tiny_words, tmp_path, source, steps=None, epochs=2, learning_rate=0.02)
     run = tmp_path / "run"
     asyncio.run(TrainingRun(recipe, run).run())
     rmtree(source)
     rows = steps_of(run)
-    tasks = {episode.task for episode in solved_in(before)}
+    tasks = {episode.task for episode in solved_in(recorded_run)}
     assert len(rows) == 2 * -(-len(tasks) // 2)
     assert list(read_episodes(run)) == []
     assert all(row["tokens"] == 0 and "return/mean" not in row for row in rows)
@@ -139,21 +139,21 @@ def test_nothing_is_played_and_what_was_solved_becomes_likelier(
     asyncio.run(TrainingRun(after, tmp_path / "after").run())
 
 
-def test_it_resumes_bit_by_bit(before: Path, tiny_words: Path, tmp_path: Path) -> None:
-    recipe = taught(tiny_words, tmp_path, before, steps=2, inner_epochs=2, group_size=1)
+def test_it_resumes_bit_by_bit(recorded_run: Path, tiny_words: Path, tmp_path: Path) -> None:
+    recipe = sft_recipe(tiny_words, tmp_path, recorded_run, steps=2, inner_epochs=2, group_size=1)
     check_resume("sft", tiny_words, tmp_path, recipe=recipe)
 
 
-def test_drawn_tokens_are_taken_where_the_model_reads_the_same_prompt(
-    before: Path, tiny_words: Path, tmp_path: Path
+def test_recorded_tokens_are_used_if_the_prompt_is_the_same(
+    recorded_run: Path, tiny_words: Path, tmp_path: Path
 ) -> None:
     drawn = {
         (d.agent, d.action.prompt_ids, d.action.token_ids)
-        for e in solved_in(before)
+        for e in solved_in(recorded_run)
         for t in e.turns
         for d in t.decisions
     }
-    with teaching(taught(tiny_words, tmp_path, before)) as (_, stepper):
+    with open_stepper(sft_recipe(tiny_words, tmp_path, recorded_run)) as (_, stepper):
         found = {
             (s.agent, s.prompt_ids, s.token_ids) for n in range(9) for s in stepper._samples(n)
         }
@@ -161,12 +161,12 @@ def test_drawn_tokens_are_taken_where_the_model_reads_the_same_prompt(
     assert {agent for agent, *_ in found} == {"a", "b"}
 
 
-def test_another_tokenizer_reads_the_text(before: Path, tmp_path: Path) -> None:
+def test_other_tokenizer_encodes_the_recorded_text(recorded_run: Path, tmp_path: Path) -> None:
     other = save_tiny(tmp_path / "other", WORDS[::-1], seed=3)
-    with teaching(taught(other, tmp_path, before)) as (policies, stepper):
+    with open_stepper(sft_recipe(other, tmp_path, recorded_run)) as (policies, stepper):
         tokenizer = policies.by_name["a"].engine.tokenizer
         samples = list(stepper._samples(0))
-    actions = [d.action for e in solved_in(before) for t in e.turns for d in t.decisions]
+    actions = [d.action for e in solved_in(recorded_run) for t in e.turns for d in t.decisions]
     recorded = {(action.text, action.finish_reason) for action in actions}
     for sample in samples:
         text = tokenizer.decode(sample.token_ids, skip_special_tokens=True)
@@ -176,17 +176,19 @@ def test_another_tokenizer_reads_the_text(before: Path, tmp_path: Path) -> None:
     assert any(sample.token_ids[-1] == tokenizer.eos_token_id for sample in samples)
 
 
-def test_a_prefix_is_given_and_not_learned(before: Path, tiny_words: Path, tmp_path: Path) -> None:
+def test_prefix_is_not_learned(recorded_run: Path, tiny_words: Path, tmp_path: Path) -> None:
     """The recorded agent was free to say `left` first; ours is made to."""
     lines = [
         episode.model_dump_json()
-        for episode in solved_in(before)
+        for episode in solved_in(recorded_run)
         if episode.decisions("a")[0].action.text.startswith("left")
     ]
     (tmp_path / "left.jsonl").write_text("\n".join(lines) + "\n")
-    plain = taught(tiny_words, tmp_path, tmp_path / "left.jsonl", group_size=50, tasks_per_step=8)
+    plain = sft_recipe(
+        tiny_words, tmp_path, tmp_path / "left.jsonl", group_size=50, tasks_per_step=8
+    )
     recipe = changed(plain, "a", style="completion", prefix="left")
-    with teaching(recipe) as (policies, stepper):
+    with open_stepper(recipe) as (policies, stepper):
         asyncio.run(stepper.check())
         tokenizer = policies.by_name["a"].engine.tokenizer
         samples = [sample for sample in stepper._samples(0) if sample.agent == "a"]
@@ -196,16 +198,14 @@ def test_a_prefix_is_given_and_not_learned(before: Path, tiny_words: Path, tmp_p
         assert tokenizer.decode(sample.prompt_ids).startswith("say a word")
         assert len(sample.token_ids) <= 2
     with (
-        teaching(changed(plain, "a", prefix="go")) as (_, stepper),
+        open_stepper(changed(plain, "a", prefix="go")) as (_, stepper),
         pytest.raises(RecipeError, match="agent 'a' has the prefix 'go', but the response"),
     ):
         asyncio.run(stepper.check())
 
 
-def test_an_answer_that_was_given_is_not_learned(
-    before: Path, tiny_words: Path, tmp_path: Path
-) -> None:
-    episode = solved_in(before)[0]
+def test_given_answer_is_not_learned(recorded_run: Path, tiny_words: Path, tmp_path: Path) -> None:
+    episode = solved_in(recorded_run)[0]
     [turn] = episode.turns
     first, second = turn.decisions
     given = turn.model_copy(
@@ -213,11 +213,11 @@ def test_an_answer_that_was_given_is_not_learned(
     )
     changed_episode = episode.model_copy(update={"turns": (given,)})
     (tmp_path / "one.jsonl").write_text(changed_episode.model_dump_json() + "\n")
-    with teaching(taught(tiny_words, tmp_path, tmp_path / "one.jsonl")) as (_, stepper):
+    with open_stepper(sft_recipe(tiny_words, tmp_path, tmp_path / "one.jsonl")) as (_, stepper):
         assert [sample.agent for sample in stepper._samples(0)] == [second.agent]
 
 
-def test_more_episodes_than_a_group_takes_come_in_turn() -> None:
+def test_episodes_beyond_the_group_size_are_used_in_turn() -> None:
     episodes = [Episode(id=str(n), task="t", team="t") for n in range(5)]
     seen = [[e.id for e in chosen(episodes, 2, visit)] for visit in range(3)]
     assert seen == [["0", "1"], ["2", "3"], ["4", "0"]]
@@ -235,24 +235,24 @@ def test_more_episodes_than_a_group_takes_come_in_turn() -> None:
         ({"importance_cap": 2.0}, "so a correction for the sampler has no effect"),
     ],
 )
-def test_what_goes_with_playing_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_settings_for_played_episodes_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         TrainerSpec.model_validate({"algorithm": "sft", "episodes": "runs/first", **settings})
 
 
-def test_episodes_that_teach_nothing_are_refused(
-    before: Path, tiny_words: Path, tmp_path: Path
+def test_episodes_without_anything_to_learn_are_refused(
+    recorded_run: Path, tiny_words: Path, tmp_path: Path
 ) -> None:
-    failed = [e.model_dump_json() for e in read_episodes(before) if not e.solved]
+    failed = [e.model_dump_json() for e in read_episodes(recorded_run) if not e.solved]
     (tmp_path / "failed.jsonl").write_text("\n".join(failed) + "\n")
     with pytest.raises(RecordError, match=r"nothing is left to learn from: of \d+ episodes"):
-        TrainingRun(taught(tiny_words, tmp_path, tmp_path / "failed.jsonl"), tmp_path / "run")
+        TrainingRun(sft_recipe(tiny_words, tmp_path, tmp_path / "failed.jsonl"), tmp_path / "run")
     with pytest.raises(RecordError, match="is neither a run's folder nor a file of episodes"):
-        TrainingRun(taught(tiny_words, tmp_path, tmp_path / "nowhere"), tmp_path / "run")
+        TrainingRun(sft_recipe(tiny_words, tmp_path, tmp_path / "nowhere"), tmp_path / "run")
     (tmp_path / "broken.jsonl").write_text("{}\n")
     with pytest.raises(RecordError, match=r"broken.jsonl, line 1: not an episode"):
-        TrainingRun(taught(tiny_words, tmp_path, tmp_path / "broken.jsonl"), tmp_path / "run")
-    data = taught(tiny_words, tmp_path, before).model_dump(mode="json", exclude_none=True)
+        TrainingRun(sft_recipe(tiny_words, tmp_path, tmp_path / "broken.jsonl"), tmp_path / "run")
+    data = sft_recipe(tiny_words, tmp_path, recorded_run).model_dump(mode="json", exclude_none=True)
     data["team"]["agents"]["c"] = data["team"]["agents"]["b"]
     with pytest.raises(RecipeError, match=r"no response of agent 'c' \(it has: a, b\)"):
         TrainingRun(Recipe.model_validate(data), tmp_path / "run")

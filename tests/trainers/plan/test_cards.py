@@ -19,11 +19,11 @@ from collab.trainers.training.plan.memory import count_memory
 from collab.trainers.training.run import with_sleeping_engines
 
 
-def planned(tiny: Path, folder: Path, on: Card, ranks: int = 1, **options: object) -> Plan:
+def plan_on(tiny: Path, folder: Path, on: Card, ranks: int = 1, **options: object) -> Plan:
     return make_plan(make_game(tiny, folder, **options), on, ranks)
 
 
-def test_a_card_is_a_name_or_its_memory() -> None:
+def test_card_is_specified_by_name_or_memory() -> None:
     assert find_card("H100") is CARDS["h100"]
     assert find_card("24").memory == find_card("24GB").memory == CARDS["rtx4090"].memory
     for wrong in ("h10", "0", "-5", "nan"):
@@ -31,9 +31,9 @@ def test_a_card_is_a_name_or_its_memory() -> None:
             find_card(wrong)
 
 
-def test_the_plan_is_of_the_card_and_not_of_this_machine(tiny_words: Path, tmp_path: Path) -> None:
+def test_plan_is_for_the_card_not_this_machine(tiny_words: Path, tmp_path: Path) -> None:
     here = make_plan(make_game(tiny_words, tmp_path))
-    there = planned(tiny_words, tmp_path, CARDS["h100"])
+    there = plan_on(tiny_words, tmp_path, CARDS["h100"])
     assert here.on_card is None
     assert there.memory["prepacked"] == 0
     assert there.on_card is not None
@@ -42,12 +42,12 @@ def test_the_plan_is_of_the_card_and_not_of_this_machine(tiny_words: Path, tmp_p
     assert " s at " not in there.text()
 
 
-def test_what_does_not_fit_is_said(tiny_words: Path, tmp_path: Path) -> None:
+def test_plan_reports_what_does_not_fit(tiny_words: Path, tmp_path: Path) -> None:
     small = Card("toy", 1000)
-    assert "on toy: does not fit" in planned(tiny_words, tmp_path, small).text()
+    assert "on toy: does not fit" in plan_on(tiny_words, tmp_path, small).text()
 
 
-def beside_vllm(game: Recipe, **options: Any) -> Recipe:
+def with_vllm_sampler(game: Recipe, **options: Any) -> Recipe:
     """A training whose episodes are played by vLLM on the same GPU."""
     model = VLLMModel(name=game.model.name, **options)
     return game.model_copy(update={"model": model})
@@ -65,10 +65,10 @@ def beside_vllm(game: Recipe, **options: Any) -> Recipe:
         ("1", {"trainer_device": "cuda:1"}, False),
     ],
 )
-def test_vllm_sleeps_where_both_do_not_fit(
+def test_vllm_sleeps_if_both_do_not_fit(
     game: Recipe, monkeypatch: pytest.MonkeyPatch, on: str, options: dict[str, Any], sleeps: bool
 ) -> None:
-    recipe, gpu = beside_vllm(game, **options), find_card(on)
+    recipe, gpu = with_vllm_sampler(game, **options), find_card(on)
     plan = make_plan(recipe, gpu)
     assert plan.sleeps == sleeps
     assert ("vLLM sleeps while the trainer learns" in plan.text()) == sleeps
@@ -80,22 +80,22 @@ def test_vllm_sleeps_where_both_do_not_fit(
     assert bool(model.sleep) == sleeps
 
 
-def test_what_vllm_takes_of_a_card_is_counted(game: Recipe) -> None:
+def test_plan_counts_the_memory_of_vllm(game: Recipe) -> None:
     gpu = CARDS["h100"]
-    awake = make_plan(beside_vllm(game), gpu)
+    awake = make_plan(with_vllm_sampler(game), gpu)
     assert awake.memory["vllm"] == gpu.memory // 2
-    data = beside_vllm(game).model_dump()
+    data = with_vllm_sampler(game).model_dump()
     data["team"]["agents"]["b"]["model"] = {**data["model"], "context": 64}
     assert make_plan(Recipe.model_validate(data), gpu).memory["vllm"] == gpu.memory // 2
-    small = make_plan(beside_vllm(game, memory_share=0.99), gpu)
+    small = make_plan(with_vllm_sampler(game, memory_share=0.99), gpu)
     assert small.memory["activations"] == 0, "what samples asleep takes turns with learning"
     assert small.memory["vllm"] == int(0.99 * gpu.memory)
     assert make_plan(game, gpu).memory["vllm"] == 0
-    servers = beside_vllm(game, servers=("http://gpu:8000",))
+    servers = with_vllm_sampler(game, servers=("http://gpu:8000",))
     assert make_plan(servers, gpu).memory["vllm"] == 0
 
 
-def test_what_learning_may_take_of_a_card_is_not_passed(tiny_words: Path, tmp_path: Path) -> None:
+def test_chosen_micro_batch_keeps_the_reserve(tiny_words: Path, tmp_path: Path) -> None:
     """For a model that fills a GPU the chosen micro-batch still leaves the reserve."""
     from collab.trainers.training.plan.memory import Lengths
 

@@ -42,7 +42,7 @@ def save(folder: Path, changes: dict[str, Any]) -> Path:
     return folder
 
 
-def is_alike(model: TransformersModel) -> None:
+def check_same_sizes(model: TransformersModel) -> None:
     for lora in LORAS:
         read, built = sizes.count_from_files(model, lora), sizes.count_from_model(model, lora)
         assert read is not None
@@ -51,25 +51,27 @@ def is_alike(model: TransformersModel) -> None:
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
-def test_a_tiny_llama_is_counted_alike(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_tiny_llama_has_the_same_counts_as_in_torch(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
     name = str(save(tmp_path, changes))
     for more in ({"dtype": "float32"}, {"load_in": "4bit"}):
-        is_alike(TransformersModel(name=name, **more))
+        check_same_sizes(TransformersModel(name=name, **more))
 
 
 @pytest.mark.skipif(not store.local_folder(DEFAULT_MODEL), reason="needs the default model")
-def test_the_default_model_is_counted_alike() -> None:
-    is_alike(TransformersModel(name=DEFAULT_MODEL))
+def test_default_model_has_the_same_counts_as_in_torch() -> None:
+    check_same_sizes(TransformersModel(name=DEFAULT_MODEL))
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu"])
 @pytest.mark.parametrize("dtype", ["auto", "float32", "bfloat16", "float16"])
-def test_the_processor_is_what_torch_sees_of_it(dtype: Any, device: str) -> None:
+def test_processor_matches_what_torch_reports(dtype: Any, device: str) -> None:
     model = TransformersModel(name=DEFAULT_MODEL, dtype=dtype, device=device)
     assert cards.processor(model) in (None, cards.torch_place(model))
 
 
-def test_what_the_file_does_not_tell_is_left_to_transformers(tmp_path: Path) -> None:
+def test_unknown_files_are_left_to_transformers(tmp_path: Path) -> None:
     folder = save(tmp_path / "a", {})
     model = TransformersModel(name=str(folder))
     assert sizes.count_from_files(model, LoraSpec(targets=("lm_head",))) is None
@@ -82,7 +84,7 @@ def test_what_the_file_does_not_tell_is_left_to_transformers(tmp_path: Path) -> 
     assert sizes.count_from_files(model, LoraSpec()) is None
 
 
-def test_a_driver_that_was_not_used_yet_may_have_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_nvidia_driver_may_have_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine that was just started, where NVIDIA's node is not in /dev yet."""
     there = {Path("/proc/driver/nvidia/version")}
     monkeypatch.setattr(platform, "system", lambda: "Linux")

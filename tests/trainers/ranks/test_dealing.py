@@ -27,9 +27,7 @@ COSTS = st.lists(st.floats(min_value=0.1, max_value=1e6), max_size=40)
 
 
 @given(costs=COSTS, world=st.integers(min_value=1, max_value=9))
-def test_a_deal_is_a_partition_that_is_even_and_always_the_same(
-    costs: list[float], world: int
-) -> None:
+def test_deal_is_an_even_and_deterministic_partition(costs: list[float], world: int) -> None:
     dealt = deal(costs, world)
     assert sorted(place for places in dealt for place in places) == list(range(len(costs)))
     assert all(places == sorted(places) for places in dealt)
@@ -89,7 +87,7 @@ def test_an_exact_sum_is_the_same_in_any_order_over_any_ranks() -> None:
             assert torch.equal(one, other)
 
 
-def test_a_gradient_beyond_the_range_of_an_exact_sum_stops() -> None:
+def test_gradient_beyond_the_exact_range_stops_the_run() -> None:
     parameter = torch.zeros(2)
     parameter.grad = torch.tensor([1.0, 5e6])
     with pytest.raises(TrainingError, match="a gradient of 5e\\+06 is too large to add exactly"):
@@ -97,7 +95,7 @@ def test_a_gradient_beyond_the_range_of_an_exact_sum_stops() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_gradient_that_is_no_number_makes_the_sum_none(value: float) -> None:
+def test_nan_gradient_makes_the_sum_nan(value: float) -> None:
     one, other = torch.zeros(2), torch.zeros(1)
     one.grad = torch.tensor([1.0, value])
     total = ExactSum([one, other], lambda flat: None, pieces=1)
@@ -107,7 +105,7 @@ def test_a_gradient_that_is_no_number_makes_the_sum_none(value: float) -> None:
     assert one.grad.isnan().all()
 
 
-def test_a_flat_sum_adds_what_is_there_and_leaves_out_what_no_rank_has() -> None:
+def test_flat_sum_skips_parameters_without_a_gradient() -> None:
     one, other = torch.zeros(2, 2), torch.zeros(3)
     one.grad = torch.ones(2, 2)
 
@@ -119,7 +117,7 @@ def test_a_flat_sum_adds_what_is_there_and_leaves_out_what_no_rank_has() -> None
     assert other.grad is None
 
 
-def test_a_failure_keeps_the_kind_that_a_learner_goes_on_from_and_names_its_rank() -> None:
+def test_failure_keeps_its_type_and_names_its_rank() -> None:
     def fail() -> None:
         raise NotFinite("the loss of policy 'a' is nan")
 
@@ -130,14 +128,14 @@ def test_a_failure_keeps_the_kind_that_a_learner_goes_on_from_and_names_its_rank
         raise_failures([outcome_of(fail), outcome_of(fail)])
 
 
-def test_one_process_shares_nothing_out() -> None:
+def test_single_process_keeps_everything() -> None:
     [dealt] = ALONE.deal([3.0, 1.0])
     assert list(dealt) == [0, 1]
     assert ALONE.together(lambda: [1, 2]) == [1, 2]
     assert ALONE.about() == {}
 
 
-def test_what_a_rank_said_last_is_told_with_how_it_ended(tmp_path: Path) -> None:
+def test_last_log_line_of_a_rank_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "logs/rank-1.log"
     log.parent.mkdir()
     log.write_text("step 1: 2.0 s\nerror: rank 1 is out of memory\n")

@@ -15,7 +15,7 @@ from collab.trainers.ranks.group import RankLost, _losing
         ("", "did not respond within 0 s; "),
     ],
 )
-def test_the_setting_is_named(setting: str, told: str) -> None:
+def test_timeout_names_the_setting(setting: str, told: str) -> None:
     with pytest.raises(RankLost) as lost, _losing("rank 1", 0.0, setting):
         raise RuntimeError("gloo timed out")
     assert f"rank 1 {told}" in str(lost.value)

@@ -35,7 +35,7 @@ SIGNALS = {"kill": -9, "interrupt": -2}
 
 
 @pytest.fixture(scope="module")
-def whole(
+def uninterrupted_state(
     warm_ranks: WarmRanks, tiny_words: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     """The state of a run in which nothing fails."""
@@ -51,15 +51,17 @@ def folder(tiny_words: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def goes_on(warm: WarmRanks, folder: Path, world: int, whole: dict[str, Any]) -> None:
+def resume_and_compare(
+    warm: WarmRanks, folder: Path, world: int, uninterrupted_state: dict[str, Any]
+) -> None:
     ended = warm.run(folder, world, "train", "--resume", "run")
     assert ended.statuses == [0] * world, ended.stderr
-    assert state_of(folder / "run") == whole
+    assert state_of(folder / "run") == uninterrupted_state
 
 
 @pytest.mark.parametrize(("fault", "world"), [*zip(TOLD, (1, 2, 3, 1, 2), strict=True)])
-def test_a_failure_is_told_with_its_rank(
-    warm_ranks: WarmRanks, folder: Path, whole: dict[str, Any], fault: str, world: int
+def test_failure_is_reported_with_its_rank(
+    warm_ranks: WarmRanks, folder: Path, uninterrupted_state: dict[str, Any], fault: str, world: int
 ) -> None:
     """`world` ranks go on with the run."""
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", fault=fault)
@@ -68,12 +70,12 @@ def test_a_failure_is_told_with_its_rank(
     assert ended.seconds < 60
     about = json.loads((folder / "run/run.json").read_text())
     assert about["status"] == "failed"
-    goes_on(warm_ranks, folder, world, whole)
+    resume_and_compare(warm_ranks, folder, world, uninterrupted_state)
 
 
 @pytest.mark.parametrize(("fault", "world"), [("kill", 3), ("interrupt", 1)])
-def test_a_rank_that_is_gone_ends_the_others(
-    warm_ranks: WarmRanks, folder: Path, whole: dict[str, Any], fault: str, world: int
+def test_lost_rank_ends_the_others(
+    warm_ranks: WarmRanks, folder: Path, uninterrupted_state: dict[str, Any], fault: str, world: int
 ) -> None:
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", fault=fault)
     assert ended.statuses[0] in (1, 130), ended.stderr
@@ -81,19 +83,17 @@ def test_a_rank_that_is_gone_ends_the_others(
     assert ended.seconds < 60
     about = json.loads((folder / "run/run.json").read_text())
     assert about["status"] in ("interrupted", "failed")  # as it lost the other, or was ended first
-    goes_on(warm_ranks, folder, world, whole)
+    resume_and_compare(warm_ranks, folder, world, uninterrupted_state)
 
 
-def test_a_loss_that_is_no_number_on_one_rank_skips_the_policy_on_all(
-    warm_ranks: WarmRanks, folder: Path
-) -> None:
+def test_nan_loss_on_one_rank_skips_the_policy_on_all(warm_ranks: WarmRanks, folder: Path) -> None:
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", fault="nan")
     assert ended.statuses == [0, 0], ended.stderr
     told = (folder / "stdout-0").read_text()
     assert "rank 1: the loss of policy 'a' is nan, so collab skipped its update" in told
 
 
-def test_a_model_that_cannot_be_opened_is_told_once(warm_ranks: WarmRanks, folder: Path) -> None:
+def test_unavailable_model_is_reported_once(warm_ranks: WarmRanks, folder: Path) -> None:
     arguments = ("--set", "model.device=cuda:7")
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", *arguments)
     assert ended.statuses[0] == 1

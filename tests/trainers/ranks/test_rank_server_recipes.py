@@ -35,7 +35,7 @@ class Ranks:
 
 
 @pytest.fixture
-def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_server_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No server is started while this is used."""
     started: list[object] = []
     monkeypatch.setattr(samplers, "OwnServer", started.append)
@@ -43,7 +43,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert started == []
 
 
-def test_a_model_run_by_servers_is_the_same_but_for_what_starts_them() -> None:
+def test_model_of_the_servers_keeps_the_other_options() -> None:
     """Each option is either the servers' own or goes on to be what it is."""
     changed: dict[str, Any] = {
         "revision": "main",
@@ -77,8 +77,8 @@ def test_a_model_run_by_servers_is_the_same_but_for_what_starts_them() -> None:
         (("here", "here"), {"sleep": True}, "sleep does not work with one vLLM server per rank"),
     ],
 )
-@pytest.mark.usefixtures("nothing_starts")
-def test_what_servers_of_ranks_cannot_be_is_refused_with_the_remedy(
+@pytest.mark.usefixtures("no_server_starts")
+def test_unsupported_server_options_are_refused_with_the_remedy(
     tiny_words: Path,
     tmp_path: Path,
     hosts: tuple[str, ...],

@@ -21,10 +21,10 @@ pytestmark = pytest.mark.ranks
 
 @pytest.fixture
 def folder(tiny_words: Path, tmp_path: Path) -> Path:
-    return written(tiny_words, tmp_path, sys.executable, stand_in.__file__)
+    return write_server_recipe(tiny_words, tmp_path, sys.executable, stand_in.__file__)
 
 
-def written(model: Path, folder: Path, *command: str) -> Path:
+def write_server_recipe(model: Path, folder: Path, *command: str) -> Path:
     recipe = make_game(model, folder, steps=2, checkpoint_every=1, micro_batch_tokens=1)
     own = VLLMModel(
         name=str(model), dtype="float32", server_command=command, kv_cache_gb=0.01, seeds=True
@@ -44,14 +44,14 @@ def running(folder: Path) -> list[psutil.Process]:
     return found
 
 
-def check_gone(folder: Path) -> None:
+def check_servers_ended(folder: Path) -> None:
     until = time.monotonic() + 60
     while running(folder):
         assert time.monotonic() < until, "servers outlive the run"
         time.sleep(0.1)
 
 
-def test_rank_0_samples_by_the_servers_of_all(warm_ranks: WarmRanks, folder: Path) -> None:
+def test_rank_0_samples_from_the_servers_of_all_ranks(warm_ranks: WarmRanks, folder: Path) -> None:
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--trust", "--out", "run")
     assert ended.statuses == [0, 0], ended.stderr
     for rank in (0, 1):
@@ -63,19 +63,21 @@ def test_rank_0_samples_by_the_servers_of_all(warm_ranks: WarmRanks, folder: Pat
     assert all(row["mismatch"] < 1e-4 for row in rows)
     assert {row["episodes/dropped"] for row in rows} == {0.0}
     assert "127.0.0.1" not in (folder / "run/training.yaml").read_text(), "an address of now"
-    check_gone(folder)
+    check_servers_ended(folder)
 
 
-def test_servers_go_with_ranks_that_are_killed(warm_ranks: WarmRanks, folder: Path) -> None:
+def test_servers_end_with_killed_ranks(warm_ranks: WarmRanks, folder: Path) -> None:
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--trust", "--out", "run", fault="kill")
     assert ended.statuses[1] == -9
-    check_gone(folder)
+    check_servers_ended(folder)
 
 
-def test_a_server_that_does_not_start_is_told_with_its_log(
+def test_server_that_does_not_start_is_reported_with_its_log(
     warm_ranks: WarmRanks, tiny_words: Path, tmp_path: Path
 ) -> None:
-    folder = written(tiny_words, tmp_path, sys.executable, "-c", "raise SystemExit('no memory')")
+    folder = write_server_recipe(
+        tiny_words, tmp_path, sys.executable, "-c", "raise SystemExit('no memory')"
+    )
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--trust", "--out", "run")
     assert ended.statuses[0] == 1
     assert "vLLM's server exited with status 1 during startup" in ended.stderr

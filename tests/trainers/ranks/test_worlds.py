@@ -31,7 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def written(recipe: Recipe, folder: Path) -> None:
+def save_recipe(recipe: Recipe, folder: Path) -> None:
     (folder / "r.yaml").write_text(dump_recipe(recipe))
 
 
@@ -45,25 +45,25 @@ def run(warm: WarmRanks, folder: Path, world: int, out: str) -> dict[str, Any]:
 def test_one_rank_and_three_learn_the_same(
     warm_ranks: WarmRanks, tiny_words: Path, tmp_path: Path, case: str
 ) -> None:
-    written(make_game(tiny_words, tmp_path, steps=3, **CASES[case]), tmp_path)
+    save_recipe(make_game(tiny_words, tmp_path, steps=3, **CASES[case]), tmp_path)
     assert run(warm_ranks, tmp_path, 3, "three") == run(warm_ranks, tmp_path, 1, "one")
 
 
-def test_lengths_that_differ_twentyfold_are_shared_out(
+def test_very_different_lengths_are_distributed(
     warm_ranks: WarmRanks, tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=2, tasks_per_step=4, micro_batch_tokens=160)
     rows = [{"task_id": str(n), "text": "say " * (100 if n % 4 == 0 else 5)} for n in range(12)]
     (tmp_path / "game.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    written(recipe, tmp_path)
+    save_recipe(recipe, tmp_path)
     assert run(warm_ranks, tmp_path, 2, "two") == run(warm_ranks, tmp_path, 1, "one")
 
 
-def test_ranks_learn_what_one_process_learns_and_add_a_log(
+def test_ranks_learn_like_one_process_and_add_a_log(
     warm_ranks: WarmRanks, tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=3, micro_batch_tokens=1)
-    written(recipe, tmp_path)
+    save_recipe(recipe, tmp_path)
     run(warm_ranks, tmp_path, 2, "two")
     asyncio.run(TrainingRun(recipe, tmp_path / "plain").run())
     for agent in "ab":
