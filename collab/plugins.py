@@ -22,7 +22,7 @@ from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attr
 from collab.given import given, is_in_file, is_in_module, is_of_python, plain_name
 from collab.trust.blocking import approved_digest, is_blocked, of_function
 from collab.trust.modules import keep_to_its_source, load_file
-from collab.trust.sources import digest_of, sources_of
+from collab.trust.sources import digest_of, note_loaded, sources_of
 from collab.wording import plain_reason
 
 _LOADING = threading.RLock()  # else a second thread would be given a file that is half read
@@ -157,7 +157,8 @@ def check_call(
         signature.bind(*takes, **dict.fromkeys(options))
     except TypeError as error:
         raise RecipeError(
-            f"{what} is called with ({', '.join(takes)}) but takes {signature}: {error}"
+            f"{what} is called with ({', '.join(takes)}) but takes {signature}: {error}; define it"
+            f" with ({', '.join(takes)}), and its options after that"
         ) from None
 
 
@@ -237,7 +238,8 @@ def check_options(
         RecipeError: the function does not take an option (the message suggests the nearest name),
             an option has another type, or an option is missing.
     """
-    parameters = list(signature_of(what, function).parameters.values())[1:]
+    signature = signature_of(what, function)
+    parameters = list(signature.parameters.values())[1:]
     takes = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
         for name in options:
@@ -245,7 +247,10 @@ def check_options(
                 raise UnknownName(f"option of {what}", name, takes)
     for name, parameter in takes.items():
         if parameter.default is parameter.empty and name not in options:
-            raise RecipeError(f"{what} needs the option '{name}'")
+            raise RecipeError(
+                f"{what} needs the option '{name}', because it takes"
+                f" ({', '.join(signature.parameters)}); set the option, or remove the parameter"
+            )
     hints = _hints(function)
     return {
         name: _of_type(f"{what}: option '{name}'", hints[name], value) if name in hints else value
@@ -303,6 +308,8 @@ def _loaded(kind: str, name: str, path: Path) -> ModuleType:
     version = approved_digest(str(path)) or digest_of(sources)
     stem = re.sub(r"\W", "_", path.stem)
     module_name = f"collab_plugin_{stem}_{abs(hash((str(path), version)))}"
+    if digest_of(sources) == version:
+        note_loaded(sources)
     if module_name in sys.modules:
         return sys.modules[module_name]
     try:

@@ -12,7 +12,14 @@ from contextlib import AsyncExitStack, ExitStack, aclosing
 from pathlib import Path
 from typing import Any, Literal
 
-from collab.evaluation.folder import EvaluationFolder, Key, choose_episodes, keep_finished
+from collab.errors import RecordError
+from collab.evaluation.folder import (
+    EvaluationFolder,
+    Key,
+    choose_episodes,
+    keep_finished,
+    read_results,
+)
 from collab.evaluation.intervals import CONFIDENCE
 from collab.evaluation.results import (
     EvaluationEvent,
@@ -29,10 +36,11 @@ from collab.evaluation.values import Values, difference, groups_values, speed_of
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
+from collab.recipe.schema import changes_since
 from collab.records import Episode
 from collab.runs import metric_names as names
 from collab.runs.about import new_run_id, now, read_about
-from collab.runs.layout import EPISODES, RUN
+from collab.runs.layout import EPISODES, RECIPE, RUN
 from collab.runtime import Event, Session
 from collab.runtime.dry_run import dry_run
 from collab.runtime.episode import Start
@@ -42,7 +50,7 @@ from collab.runtime.summary import summarize
 from collab.runtime.team import versions
 from collab.telemetry import Operation, operation
 from collab.trust import Consent, settle
-from collab.wording import counted
+from collab.wording import counted, option
 
 
 class EvaluationRun:
@@ -66,6 +74,8 @@ class EvaluationRun:
         if selection is not None:
             for team in teams:
                 check_selectable(team.recipe, selection)
+        if out is not None:
+            _check_keeps_numbers(out, teams)
         self._selection = selection
         self.teams, self.ks, self.out = tuple(teams), tuple(ks), out
         self.id = out.name if out else new_run_id(teams[0].suite.name)
@@ -228,6 +238,32 @@ class EvaluationRun:
             "seed": first.recipe.seed,
             "versions": versions(),
         }
+
+
+def _check_keeps_numbers(path: Path, teams: Sequence[EvaluatedTeam]) -> None:
+    """Check that an evaluation in the folder `path` is not done, or that `teams` includes its
+    teams.
+
+    Raises:
+        RecordError: a team is missing or differs. The message says how.
+    """
+    try:
+        before = read_results(path)
+    except RecordError:
+        return
+    now, identities = {t.label: t.recipe for t in teams}, {t.identity for t in teams}
+    for team in before.teams if before.status == "done" else ():
+        if team.identity in identities:
+            continue
+        how = f"the team {team.label} is missing now"
+        if team.label in now:
+            recipe = path / (team.folder or team.label) / RECIPE
+            listed = "; ".join(changes_since(recipe, now[team.label]))
+            how = f"{team.label}: {listed or 'the version of collab or a file has changed'}"
+        raise RecordError(
+            f"{path} contains an evaluation that is done, and its numbers would be lost: {how};"
+            f" choose another folder with {option('out')}"
+        )
 
 
 def _levels(reward: RewardSpec | None) -> dict[str, tuple[str, ...]]:

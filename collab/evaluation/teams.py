@@ -21,8 +21,8 @@ from collab.recipe.packing import named_in
 from collab.records import Problem
 from collab.runs.layout import ADAPTER_CONFIG, EPISODES, RECIPE, TRAINING
 from collab.runtime.notes import unused
-from collab.runtime.problems import find_problems
-from collab.tasks import open_suite, split_address
+from collab.runtime.problems import open_problems
+from collab.tasks import split_address
 from collab.trust import NOTHING, Consent, Question, settle
 from collab.trust.sources import digest_of, sources_of
 from collab.wording import counted, option
@@ -207,10 +207,9 @@ def _rows_settled(recipe: Recipe, question: Question, trust: Consent) -> Questio
 def _team_of(
     label: str, recipe: Recipe, tasks: Sequence[str], split: str | None, trust: Consent
 ) -> EvaluatedTeam:
-    recipe, problems = find_problems(recipe, _addresses(recipe, tasks, split), trust=trust)
-    assert recipe.task is not None, "find_problems gives the recipe its task"
-    suite = open_suite(recipe.task)
-    places = {f"{recipe.task.name}/{name}": row for row, name in enumerate(suite.ids)}
+    suite, problems = open_problems(recipe, _addresses(recipe, tasks, split), trust)
+    recipe = recipe.model_copy(update={"task": suite.spec})
+    places = {f"{suite.spec.name}/{name}": row for row, name in enumerate(suite.ids)}
     return EvaluatedTeam(
         label=label,
         recipe=recipe,

@@ -40,7 +40,7 @@ def task_values(
     best = best_of(reward)
     values: Values = {}
     for task, group in groups.items():
-        whole = [e for e in group if e.failure is None and e.joint_return is not None]
+        whole = [e for e in group if e.joint_return is not None]
         for metric, value in _of_task(whole, ks, best) if whole else ():
             values.setdefault(metric, {})[task] = value
     return values
@@ -116,7 +116,7 @@ def team_result(
 ) -> TeamResult:
     """Return the results of one team, with its metrics as means over tasks."""
     episodes = list(chain.from_iterable(groups.values()))
-    scores = [e.score for e in episodes if e.score and not e.failure]
+    scores = [e.score for e in episodes if e.score]
     team = evaluated.recipe.team
     maximum = max((score.maximum for score in scores), default=None)
     task = evaluated.recipe.task

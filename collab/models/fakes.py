@@ -24,7 +24,7 @@ from collab.records import (
     failure_of,
     read_episodes,
 )
-from collab.runs.reading import read_bytes
+from collab.runs.reading import read_data
 from collab.wording import faults
 
 
@@ -200,7 +200,7 @@ class ScriptedModel(_Prepared):
             RecipeError: the file cannot be read.
         """
         try:
-            text = read_bytes(Path(path).expanduser()).decode("utf-8")
+            text = read_data(Path(path).expanduser()).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise RecipeError(f"cannot read the script {path}: {reason}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from httpx import AsyncByteStream, AsyncClient, Limits, Request, Response
@@ -41,6 +41,36 @@ class ModelClient(AsyncClient):
             finally:
                 await response.aclose()
         return response
+
+
+def limit_of(most: int, refused: Callable[[str], Exception]) -> Callable[[Any], Awaitable[None]]:
+    """Return a response hook for clients of httpx2, which SDKs use.
+
+    It raises `refused` with a reason for answers of more than `most` bytes and compressed ones.
+    """
+    import httpx2
+
+    class Limited(httpx2.AsyncByteStream):
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for chunk in self._stream:
+                size += len(chunk)
+                if size > most:
+                    raise refused(f"an answer has more than {most:,} bytes")
+                yield chunk
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    async def check(answer: Any) -> None:
+        answer.stream = Limited(answer.stream)
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            raise refused("the server compresses its answers without being asked")
+
+    return check
 
 
 def _limited(response: Response) -> Response:

@@ -83,7 +83,7 @@ async def probe(
 def _groups(problems: Sequence[Problem], episodes: Sequence[Episode]) -> dict[str, list[Episode]]:
     groups: dict[str, list[Episode]] = {problem.address: [] for problem in problems}
     for episode in sorted(episodes, key=lambda episode: episode.sample):
-        if episode.failure is None and episode.joint_return is not None:
+        if episode.joint_return is not None:
             groups[episode.task].append(episode)
     return {task: group for task, group in groups.items() if group}
 

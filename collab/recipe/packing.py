@@ -6,7 +6,6 @@ data/         the suite's rows, scripted answers, and episodes of an earlier run
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from itertools import count
@@ -18,8 +17,9 @@ from collab.recipe import documents, library
 from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
 from collab.runs.layout import ADAPTER_CONFIG, DATA, EPISODES, FUNCTIONS
+from collab.runs.reading import data_read
 from collab.trust.blocking import check, is_own, mark_foreign
-from collab.trust.sources import digest_of, sources_of
+from collab.trust.sources import digest_of, sources_loaded, sources_of
 
 Kind = Literal[
     "file function", "module function", "component", "data", "model", "adapter", "program"
@@ -183,11 +183,11 @@ def _shown(path: Path) -> str:
 
 
 class Packing:
-    """Copies the files that recipes name into one folder. Each file is copied once, with its
-    content at that time."""
+    """Copies the files that recipes name into one folder, each once."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, as_read: bool = True) -> None:
+        """Copy each file as this process last read it for a run, or with its content now."""
+        self.folder, self._as_read = folder, as_read
         self._packed: dict[tuple[Kind, str], str] = {}
         """Names within the folder, by the kind and text of the original name."""
 
@@ -242,7 +242,7 @@ class Packing:
         return real.relative_to(folder).as_posix() if real.is_relative_to(folder) else None
 
     def _place_function(self, file: Path) -> str:
-        sources = sources_of(file)
+        sources = (self._as_read and sources_loaded(file)) or sources_of(file)
         digest = digest_of(sources)
         check(str(file.resolve()), digest)
         if within := self._within(file):
@@ -259,11 +259,12 @@ class Packing:
         raise AssertionError("there is no end of names")
 
     def _copy_data(self, path: Path) -> str:
+        content = (self._as_read and data_read(path)) or path.read_bytes()
         stem, dot, suffixes = path.name.partition(".")
-        place = next(self._free(f"{DATA}/{stem}", dot + suffixes, {Path(): path.read_bytes()}))
+        place = next(self._free(f"{DATA}/{stem}", dot + suffixes, {Path(): content}))
         target = self.folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
+        target.write_bytes(content)
         return place
 
     def _free(self, name: str, suffix: str, contents: Mapping[Path, bytes]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import yaml
@@ -17,6 +18,7 @@ from collab.errors import CollabError, RecipeError
 from collab.recipe.base import Spec
 from collab.recipe.documents import MOST_CHARACTERS, parse_yaml
 from collab.recipe.load import read_recipe
+from collab.recipe.overrides import flatten
 from collab.recipe.packing import Packing, of_python_in
 from collab.recipe.question import about_adapters
 from collab.recipe.recipe import Recipe
@@ -127,6 +129,25 @@ def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
         written, question = read_recipe(str(path), is_run=True)
         remember(question)
         remember(about_adapters(written, question, path.parent))
+
+
+def changes_since(before: Path, now: Recipe) -> Iterator[str]:
+    """Yield the settings and files of a recipe that differ from the recipe `before` of a run.
+
+    Raises:
+        RecipeError: the earlier recipe cannot be read.
+    """
+    run, was = before.parent, read_recipe(str(before), is_run=True)[0]
+    with TemporaryDirectory() as name:
+        fresh = Path(name)
+        old, new = flatten(Packing(run).pack(was)), flatten(Packing(fresh, as_read=False).pack(now))
+        for key in dict.fromkeys((*old, *new)):
+            if old.get(key) != new.get(key):
+                yield f"{key} was {old.get(key)!r:.80} and is {new.get(key)!r:.80} now"
+        for path in filter(Path.is_file, fresh.rglob("*")):
+            file = path.relative_to(fresh)
+            if not (run / file).is_file() or (run / file).read_bytes() != path.read_bytes():
+                yield f"{file} has changed"
 
 
 def _preface(recipe: Recipe) -> str:

@@ -355,8 +355,8 @@ class Episode(Record):
 
     @property
     def score(self) -> Score | None:
-        """The last turn's score."""
-        return self.turns[-1].score if self.turns else None
+        """The last turn's score, or None if the episode failed."""
+        return self.turns[-1].score if self.turns and not self.failure else None
 
     @property
     def reward(self) -> float | None:
@@ -370,13 +370,13 @@ class Episode(Record):
     @property
     def solved_by_turn(self) -> tuple[bool, ...]:
         """For each turn, True if the task was solved after it, or () if the rewards do not define
-        `solved`.
+        `solved`, or the episode failed.
 
         A turn that was skipped because the task was solved earlier counts as solved.
         """
         judged = tuple(turn.score.solved for turn in self.turns if turn.score)
         known = tuple(solved for solved in judged if solved is not None)
-        if len(known) < len(self.turns):
+        if self.failure or len(known) < len(self.turns):
             return ()
         return known + (True,) * self.unplayed
 
@@ -394,13 +394,14 @@ class Episode(Record):
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """The joint reward of every turn that counts, or () unless all completed turns have one.
+        """The joint reward of every turn that counts, or () unless all completed turns have one, or
+        if the episode failed.
 
         By default, a solved task is an absorbing state: its reward also counts for the turns that
         were skipped, so an early solution loses nothing.
         """
         played = tuple(turn.score.reward for turn in self.turns if turn.score)
-        if not played or len(played) < len(self.turns):
+        if self.failure or not played or len(played) < len(self.turns):
             return ()
         return played + played[-1:] * self.absorbed
 

@@ -7,8 +7,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from os.path import samestat
 from pathlib import Path
 from types import TracebackType
+from weakref import WeakSet, finalize
 
 from collab.errors import RecordError
 from collab.runs.layout import LOCK
@@ -17,7 +19,12 @@ from collab.wording import option
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file atomically: a reader sees the old text or the new one, never a part."""
+    """Replace a file atomically: a reader sees the old text or the new one, never a part.
+
+    Raises:
+        RecordError: see `check_same_folder`.
+    """
+    check_same_folder(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -113,6 +120,23 @@ def _check_links(folder: Path) -> None:
         check_within(folder, filter(Path.is_symlink, paths), remedy)
 
 
+def check_same_folder(path: Path) -> None:
+    """Check that no folder that this process writes, and that contains `path`, was moved.
+
+    Raises:
+        RecordError: the folder was moved, removed or replaced.
+    """
+    for lock in list(_LOCKS):
+        if path.is_relative_to(lock.folder) and not lock.is_in_place():
+            place = "another place"
+            with suppress(OSError):  # only Linux says where
+                place = str(Path(f"/proc/self/fd/{lock.handle}").readlink())
+            raise RecordError(
+                f"{lock.folder} was moved or replaced while it was being written; what was written"
+                f" is now in {place}"
+            )
+
+
 class Lock:
     """Holds the exclusive right to write to a folder.
 
@@ -123,17 +147,19 @@ class Lock:
         """Make the folder and lock it, or wait up to `seconds` for another writer to end.
 
         Raises:
-            RecordError: another process writes the folder, it cannot be written, or it has a link
-                to a file outside.
+            RecordError: another process writes the folder, it cannot be written, it has a link to
+                a file outside, or see `check_same_folder`.
         """
         from filelock import FileLock, Timeout  # slow to import
 
         self.folder = folder
+        check_same_folder(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _check_links(folder)
             self._file = FileLock(folder / LOCK, timeout=seconds, thread_local=False)
             self._file.acquire()
+            self.handle = os.open(folder, os.O_RDONLY)
         except Timeout:
             raise RecordError(
                 f"{folder} is being written by another process; wait until it ends, or choose"
@@ -142,6 +168,8 @@ class Lock:
         except (OSError, NotImplementedError) as error:  # the latter: no locks on its file system
             why = getattr(error, "strerror", None) or error
             raise RecordError(f"{folder} cannot be written: {why}") from error
+        self._close = finalize(self, os.close, self.handle)
+        _LOCKS.add(self)
 
     def __enter__(self) -> Lock:
         return self
@@ -156,8 +184,21 @@ class Lock:
 
     def release(self) -> None:
         """Release the lock, and remove the folder if it is otherwise empty."""
+        if self not in _LOCKS:
+            return
         with suppress(OSError):
-            if [path.name for path in self.folder.iterdir()] == [LOCK]:
+            names = [path.name for path in self.folder.iterdir()]
+            if names == [LOCK] and self.is_in_place():
                 (self.folder / LOCK).unlink()
                 self.folder.rmdir()
+        _LOCKS.remove(self)
+        self._close()
         self._file.release()
+
+    def is_in_place(self) -> bool:
+        """Return True if the folder's path still leads to the folder that was locked."""
+        return self.folder.exists() and samestat(self.folder.stat(), os.fstat(self.handle))
+
+
+_LOCKS = WeakSet[Lock]()
+"""Locks of the folders that this process writes."""

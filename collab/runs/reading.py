@@ -31,6 +31,24 @@ def read_bytes(path: Path) -> bytes:
         return stream.read()
 
 
+_READ: dict[Path, bytes] = {}
+
+
+def read_data(path: Path) -> bytes:
+    """Return the content of a data file, and keep it for `data_read`.
+
+    Raises:
+        OSError: as `open_file`.
+    """
+    content = _READ[path.resolve()] = read_bytes(path)
+    return content
+
+
+def data_read(path: Path) -> bytes | None:
+    """Return the content of a data file when this process last read it, or None."""
+    return _READ.get(path.resolve())
+
+
 def files_only(name: str, flags: int) -> int:
     """Open a file for `open`, as its `opener`. Devices and pipes are refused.
 

@@ -64,7 +64,7 @@ async def best_of(
     silent = dict.fromkeys(recipe.team.agents, EchoModel())
     by_task: dict[str, list[Episode]] = {problem.address: [] for problem in problems}
     for episode in sorted(episodes, key=lambda episode: episode.sample):
-        if episode.failure is None and episode.score is not None:
+        if episode.score is not None:
             by_task[episode.task].append(episode)
     session = await Session(recipe, models=silent).open()
     try:

@@ -12,7 +12,7 @@ from collab.naming import as_name
 from collab.recipe import Recipe, TaskSpec, documents, load_task
 from collab.records import Problem
 from collab.runtime.rehearsal import gives_feedback
-from collab.tasks import open_suite, split_address
+from collab.tasks import Suite, open_suite, split_address
 from collab.trust import Consent
 from collab.wording import option
 
@@ -45,6 +45,18 @@ def find_problems(
         Untrusted: a third-party suite would run code, and is not approved.
         TaskError: a problem is not in the suite.
     """
+    suite, problems = open_problems(recipe, addresses, trust)
+    return recipe.model_copy(update={"task": suite.spec}), problems
+
+
+def open_problems(
+    recipe: Recipe, addresses: Sequence[str], trust: Consent
+) -> tuple[Suite, list[Problem]]:
+    """Return the suite of `find_problems`, and its problems at `addresses`.
+
+    Raises:
+        RecipeError, Untrusted, TaskError: see `find_problems`.
+    """
     spec, selections = _one_suite(recipe, addresses, trust)
     suite = open_suite(spec)
     problems = [problem for selection in selections for problem in suite.select(selection)]
@@ -52,7 +64,7 @@ def find_problems(
     check_episodes(len(unique) * recipe.samples, "the number of problems, and of samples")
     for problem in unique.values() if gives_feedback(recipe) else ():
         check_sources(recipe.team.feedback, problem)
-    return recipe.model_copy(update={"task": suite.spec}), list(unique.values())
+    return suite, list(unique.values())
 
 
 def flat_addresses(addresses: Sequence[Any]) -> list[str]:

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import psutil
@@ -25,11 +24,10 @@ from pydantic import ValidationError
 
 from collab.distribution import own_python
 from collab.errors import CollabError, RecordError
-from collab.recipe import Recipe, read_recipe
+from collab.recipe import Recipe
 from collab.recipe.documents import parse_json, read_mapping
 from collab.recipe.load import WRITTEN_IN
-from collab.recipe.overrides import flatten
-from collab.recipe.packing import Packing
+from collab.recipe.schema import changes_since
 from collab.runs.about import mark_interrupted, read_about
 from collab.runs.atomic import Lock, check_no_other_files, write_atomically, writing
 from collab.runs.layout import RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
@@ -421,20 +419,9 @@ def check_same_cell(cell: Cell, run: Path) -> None:
         RecipeError: one of the recipes cannot be read.
         RecordError: a setting or the content of a file differs.
     """
-    was = flatten(Packing(run).pack(read_recipe(str(run / TRAINING), is_run=True)[0]))
-    with TemporaryDirectory() as name:
-        fresh = Path(name)
-        now = flatten(Packing(fresh).pack(_pinned(cell.read()[0])))
-        files = [path.relative_to(fresh) for path in fresh.rglob("*") if path.is_file()]
-        others = [file for file in files if not _equal(run / file, fresh / file)]
-    settings = [
-        f"{key} was {was.get(key)!r} and is {now.get(key)!r} now"
-        for key in dict.fromkeys((*was, *now))
-        if was.get(key) != now.get(key)
-    ]
-    for difference in (*settings, *(f"{file} has changed" for file in others)):
+    for change in changes_since(run / TRAINING, _pinned(cell.read()[0])):
         raise RecordError(
-            f"{run} was started with another recipe: {difference}; change it back, or choose"
+            f"{run} was started with another recipe: {change}; change it back, or choose"
             " another folder with --out"
         )
 
@@ -445,7 +432,3 @@ def _pinned(recipe: Recipe) -> Recipe:
         return recipe
     task = recipe.task.model_copy(update={"source": pin_revision(recipe.task.source)})
     return recipe.model_copy(update={"task": task})
-
-
-def _equal(one: Path, other: Path) -> bool:
-    return one.is_file() and one.read_bytes() == other.read_bytes()

@@ -15,6 +15,7 @@ from typing import Any
 from collab.distribution import install
 from collab.errors import TaskError
 from collab.recipe import SourceSpec
+from collab.trust.from_hub import download_bar
 
 LOOKUP_SECONDS = 5.0
 """Time limit of one attempt to reach the hub. The hub's client may make a second one."""
@@ -96,7 +97,11 @@ def _snapshot(name: str, revision: str | None, *, online: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     folder = snapshot_download(
-        name, repo_type="dataset", revision=revision, local_files_only=not online
+        name,
+        repo_type="dataset",
+        revision=revision,
+        local_files_only=not online,
+        tqdm_class=download_bar(),
     )
     return Path(folder)
 

@@ -6,13 +6,14 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, files
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from collab.errors import TaskError
 from collab.recipe import SourceSpec, documents
 from collab.recipe.task import TABLES
-from collab.runs.reading import read_bytes
+from collab.runs.reading import read_data
 from collab.tasks.generated import generated_rows
 from collab.tasks.hub import dataset_name, hub_rows
 from collab.wording import cannot_read
@@ -67,7 +68,8 @@ def read_file(path: Path) -> list[PlacedRow]:
             " JSON list (.json), optionally gzipped (.gz)"
         )
     try:
-        text = (_unpacked(path) if path.suffix == ".gz" else read_bytes(path)).decode("utf-8-sig")
+        content = read_data(path)
+        text = (_unpacked(path, content) if path.suffix == ".gz" else content).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: cannot be read: not UTF-8 text") from error
     except FileNotFoundError as error:
@@ -99,14 +101,14 @@ def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
     return [(f"row {number}", row) for number, row in enumerate(rows)]
 
 
-def _unpacked(path: Path) -> bytes:
-    """Unpack a gzipped file, up to the limit for its size."""
-    limit = max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size)
-    with gzip.open(path) as file:
+def _unpacked(path: Path, content: bytes) -> bytes:
+    """Unpack the content of a gzipped file, up to the limit for its size."""
+    limit = max(MOST_UNPACKED, MOST_RATIO * len(content))
+    with gzip.open(BytesIO(content)) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
         raise TaskError(
-            f"{path}: its {path.stat().st_size / 1e6:.1f} MB unpack to more than {limit / 1e6:.0f}"
+            f"{path}: its {len(content) / 1e6:.1f} MB unpack to more than {limit / 1e6:.0f}"
             " MB, too much for a file of problems; if you trust it, unpack it yourself"
         )
     return data

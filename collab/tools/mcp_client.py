@@ -36,7 +36,8 @@ MOST_BYTES = 16_000_000
 STDERR, REASON = 2000, 300
 """Maximum number of bytes shown of a failed server's output, and of characters of its error."""
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
-getLogger("mcp").addHandler(NullHandler())  # otherwise the SDK's tracebacks are printed
+for _name in ("mcp", "client"):  # the SDK's names; otherwise its tracebacks are printed
+    getLogger(_name).addHandler(NullHandler())
 
 
 class ToolServers:
@@ -195,29 +196,13 @@ def _http(spec: MCPServer, log: Any) -> Any:
     """
     import httpx2
 
+    from collab.models.http_client import limit_of
+
     def refused(reason: str) -> httpx2.StreamError:
         log.write(f"{reason}\n")
         return httpx2.StreamError("an answer was refused")
 
-    class Limited(httpx2.AsyncByteStream):
-        def __init__(self, stream: Any) -> None:
-            self._stream = stream
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            size = 0
-            async for chunk in self._stream:
-                size += len(chunk)
-                if size > MOST_BYTES:
-                    raise refused(f"an answer has more than {MOST_BYTES:,} bytes")
-                yield chunk
-
-        async def aclose(self) -> None:
-            await self._stream.aclose()
-
-    async def check(answer: httpx2.Response) -> None:
-        answer.stream = Limited(answer.stream)
-        if answer.headers.get("content-encoding", "identity") != "identity":
-            raise refused("the server compresses its answers without being asked")
+    async def note(answer: httpx2.Response) -> None:
         if answer.is_error:
             remedy = ": check the option `key`" if answer.status_code in (401, 403) else ""
             log.write(f"{answer.status_code} {answer.reason_phrase}{remedy}\n")
@@ -226,7 +211,7 @@ def _http(spec: MCPServer, log: Any) -> Any:
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity", **key},
         timeout=httpx2.Timeout(spec.seconds, read=None),
-        event_hooks={"response": [check]},
+        event_hooks={"response": [limit_of(MOST_BYTES, refused), note]},
     )
 
 

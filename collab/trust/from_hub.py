@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from collab.errors import RecipeError
+from collab.errors import ModelUnavailable, RecipeError
 from collab.runs.layout import ADAPTERS, DATA, FUNCTIONS, MODELS, RECIPE
 
 PREFIX = "hub:"
 NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LOOKUP_SECONDS = 5.0
+EXCESS = 1_000_000_000
+"""Bytes allowed beyond twice the listed size, for parts that are sent again or compressed."""
 MOST_FILES, MOST_BYTES = 1_000, 20_000_000_000
 """Limits of a repository, as the hub lists it."""
 
@@ -99,9 +102,42 @@ def _fetched(owner: str, commit: str, place: Path) -> Path:
             local_dir=partial,
             allow_patterns=WANTED,
             ignore_patterns=UNWANTED,
+            tqdm_class=download_bar(),
         )
         partial.rename(folder)
     return folder
+
+
+def download_bar(report: Callable[[str, int, int], None] | None = None) -> Any:
+    """Return a class like tqdm that raises if the hub sends far more bytes than it lists.
+
+    With `report`, it shows nothing, and reports the bytes.
+    """
+    from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
+
+    done = 0
+
+    class Bar(tqdm):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            self.sent = options.get("initial") or 0
+            self.counts_bytes = options.get("unit") == "B"
+            shown = {"disable": True} if report else {}
+            super().__init__(*args, **{**options, **shown})  # type: ignore[no-untyped-call]
+
+        def update(self, n: float | None = 1) -> bool | None:
+            nonlocal done
+            self.sent += n or 0
+            total = int(self.total or 0)
+            if self.counts_bytes and self.sent > 2 * total + EXCESS:
+                raise ModelUnavailable(
+                    f"the hub sent {self.sent:,.0f} bytes, but lists {total:,} for these files"
+                )
+            if self.counts_bytes and report:
+                done = max(done, int(self.sent))
+                report("downloading", done, total)
+            return bool(super().update(n))
+
+    return Bar
 
 
 def _newest(place: Path, revision: str) -> Path | None:

@@ -66,6 +66,19 @@ def sources_of(file: Path) -> list[SourceFile]:
     return _with_imports([_source(file.parent, Path(file.name))], file.parent)
 
 
+_LOADED: dict[Path, list[SourceFile]] = {}
+
+
+def note_loaded(sources: list[SourceFile]) -> None:
+    """Keep the sources of a function's file, for `sources_loaded`."""
+    _LOADED[sources[0].path] = sources
+
+
+def sources_loaded(file: Path) -> list[SourceFile] | None:
+    """Return the sources of a file when this process last loaded a function of it, or None."""
+    return _LOADED.get(file.resolve())
+
+
 def sources_of_script(file: Path) -> list[SourceFile]:
     """Return the sources of a file that a command may pass to Python, regardless of the file's
     name. See `sources_of`.

@@ -83,6 +83,27 @@ def test_more_samples_and_problems_play_only_what_is_missing(collab: Collab) -> 
     assert [team["episodes"] for team in fewer["teams"]] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("line", "how"),
+    [
+        ((*ECHO[:2], *ECHO[3:]), "the team shouting is missing now"),
+        ((*ECHO, "--greedy"), "pair: team.agents.a.sampling"),
+        ((*ECHO, "--set", "task.source.path=tasks/others.jsonl"), "pair: task.source.path was"),
+    ],
+)
+def test_the_numbers_of_an_evaluation_that_is_done_are_kept(
+    collab: Collab, project: Path, line: tuple[str, ...], how: str
+) -> None:
+    rows = (project / "tasks" / "words.jsonl").read_text()
+    (project / "tasks" / "others.jsonl").write_text(rows.replace("w0", "w9"))
+    collab(*ECHO, "--task", "words/0-1")
+    before = Path("out/eval.json").read_bytes()
+    result = collab(*line, "--task", "words/0-1")
+    assert (result.status, Path("out/eval.json").read_bytes()) == (2, before), result.err
+    assert f"its numbers would be lost: {how}" in result.err
+    assert "choose another folder with --out" in result.err
+
+
 def test_json_lines_begin_and_end_with_the_evaluation(collab: Collab) -> None:
     events = collab(*ECHO, "--task", "words/0-1", "--json").events
     types = [event["type"] for event in events]

@@ -7,14 +7,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.hub_server import HubServer
 
 from collab.errors import ModelTimeout, ModelUnavailable, RecipeError
 from collab.models import store
-from collab.models.store.hub import _bar
 from collab.models.store.subprocesses import run_watched
+from collab.trust.from_hub import download_bar
 
 
 @pytest.fixture(autouse=True)
@@ -105,11 +106,12 @@ def test_a_hub_model_is_fetched_and_found_again_without_the_hub(tiny: Path, tmp_
     assert "HF_ENDPOINT" in never
 
 
+@pytest.mark.parametrize("report", [None, lambda *_: None])
 def test_a_download_ends_if_the_hub_sends_more_than_it_lists(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, report: Any
 ) -> None:
-    monkeypatch.setattr("collab.models.store.hub.EXCESS", 100)
-    bar = _bar(lambda *_: None)(total=10, unit="B")
+    monkeypatch.setattr("collab.trust.from_hub.EXCESS", 100)
+    bar = download_bar(report)(total=10, unit="B")
     bar.update(120)
     with pytest.raises(ModelUnavailable, match="the hub sent 121 bytes, but lists 10 for these"):
         bar.update(1)

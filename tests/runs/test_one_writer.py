@@ -30,6 +30,7 @@ from collab.runs.about import mark_interrupted, read_about, write_about
 from collab.runs.atomic import Lock
 from collab.trainers import TrainingRun
 from collab.trainers.training.data import recorded_episodes
+from collab.trainers.training.events import StepFinished
 
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n  b: {prompt: "Say {{ task.word }}."}\n'
 LINE = ("pair", "-t", "words/0-3", "--model", "held.py:held")
@@ -115,6 +116,36 @@ def test_second_run_in_the_same_folder_is_refused(project: Path, start: Callable
     assert (project / "r" / "recipe.yaml").stat().st_mtime_ns == before
     assert {e.id for e in read_episodes("r")} == {f"words/{n}#0" for n in range(4)}
     assert read_about(Path("r"))["status"] == "done"
+
+
+@pytest.mark.parametrize("command", ["run", "eval"])
+def test_a_moved_run_leaves_the_new_folder_alone(
+    project: Path, start: Callable[..., Any], command: str
+) -> None:
+    (project / "hold").touch()
+    first = start(command, *LINE, "--out", "r")
+    wait_for(lambda: any(p.stat().st_size for p in project.glob("r/**/episodes.jsonl")))
+    (project / "r").rename("moved")
+    found = CliRunner().invoke(app, [command, *LINE, "-m", "echo", "--out", "r"])
+    assert found.exit_code == 0, found.output
+    before = {path: path.read_bytes() for path in Path("r").rglob("*") if path.is_file()}
+    (project / "hold").unlink()
+    error = first.communicate(timeout=60)[1]
+    assert "r was moved or replaced while it was being written; what was written is now in" in error
+    assert str(project / "moved") in error
+    assert "Traceback" not in error
+    assert before == {path: path.read_bytes() for path in Path("r").rglob("*") if path.is_file()}
+
+
+def test_a_moved_training_leaves_the_new_folder_alone(game: Recipe) -> None:
+    def move(event: Any) -> None:
+        if isinstance(event, StepFinished) and not Path("moved").exists():
+            Path("r").rename("moved")
+            Path("r").mkdir()
+
+    with pytest.raises(RecordError, match=r"r was moved or replaced .* in .*/moved"):
+        asyncio.run(TrainingRun(game, Path("r"), emit=move).run())
+    assert not [*Path("r").iterdir()]
 
 
 @pytest.mark.parametrize("resume", [False, True])

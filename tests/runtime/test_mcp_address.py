@@ -101,7 +101,9 @@ def test_a_long_error_is_shortened(project: Path) -> None:
     assert len(str(raised.value)) < 1000
 
 
-def test_the_sdk_prints_no_tracebacks() -> None:
-    logs = "import collab.tools.mcp_client, logging; logging.getLogger('mcp.client').error('x')"
+@pytest.mark.parametrize("module", ["stdio", "session", "streamable_http"])
+def test_the_sdk_prints_no_tracebacks(module: str) -> None:
+    sdk = f"from mcp.client.{module} import logger"
+    logs = f"import collab.tools.mcp_client; {sdk}; logger.error('x')"
     told = subprocess.run([sys.executable, "-c", logs], capture_output=True, check=True)
     assert told.stderr == b""

@@ -108,7 +108,7 @@ def test_exit_and_empty_message_are_reported_too(
 def test_function_with_a_wrong_signature_is_refused_on_opening(
     open_one: Callable[[str], Any], name: str
 ) -> None:
-    with pytest.raises(RecipeError, match=r"mine\.py:\w+[')].* (is called with|needs the option)"):
+    with pytest.raises(RecipeError, match=r"mine\.py:\w+[')].*(; define it|; set the option)"):
         open_one(name)
 
 

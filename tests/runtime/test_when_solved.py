@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.episodes import make_episode, make_score
 
 from collab.evaluation.values import task_values
 from collab.recipe import Recipe
@@ -109,3 +110,10 @@ def test_task_solved_early_counts_as_solved_in_every_later_turn(
 
 def test_single_turn_teams_have_no_solved_by_turn(folder: Path) -> None:
     assert not dict(solved_by_turn([play(folder, RIGHT, turns=1)]))
+
+
+def test_a_failed_episode_has_no_reward() -> None:
+    episode = make_episode("t", 0, make_score(), make_score(), failed=True)
+    assert (episode.reward, episode.joint_return, episode.solved) == (None, None, False)
+    assert (episode.rewards, episode.solved_by_turn) == ((), ())
+    assert episode.turns[1].score, "the record keeps it"

@@ -184,3 +184,29 @@ def test_script_is_copied_into_the_run(project: Path, tmp_path: Path) -> None:
     assert collab.load("run").run("words/1").episode.score
     about = json.loads((project / "run" / "run.json").read_text())
     assert about["status"] == "done"
+
+
+SAVES_ITSELF = """\
+from pathlib import Path
+
+SAVED = 0
+
+
+def right(context):
+    return 1.0, f"saved {SAVED} times"
+
+
+for file in ("parts.py", "tasks/words.jsonl"):
+    with Path(file).open("a") as stream:
+        stream.write("SAVED += 1\\n" if file == "parts.py" else "\\n")
+"""
+
+
+def test_a_run_keeps_the_bytes_that_it_read_of_a_file(project: Path) -> None:
+    (project / "parts.py").write_text(SAVES_ITSELF)
+    rows = (project / "tasks" / "words.jsonl").read_bytes()
+    [episode] = collab.load("pair", model="echo").run("words/1", out="run").episodes
+    assert (project / "run" / "data" / "words.jsonl").read_bytes() == rows
+    [function] = (project / "run").glob("functions*/parts.py")
+    times = function.read_text().count("\nSAVED += 1")
+    assert f"saved {times} times" in episode.model_dump_json()

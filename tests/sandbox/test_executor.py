@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
+from support.processes import environment
 from support.verdicts import JOBS, verdicts
 
 from collab.errors import SandboxError
@@ -96,3 +100,13 @@ def test_process_starting_during_close_is_ended(
 
     asyncio.run(main())
     assert [client.alive for client in started] == [False]
+
+
+def test_few_open_files_are_enough(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text("def f(n):\n    return n\n")
+    line = f'ulimit -n 32 && exec "{sys.executable}" -m collab score humaneval/0 p.py --json'
+    scored = subprocess.run(  # noqa: PLW1510
+        ["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert scored.returncode == 0, scored.stderr
+    assert json.loads(scored.stdout)["solved"] is False

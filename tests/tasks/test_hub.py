@@ -182,3 +182,11 @@ def test_several_splits_are_read_together(tmp_path: Path, monkeypatch: pytest.Mo
         assert words_of(suite(config="small", split="train+test")) == ["one", "two"]
         with pytest.raises(TaskError, match=r"set task.source.split, and task.source.config"):
             suite(config="large", split="train")
+
+
+def test_a_download_ends_if_the_hub_sends_more_than_it_lists(
+    hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collab.trust.from_hub.EXCESS", -1_000)
+    with pytest.raises(TaskError, match=r"the hub sent .* but lists"):
+        suite()

@@ -92,7 +92,7 @@ class Tally:
         self.finished += 1
         if episode.score and episode.score.solved is not None:
             self.solved.append(episode.solved)
-        if episode.failure is None and episode.joint_return is not None:
+        if episode.joint_return is not None:
             self.returns.append(episode.joint_return)
             self.largest = max(self.largest, episode.largest_return or 0.0)
 

@@ -82,7 +82,7 @@ async def _events(stream: Any) -> AsyncIterator[Any]:
     try:
         async for event in stream:
             yield event
-    except anthropic.APIError:
+    except (anthropic.APIError, ModelError):
         raise
     except Exception as error:
         raise ConnectionError(str(error) or type(error).__name__) from None
@@ -219,7 +219,12 @@ class AnthropicEngine(HostedEngine):
                 )
 
     def _connect(self) -> Any:
-        from anthropic import AsyncAnthropic
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
+
+        from collab.models.http_client import MOST_BYTES, limit_of
+
+        def refused(reason: str) -> ModelError:
+            return ModelError(f"{self.peer}: {reason}")
 
         # collab has its own time limits and retries.
         return AsyncAnthropic(
@@ -227,6 +232,10 @@ class AnthropicEngine(HostedEngine):
             base_url=self._url,
             timeout=None,
             max_retries=0,
+            http_client=DefaultAsyncHttpxClient(
+                headers={"accept-encoding": "identity"},
+                event_hooks={"response": [limit_of(MOST_BYTES, refused)]},
+            ),
         )
 
     async def _disconnect(self) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collab.errors import CollabError, ModelUnavailable
+from collab.trust.from_hub import download_bar
 
 if TYPE_CHECKING:
     from collab.models.store.cache import StoreProgress
@@ -16,8 +17,6 @@ UNWANTED = ["*/*", "consolidated*"]
 
 LOOKUP_SECONDS = 5.0
 """Time limit of one attempt to reach the hub. The hub's client may make a second one."""
-EXCESS = 1_000_000_000
-"""Bytes allowed beyond twice the listed size, for parts that are sent again or compressed."""
 
 
 def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
@@ -39,7 +38,7 @@ def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
             allow_patterns=WANTED,
             ignore_patterns=UNWANTED,
             local_files_only=trouble is not None,
-            tqdm_class=_bar(progress),
+            tqdm_class=download_bar(progress),
         )
     except CollabError:
         raise
@@ -61,7 +60,9 @@ def fetch_file(path: str, folder: Path, progress: StoreProgress) -> Path:
     name, _, file = path.rpartition("/")
     try:
         HfApi().model_info(name, timeout=LOOKUP_SECONDS)
-        return Path(hf_hub_download(name, file, local_dir=folder, tqdm_class=_bar(progress)))
+        return Path(
+            hf_hub_download(name, file, local_dir=folder, tqdm_class=download_bar(progress))
+        )
     except CollabError:
         raise
     except Exception as error:
@@ -114,29 +115,3 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
 
 def _reason(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _bar(progress: StoreProgress) -> Any:
-    """Return a class like tqdm that shows nothing and reports the bytes."""
-    from tqdm import tqdm  # type: ignore[import-untyped]
-
-    done = 0
-
-    class Bar(tqdm):  # type: ignore[misc]
-        def __init__(self, *args: Any, **options: Any) -> None:
-            self.counts_bytes = options.get("unit") == "B"
-            super().__init__(*args, **{**options, "disable": True})
-
-        def update(self, n: float | None = 1) -> bool | None:
-            nonlocal done
-            self.n += n or 0
-            if self.counts_bytes:
-                if self.total and self.n > 2 * self.total + EXCESS:
-                    raise ModelUnavailable(
-                        f"the hub sent {self.n:,} bytes, but lists {self.total:,} for these files"
-                    )
-                done = max(done, int(self.n))
-                progress("downloading", done, int(self.total or 0))
-            return None
-
-    return Bar

@@ -119,10 +119,12 @@ class Supervisor:
     def _try(self, case: Case, counts: list[int | None]) -> dict[str, Any]:
         result = TrialResult(counts)
         with _Trial(self.caller, self._runners, case, self._workers) as trial:
-            self._hear(trial, result, READY_SECONDS, until="ready")
+            came = self._hear(trial, result, READY_SECONDS, until="ready")
             started = time.monotonic()
             if not result.ready:
-                result.trouble = result.trouble or f"no worker was ready within {READY_SECONDS:g} s"
+                why = "the test runner ended before a worker was ready; check `ulimit -a`"
+                late = f"no worker was ready within {READY_SECONDS:g} s"
+                result.trouble = result.trouble or (why if came else late)
             in_time = self._hear(trial, result, case.limits.seconds)
             if in_time:
                 trial.end_test_runner()

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from collab.errors import RecordError
-from collab.runs.atomic import sync_files, sync_names
+from collab.runs.atomic import check_same_folder, sync_files, sync_names
 from collab.runs.checkpoint import State, check_fits, name_of, read_state
 from collab.runs.layout import (
     CHECKPOINT,
@@ -46,8 +46,10 @@ class Checkpoints:
         """Write a checkpoint, remove old ones except the best, and return the new folder.
 
         Raises:
-            RecordError: the checkpoint cannot be written. Earlier checkpoints are unchanged.
+            RecordError: the checkpoint cannot be written, or the run's folder was moved. Earlier
+                checkpoints are unchanged.
         """
+        check_same_folder(self.folder)
         path = self.folder / name_of(step)
         partial = self.folder / f"{PARTIAL}{path.name}"
         try:

@@ -88,7 +88,7 @@ def mean_return(results: Mapping[str, TaskResult]) -> float:
 def _by_task(episodes: Sequence[Episode]) -> dict[str, TaskResult]:
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:
-        if episode.failure is None and episode.joint_return is not None:
+        if episode.joint_return is not None:
             groups.setdefault(episode.task, []).append(episode)
     return {task: _result(group) for task, group in groups.items()}
 

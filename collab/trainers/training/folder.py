@@ -22,7 +22,7 @@ from collab.recipe.schema import write_recipe
 from collab.recipe.task import SourceSpec
 from collab.records import Episode
 from collab.runs.about import is_at_work, read_about, write_about
-from collab.runs.atomic import check_no_other_files, writing
+from collab.runs.atomic import check_no_other_files, check_same_folder, writing
 from collab.runs.layout import (
     ADAPTERS,
     EPISODES,
@@ -289,8 +289,9 @@ class TrainingFolder:
         """Write the current adapters and a recipe that uses them, each file atomically.
 
         Raises:
-            RecordError: a file cannot be written.
+            RecordError: a file cannot be written, or the folder was moved.
         """
+        check_same_folder(self.path)
         try:
             for policy in policies:
                 policy.save(self.path / _place_of(policy))

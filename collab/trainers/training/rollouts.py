@@ -20,7 +20,7 @@ Ended = Callable[[Problem, Sequence[Episode]], None]
 
 def complete_episodes(episodes: Sequence[Episode]) -> list[Episode]:
     """Return the episodes to learn from: those without failure, and with every turn scored."""
-    return [e for e in episodes if e.failure is None and e.joint_return is not None]
+    return [e for e in episodes if e.joint_return is not None]
 
 
 def finished_episodes(episodes: Sequence[Episode]) -> list[Episode]:
@@ -110,7 +110,7 @@ async def _play(
 def _go_on(episodes: Sequence[Episode], shape: Shape) -> list[Episode]:
     """Return the episodes, all at the same turn, from which a tree continues."""
     if shape.structure == "greedy":
-        scored = [e for e in episodes if e.failure is None and e.reward is not None]
+        scored = [e for e in episodes if e.reward is not None]
         episodes = sorted(scored, key=lambda e: (-(e.reward or 0.0), e.sample))[:1]
     return [episode for episode in episodes if _may_go_on(episode, shape)]
 

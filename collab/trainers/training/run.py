@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -311,8 +312,8 @@ class TrainingRun:
         finally:
             self._trackers.close()
             summary = self._summary()
-            self._folder.about({**about, "status": status, "summary": summary})
-            self._folder.close()
+            with closing(self._folder):
+                self._folder.about({**about, "status": status, "summary": summary})
         return summary
 
     def _check_folder(self) -> dict[str, Any]:

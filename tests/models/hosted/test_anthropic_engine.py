@@ -169,3 +169,13 @@ def test_missing_key_is_refused_on_construction(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(ModelUnavailable, match="set ANTHROPIC_API_KEY"):
         AnthropicEngine(AnthropicModel())
+
+
+@pytest.mark.parametrize("behavior", [answer("x" * 4000), status(500, message="x" * 4000)])
+def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch, behavior: Behavior) -> None:
+    monkeypatch.setattr("collab.models.http_client.MOST_BYTES", 3000)
+    with ClaudeServer(behavior) as server:
+        [action] = ask_claude(server)
+    assert action.failure is not None
+    assert "an answer has more than 3,000 bytes" in action.failure.message
+    assert len(server.bodies) == 1, "it is not asked again"

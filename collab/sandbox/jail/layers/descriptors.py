@@ -6,7 +6,7 @@ import fcntl
 import os
 
 FIRST = 3
-_ABOVE = 64
+_ABOVE = 16
 
 
 def keep_only(output: int, *kept: int) -> None:
