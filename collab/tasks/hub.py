@@ -14,13 +14,12 @@ from typing import Any
 
 from collab.distribution import install
 from collab.errors import TaskError
+from collab.models.store.hub import explain, look_up
 from collab.recipe import SourceSpec
 from collab.trust.from_hub import download_bar
 
-LOOKUP_SECONDS = 5.0
-"""Time limit of one attempt to reach the hub. The hub's client may make a second one."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_REMEDY = "or use the path of a local .jsonl file as suite"
+_FILE = "use the path of a local .jsonl file as suite"
 
 
 def pin_revision(source: SourceSpec) -> SourceSpec:
@@ -53,17 +52,15 @@ def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
     except Exception as error:
         raise TaskError(
             f"{dataset_name(source)} cannot be read ({type(error).__name__}: {error}); set"
-            f" task.source.split, and task.source.config, to existing ones, {_REMEDY}"
+            f" task.source.split, and task.source.config, to existing ones, or {_FILE}"
         ) from error
 
 
 def dataset_name(source: SourceSpec) -> str:
     """Return a dataset's name and revision in words, for messages."""
-    return _shown(str(source.hub), source.revision)
-
-
-def _shown(name: str, revision: str | None) -> str:
-    return f"the dataset '{name}'" + (f" at revision '{revision}'" if revision else "")
+    return f"the dataset '{source.hub}'" + (
+        f" at revision '{source.revision}'" if source.revision else ""
+    )
 
 
 def _reader(name: str) -> Callable[..., Any]:
@@ -72,7 +69,7 @@ def _reader(name: str) -> Callable[..., Any]:
     except ImportError:
         raise TaskError(
             f"the dataset '{name}' is on the hub, which needs the package 'datasets'; run:"
-            f" {install('hub')}, {_REMEDY}"
+            f" {install('hub')}, or {_FILE}"
         ) from None
     reader: Callable[..., Any] = load_dataset
     return reader
@@ -85,11 +82,14 @@ def _fetch(name: str, revision: str | None) -> Path:
     if _COMMIT.fullmatch(revision or ""):
         with suppress(errors.LocalEntryNotFoundError, errors.IncompleteSnapshotError):
             return _snapshot(name, revision, online=False)
-    trouble = _look_up(name, revision)
+    trouble: Exception | None = None
     try:
+        trouble = look_up("dataset", name, revision)
         return _snapshot(name, revision, online=trouble is None)
     except Exception as error:
-        raise TaskError(_explain(name, revision, trouble or error)) from error
+        key, reason = "task.source.revision", trouble or error
+        why = explain("the dataset", name, revision, reason, key=key, remedy=_FILE)
+        raise TaskError(why) from error
 
 
 def _snapshot(name: str, revision: str | None, *, online: bool) -> Path:
@@ -104,39 +104,3 @@ def _snapshot(name: str, revision: str | None, *, online: bool) -> Path:
         tqdm_class=download_bar(),
     )
     return Path(folder)
-
-
-def _look_up(name: str, revision: str | None) -> Exception | None:
-    """Return the reason why the hub cannot be reached, or None.
-
-    Raises:
-        TaskError: the hub lacks the dataset.
-    """
-    from huggingface_hub import HfApi, errors
-
-    try:
-        HfApi().dataset_info(name, revision=revision, timeout=LOOKUP_SECONDS)
-    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
-        raise TaskError(_explain(name, revision, error)) from error
-    except Exception as error:
-        return error
-    return None
-
-
-def _explain(name: str, revision: str | None, error: Exception) -> str:
-    from huggingface_hub import errors
-
-    if isinstance(error, errors.GatedRepoError):
-        return f"the dataset '{name}' is gated: accept its terms on the hub, then set HF_TOKEN"
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return f"the hub has no dataset '{name}' (a private one needs HF_TOKEN); {_REMEDY[3:]}"
-    if isinstance(error, errors.RevisionNotFoundError):
-        return (
-            f"the dataset '{name}' has no revision '{revision}' on the hub (any more); set"
-            f" task.source.revision to an existing one, whose rows may differ, {_REMEDY}"
-        )
-    reason = str(error).strip().splitlines() or [type(error).__name__]
-    return (
-        f"{_shown(name, revision)} is not completely cached, and the hub cannot be reached:"
-        f" {reason[0]}; check the network, set HF_ENDPOINT to a mirror, {_REMEDY}"
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from collab.errors import CollabError, ModelUnavailable
 from collab.trust.from_hub import download_bar
@@ -30,8 +30,9 @@ def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
     """
     from huggingface_hub import snapshot_download
 
-    trouble = _look_up(name, revision)
+    trouble: Exception | None = None
     try:
+        trouble = look_up("model", name, revision)
         folder = snapshot_download(
             name,
             revision=revision,
@@ -43,7 +44,9 @@ def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
     except CollabError:
         raise
     except Exception as error:
-        raise ModelUnavailable(_explain(name, revision, trouble or error)) from error
+        reason = trouble or error
+        why = explain("hub model", name, revision, reason, key="revision", remedy=_REMEDY)
+        raise ModelUnavailable(why) from error
     if not any(Path(folder).glob("*.safetensors")):
         raise ModelUnavailable(f"hub model {name!r} has no weights in safetensors format")
     return Path(folder)
@@ -80,37 +83,46 @@ def cached(name: str, revision: str | None) -> Path | None:
     return Path(config).parent if isinstance(config, str) else None
 
 
-def _look_up(name: str, revision: str | None) -> Exception | None:
-    """Return the reason why the hub cannot be reached, or None.
-
-    Raises:
-        ModelUnavailable: the hub lacks the model.
+def look_up(kind: Literal["model", "dataset"], name: str, revision: str | None) -> Exception | None:
+    """Return the reason why the hub cannot be reached, or None. If the hub lacks the repository or
+    the revision, the error of the hub's client is raised.
     """
     from huggingface_hub import HfApi, errors
 
     try:
-        HfApi().model_info(name, revision=revision, timeout=LOOKUP_SECONDS)
-    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
-        raise ModelUnavailable(_explain(name, revision, error)) from error
+        HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=LOOKUP_SECONDS)
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError):
+        raise
     except Exception as error:
         return error
     return None
 
 
-def _explain(name: str, revision: str | None, error: Exception) -> str:
+def explain(
+    noun: str, name: str, revision: str | None, error: Exception, *, key: str, remedy: str
+) -> str:
+    """Return the message for a repository that is not completely available. `noun` is its kind,
+    `key` the setting of its revision, and `remedy` another way to get one."""
     from huggingface_hub import errors
 
     if isinstance(error, errors.GatedRepoError):
-        return f"hub model {name!r} is gated: accept its terms on the hub, then set HF_TOKEN"
+        return f"{noun} {name!r} is gated: accept its terms on the hub, then set HF_TOKEN"
     if isinstance(error, errors.RepositoryNotFoundError):
-        return f"the hub has no model {name!r} (a private one needs HF_TOKEN)"
+        kind = noun.rpartition(" ")[2]
+        return f"the hub has no {kind} {name!r} (a private one needs HF_TOKEN); {remedy}"
+    at = f" at revision {revision!r}" if revision else ""
     if isinstance(error, errors.RevisionNotFoundError):
-        return f"hub model {name!r} has no revision {revision!r}"
+        return (
+            f"{noun} {name!r} has no revision {revision!r} on the hub (any more); set {key} to"
+            f" an existing one, or {remedy}"
+        )
     return (
-        f"hub model {name!r} is not completely cached, and the hub cannot be reached:"
-        f" {_reason(error)}; check the network, set HF_ENDPOINT to a mirror, or use a local folder"
-        " or an alias (`collab models`)"
+        f"{noun} {name!r}{at} is not completely cached, and the hub cannot be reached:"
+        f" {_reason(error)}; check the network, set HF_ENDPOINT to a mirror, or {remedy}"
     )
+
+
+_REMEDY = "use a local folder or an alias (`collab models`)"
 
 
 def _reason(error: Exception) -> str:
