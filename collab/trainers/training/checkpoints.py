@@ -88,8 +88,21 @@ class Checkpoints:
         Raises:
             RecordError: the checkpoint cannot be read, or belongs to another team or another shape.
         """
-        newest = self.latest()
-        return load_checkpoint(newest, learner, algorithm) if newest is not None else None
+        if (newest := self.latest()) is None:
+            return None
+        state = read_state(newest)
+        try:
+            saved = torch.load(newest / CHECKPOINT_TENSORS, map_location="cpu", weights_only=True)
+            learner.load(newest / CHECKPOINT_POLICIES)
+            learner.restore(saved["learner"])
+            algorithm.restore(saved["algorithm"])
+            restore_random_states(saved["random"])
+        except _MISFITS as error:
+            reason = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+            raise RecordError(
+                f"checkpoint {newest} is damaged, or does not fit this recipe: {reason}"
+            ) from error
+        return state
 
     def latest(self) -> Path | None:
         """Return the folder of the newest checkpoint, or None if there is none."""
@@ -113,27 +126,6 @@ _MISFITS = (
     *(LookupError, ValueError, TypeError, AttributeError),
 )
 """Errors for tensors that are damaged, or of another form."""
-
-
-def load_checkpoint(path: Path, learner: TorchLearner, algorithm: Algorithm) -> State:
-    """Restore learner, algorithm and random states, and return the checkpoint's `state`.
-
-    Raises:
-        RecordError: the checkpoint cannot be read, or belongs to another team or another shape.
-    """
-    state = read_state(path)
-    try:
-        saved = torch.load(path / CHECKPOINT_TENSORS, map_location="cpu", weights_only=True)
-        learner.load(path / CHECKPOINT_POLICIES)
-        learner.restore(saved["learner"])
-        algorithm.restore(saved["algorithm"])
-        restore_random_states(saved["random"])
-    except _MISFITS as error:
-        reason = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-        raise RecordError(
-            f"checkpoint {path} is damaged, or does not fit this recipe: {reason}"
-        ) from error
-    return state
 
 
 def seed_random_states(seed: int) -> None:
