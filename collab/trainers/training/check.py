@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from collab.agents import join_for, parser_for
@@ -164,7 +165,7 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
             "turn_structure 'greedy' continues from the largest joint reward, which is always 0"
             " in a zero-sum game; set turn_structure to 'chains' or 'tree'"
         )
-    most_turns = max(phase.recipe.team.turns for phase in phases(recipe, spec))
+    most_turns = max(phase.team.turns for _, phase in phases(recipe, spec))
     if algorithm_for(spec.algorithm).scores_more and most_turns > 1:
         raise RecipeError(
             f"algorithm '{spec.algorithm.use}' scores joint actions that were not played, but in a"
@@ -179,7 +180,6 @@ def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
     Raises:
         RecipeError: a phase cannot be run; see `dry_run`.
     """
-    recipes = [phase.recipe for phase in phases(recipe, spec)]
-    dry_runs = [dry_run(each, [*tasks.training, *tasks.held_out]) for each in recipes]
-    longest = max(range(len(recipes)), key=lambda number: recipes[number].team.turns)
-    return dry_runs[longest]
+    problems = [*tasks.training, *tasks.held_out]
+    played = [(phase.team.turns, dry_run(phase, problems)) for _, phase in phases(recipe, spec)]
+    return max(played, key=itemgetter(0))[1]

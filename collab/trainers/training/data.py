@@ -6,7 +6,6 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import accumulate
 from math import ceil
 from pathlib import Path
 
@@ -106,7 +105,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
 
 
 def _check_size(recipe: Recipe, spec: TrainerSpec, n_training: int, n_held_out: int) -> None:
-    turns = max(phase.recipe.team.turns for phase in phases(recipe, spec))
+    turns = max(phase.team.turns for _, phase in phases(recipe, spec))
     group = Shape(spec.turn_structure, spec.group_size, turns)
     check_episodes(
         min(spec.tasks_per_step, n_training) * group.episodes,
@@ -182,32 +181,15 @@ def _check_agents(recipe: Recipe, kept: Mapping[str, Sequence[Episode]]) -> None
             )
 
 
-@dataclass(frozen=True)
-class Phase:
-    """The recipe that applies to some steps of training."""
-
-    index: int
-    """Position in the curriculum, or its length for the steps after it."""
-    recipe: Recipe
-    """The run's recipe, with the turns and feedback of the phase."""
-
-
-def phases(recipe: Recipe, spec: TrainerSpec) -> list[Phase]:
-    """Return all phases in order. The last one has the team's own turns and feedback."""
-    ends = accumulate((phase.steps for phase in spec.curriculum), initial=0)
-    return [phase_at(first, recipe, spec) for first in ends]
-
-
-def phase_at(step: int, recipe: Recipe, spec: TrainerSpec) -> Phase:
-    """Return the phase of `step`, counted from 0. After the last phase, the recipe's own team
-    applies."""
-    end = 0
-    for index, planned in enumerate(spec.curriculum):
-        end += planned.steps
-        if step < end:
-            changes: dict[str, object] = {"turns": planned.turns}
-            if planned.feedback is not None:
-                changes["feedback"] = planned.feedback
-            team = recipe.team.model_copy(update=changes)
-            return Phase(index, recipe.model_copy(update={"team": team}))
-    return Phase(len(spec.curriculum), recipe)
+def phases(recipe: Recipe, spec: TrainerSpec) -> list[tuple[int, Recipe]]:
+    """Return the first step of each phase, counted from 0, with the recipe that applies from then
+    on. The last phase has the team's own turns and feedback."""
+    listed, first = [], 0
+    for planned in spec.curriculum:
+        changes: dict[str, object] = {"turns": planned.turns}
+        if planned.feedback is not None:
+            changes["feedback"] = planned.feedback
+        team = recipe.team.model_copy(update=changes)
+        listed.append((first, recipe.model_copy(update={"team": team})))
+        first += planned.steps
+    return [*listed, (first, recipe)]

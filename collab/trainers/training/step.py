@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate
 
 from collab.models.base import SamplerReport
 from collab.recipe import Recipe, TrainerSpec
@@ -25,48 +25,10 @@ from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.optimizer import rate_at
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import Sample, make_samples
-from collab.trainers.training.data import TaskOrder, phase_at
+from collab.trainers.training.data import TaskOrder, phases
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import complete_episodes, play_groups
 from collab.trainers.training.skipping import too_many_failed
-
-
-class Updates:
-    """Takes the updates of a run, one after the other, on the learner's thread."""
-
-    def __init__(self, policies: Policies, learner: TorchLearner) -> None:
-        self._policies, self._learner = policies, learner
-        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
-        self.torn = False
-        """True if an update was interrupted, so the parameters belong to no step."""
-
-    async def learn(self, samples: Sequence[Sample], step: int) -> Update:
-        """Learn from the responses of `step`, counted from 0, and return its statistics.
-
-        Raises:
-            TrainingError: the learner cannot continue.
-            OutOfMemory: the step does not fit into memory.
-            StepCancelled: the step was canceled.
-        """
-        cancelled = threading.Event()
-        loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(self.thread, self._learner.learn, samples, step, cancelled)
-        self.torn = self._policies.moved = True
-        try:
-            update = await asyncio.shield(work)
-        except asyncio.CancelledError:
-            cancelled.set()
-            await asyncio.wait([work])
-            if not work.cancelled():
-                work.exception()  # it is the cancellation, or too late to matter
-            raise
-        self.torn = False
-        self._policies.version = step + 1
-        return update
-
-    async def aclose(self) -> None:
-        await asyncio.to_thread(self.thread.shutdown)
-
 
 Report = Callable[[str, int, int], None]
 """Called with the current part of the step, the number of finished episodes, and of all
@@ -88,18 +50,16 @@ class Stepper:
         self._policies, self._learner = policies, learner
         self.algorithm = algorithm_for(spec.algorithm)
         self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
-        self._updates = Updates(policies, learner)
-        self._models = PolicyModels(policies, spec, self._updates.thread)
+        self.torn = False
+        """True if an update was interrupted, so the parameters belong to no step."""
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
+        self._models = PolicyModels(policies, spec, self._thread)
         self._session: Session | None = None
+        self._phases = phases(recipe, spec)
         self._phase = -1
         self._credit: StepCredit | None = None
         self._sampler_reports: dict[int, SamplerReport] = {}
         """Load reports of steps that were sampled and not yet learned, by step."""
-
-    @property
-    def torn(self) -> bool:
-        """True if an update was interrupted, so the parameters belong to no step."""
-        return self._updates.torn
 
     async def open(self) -> None:
         """Pass the team's models to the algorithm, before the first step."""
@@ -112,7 +72,7 @@ class Stepper:
             RecipeError, ModelUnavailable, SandboxUnavailable, FeedbackUnavailable: a part is
                 missing.
         """
-        for first in accumulate((phase.steps for phase in self._spec.curriculum), initial=0):
+        for first, _ in self._phases:
             await self._session_at(first)
 
     async def play(self, step: int, report: Report) -> tuple[list[list[Episode]], dict[str, float]]:
@@ -147,8 +107,7 @@ class Stepper:
 
     def next_has_same_phase(self, step: int) -> bool:
         """Return True if the step after `step` belongs to the same phase."""
-        now, then = (phase_at(at, self._recipe, self._spec).index for at in (step, step + 1))
-        return now == then
+        return self._phase_at(step) == self._phase_at(step + 1)
 
     async def learn(
         self,
@@ -173,7 +132,7 @@ class Stepper:
         if not self._spec.max_staleness:
             await self._policies.sleep()
         version = self._policies.version
-        update = await self._updates.learn(samples, step)
+        update = await self._update(samples, step)
         times["update"] = time.perf_counter() - began
         return StepData(groups, credit, update, times, sampler, version=version)
 
@@ -193,16 +152,44 @@ class Stepper:
         session, self._session = self._session, None
         if session is not None:
             await session.aclose()
-        await self._updates.aclose()
+        await asyncio.to_thread(self._thread.shutdown)
+
+    async def _update(self, samples: Sequence[Sample], step: int) -> Update:
+        """Learn from the responses of `step` on the learner's thread, and return its statistics.
+
+        Raises:
+            TrainingError: the learner cannot continue.
+            OutOfMemory: the step does not fit into memory.
+            StepCancelled: the step was canceled.
+        """
+        cancelled = threading.Event()
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._thread, self._learner.learn, samples, step, cancelled)
+        self.torn = self._policies.moved = True
+        try:
+            update = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.wait([work])
+            if not work.cancelled():
+                work.exception()  # it is the cancellation, or too late to matter
+            raise
+        self.torn = False
+        self._policies.version = step + 1
+        return update
+
+    def _phase_at(self, step: int) -> int:
+        """Return the number of the phase to which `step` belongs."""
+        return bisect_right([first for first, _ in self._phases], step) - 1
 
     async def _session_at(self, step: int) -> Session:
-        phase = phase_at(step, self._recipe, self._spec)
-        if self._session is None or phase.index != self._phase:
+        phase = self._phase_at(step)
+        if self._session is None or phase != self._phase:
             if self._session is not None:
                 await self._session.aclose()
-            acting = self._policies.acting(phase.recipe)
+            acting = self._policies.acting(self._phases[phase][1])
             self._session = await Session(acting, models=self._policies.models).open()
-            self._phase = phase.index
+            self._phase = phase
         return self._session
 
     def _begin_credit(self, session: Session) -> StepCredit:
