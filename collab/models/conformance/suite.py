@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Literal
 
 from collab.models.base import Model
-from collab.models.conformance import adapters as adapter_checks
-from collab.models.conformance import answers, lifetime, tokens
+from collab.models.conformance import checks
 from collab.models.conformance.bench import Bench, Broken, Check, NotApplicable
 from collab.records import Record
 
@@ -17,19 +16,19 @@ LIMIT = 300.0
 """Time limit of one check in seconds. The first check also loads the model."""
 
 CHECKS: dict[str, Check] = {
-    "answering": answers.answering,
-    "batching": answers.batching,
-    "streaming": answers.streaming,
-    "lengths": answers.lengths,
-    "stop": answers.stop,
-    "usage": answers.usage,
-    "tokens": tokens.record,
-    "seeds": tokens.seeds,
-    "adapters": adapter_checks.mixed,
-    "missing adapter": adapter_checks.missing,
-    "context": lifetime.context,
-    "cancellation": lifetime.cancellation,
-    "closing": lifetime.closing,
+    "answering": checks.answering,
+    "batching": checks.batching,
+    "streaming": checks.streaming,
+    "lengths": checks.lengths,
+    "stop": checks.stop,
+    "usage": checks.usage,
+    "tokens": checks.record,
+    "seeds": checks.seeds,
+    "adapters": checks.mixed,
+    "missing adapter": checks.missing,
+    "context": checks.context,
+    "cancellation": checks.cancellation,
+    "closing": checks.closing,
 }
 
 
@@ -51,11 +50,11 @@ async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[V
     bench = Bench(model, tuple(adapters))
     silent = False
     for name, check in CHECKS.items():
-        if silent and check is not lifetime.closing:
+        if silent and check is not checks.closing:
             yield Verdict(check=name, outcome="not applicable", why="it does not answer")
             continue
         verdict = await _sandbox(name, check, bench)
-        silent = silent or (check is answers.answering and verdict.outcome == "failed")
+        silent = silent or (check is checks.answering and verdict.outcome == "failed")
         yield verdict
 
 
