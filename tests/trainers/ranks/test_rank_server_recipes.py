@@ -11,9 +11,9 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe.model import VLLMModel
-from collab.trainers.ranks import samplers
+from collab.trainers.ranks import orders
 from collab.trainers.ranks.group import TorchRanks
-from collab.trainers.ranks.samplers import with_servers
+from collab.trainers.ranks.orders import with_servers
 
 URL = "http://127.0.0.1:8000"
 
@@ -38,7 +38,7 @@ class Ranks:
 def no_server_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No server is started while this is used."""
     started: list[object] = []
-    monkeypatch.setattr(samplers, "OwnServer", started.append)
+    monkeypatch.setattr(orders, "OwnServer", started.append)
     yield
     assert started == []
 
