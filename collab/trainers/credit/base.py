@@ -63,6 +63,9 @@ class Algorithm:
 
     compares: bool = False
     """True if the algorithm compares an episode with others of its group."""
+    is_centered: bool = True
+    """False if the weights of a group do not add up to about 0, because the baseline comes from
+    other steps. `normalize: group` would make them larger the more similar the rewards are."""
 
     async def open(self, models: TeamModels) -> None:
         """Store the team's models. Called once, before the first step and before `restore`."""

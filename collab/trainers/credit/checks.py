@@ -41,23 +41,6 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
         )
 
 
-def check_normalize(spec: TrainerSpec) -> None:
-    """Refuse `normalize: group` for a rule whose baseline does not come from the group.
-
-    The rule's weights are not centered within a group, so division would make them larger the more
-    similar the group's rewards are.
-
-    Raises:
-        RecipeError: the normalization is `group`.
-    """
-    if spec.normalize == "group":
-        raise RecipeError(
-            f"algorithm '{spec.algorithm.use}' has a baseline from other steps, so normalize"
-            " 'group' would give the largest weights to groups whose rewards hardly differ; set"
-            " normalize to 'none' or 'step'"
-        )
-
-
 def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
     """Return the reward that all agents earned with a joint action.
 

@@ -11,7 +11,7 @@ from collab.records import Decision, Episode
 from collab.runs.metric_names import CRITIC, fill
 from collab.stats import deviation, mean
 from collab.trainers.credit.base import Algorithm, FrozenModel, TeamModels
-from collab.trainers.credit.checks import check_normalize, check_one_reward, one_reward
+from collab.trainers.credit.checks import check_one_reward, one_reward
 from collab.trainers.credit.group import Group, Key, Node, Weights
 
 if TYPE_CHECKING:
@@ -141,6 +141,8 @@ class ActorCritic(Algorithm):
         rate: the critics' learning rate.
     """
 
+    is_centered = False
+
     def __init__(self, *, trace: float = 0.95, rate: float = 1e-3) -> None:
         self._trace, self._rate = trace, rate
         self._models: TeamModels | None = None
@@ -163,15 +165,6 @@ class ActorCritic(Algorithm):
             if name in self._saved:
                 critic.head.restore(self._saved[name])
         return self._critics[name]
-
-    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Refuse a normalization that needs centered weights, because a critic's weights are not
-        centered.
-
-        Raises:
-            RecipeError: the normalization is `group`.
-        """
-        check_normalize(spec)
 
     def measures(self) -> dict[str, float]:
         """Return the metrics `critic/NAME/loss` and `critic/NAME/explained` of each critic.
@@ -276,7 +269,6 @@ class MAAC(ActorCritic):
         Raises:
             RecipeError: the agents have different rewards.
         """
-        super().check(recipe, spec)
         check_one_reward("maac", recipe, spec)
 
 

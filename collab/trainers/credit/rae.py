@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from collab.errors import RecipeError
-from collab.recipe import Recipe, TrainerSpec
 from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.base import Algorithm
-from collab.trainers.credit.checks import check_normalize
 from collab.trainers.credit.group import Group, Key, Weights
 
 Seat = tuple[str, str, int]
@@ -33,6 +31,8 @@ class Rae(Algorithm):
         decay: the share of the average kept at each response; 0 uses only the last return.
     """
 
+    is_centered = False
+
     def __init__(self, *, decay: float = 0.95) -> None:
         if not 0 <= decay < 1:
             raise RecipeError(
@@ -43,15 +43,6 @@ class Rae(Algorithm):
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
         return [self._credit(group) for group in groups]
-
-    def check(self, recipe: Recipe, spec: TrainerSpec) -> None:  # noqa: ARG002
-        """Refuse a normalization that needs centered weights, because this rule's weights are not
-        centered.
-
-        Raises:
-            RecipeError: the normalization is `group`.
-        """
-        check_normalize(spec)
 
     def measures(self) -> dict[str, float]:
         """Return `credit/AGENT/average`: the average return of the agent's first turn, over all

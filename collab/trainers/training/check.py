@@ -67,6 +67,12 @@ def _check_functions(recipe: Recipe) -> None:
 def _check_algorithm(recipe: Recipe, spec: TrainerSpec) -> None:
     algorithm = algorithm_for(spec.algorithm)
     algorithm.check(recipe, spec)
+    if spec.normalize == "group" and not algorithm.is_centered:
+        raise RecipeError(
+            f"algorithm '{spec.algorithm.use}' has a baseline from other steps, so normalize"
+            " 'group' would give the largest weights to groups whose rewards hardly differ; set"
+            " normalize to 'none' or 'step'"
+        )
     if algorithm.compares and spec.group_size == 1:
         raise RecipeError(
             f"group_size 1 leaves '{spec.algorithm.use}' nothing to compare an episode with, so"

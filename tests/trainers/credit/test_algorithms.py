@@ -18,6 +18,7 @@ from collab.trainers.credit.checks import check_weights
 from collab.trainers.credit.group import make_group, tree_of
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
+from collab.trainers.training.check import check_recipe
 
 
 def episode(sample: int, rewards: Sequence[float]) -> Episode:
@@ -211,7 +212,5 @@ def test_normalizing_skips_an_agent_that_did_not_act() -> None:
 @pytest.mark.parametrize("name", ["rae", "iac", "maac"])
 def test_baseline_over_other_steps_refuses_group_normalization(name: str, tmp_path: Path) -> None:
     recipe = make_game(Path("model"), tmp_path, algorithm=name, normalize="group")
-    assert recipe.trainer is not None
-    algorithm = algorithm_for(recipe.trainer.algorithm)
     with pytest.raises(RecipeError, match="set normalize to 'none' or 'step'"):
-        algorithm.check(recipe, recipe.trainer)
+        check_recipe(recipe)
