@@ -263,9 +263,7 @@ class Chooser:
 def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
     """Return the parts to recombine: the agents' artifacts, or the two halves of a single
     agent's."""
-    turn = episode.turns[-1]
-    agents = turn.artifacts if turn.joined is None else turn.joined
-    artifacts = {agent: turn.artifacts[agent] for agent in agents}
+    artifacts = episode.turns[-1].contributions
     if len(artifacts) > 1:
         return artifacts
     (text,) = artifacts.values()

@@ -26,7 +26,7 @@ from collab.trainers.credit import Group, Weights
 from collab.trainers.credit.counterfactual.algorithms import Cross
 from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms
 from collab.trainers.credit.counterfactual.rule import MOST_SCORED, scored_at_most
-from collab.trainers.credit.joint_actions import JointActions, joined
+from collab.trainers.credit.joint_actions import JointActions
 from collab.trainers.credit.magrpo import marloo
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import group_of
@@ -204,7 +204,7 @@ class Crossing:
     ) -> tuple[list[Weights], Mapping[str, float]] | None:
         """Return the weights and measures of `cross`, or None if nothing is crossed."""
         groups = [item.group for item in judged]
-        n_agents = max((len(joined(g.episodes[0].turns[0])) for g in groups), default=1)
+        n_agents = max((len(g.episodes[0].turns[0].contributions) for g in groups), default=1)
         if n_agents < 2 or not self.crosses:
             return None
         size = max(len(group.episodes) for group in groups)
@@ -227,7 +227,7 @@ class Crossing:
         group = group_of(episodes, joint, agents=agents, spec=self._spec, shape=shape)
         nodes = [(number, 0) for number in range(len(episodes))]
         by_agent = forms(group, nodes)
-        team = list(joined(episodes[0].turns[0]))
+        team = list(episodes[0].turns[0].contributions)
         combinations = len(nodes) ** len(team)
         crossed = len(team) > 1 and all(by_agent[name] == "crossed" for name in team)
         every = self.crosses and crossed and combinations <= MOST_SCORED

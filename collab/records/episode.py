@@ -240,6 +240,12 @@ class Turn(Record, FormerArtifacts):
     """Failures that the episode survived, e.g. of an optional feedback source."""
     seconds: float = 0.0
 
+    @property
+    def contributions(self) -> dict[str, str]:
+        """The artifacts, by agent, that make the joint artifact."""
+        names = self.artifacts if self.joined is None else self.joined
+        return {name: self.artifacts[name] for name in names}
+
     @model_validator(mode="before")
     @classmethod
     def _read_older_records(cls, data: Any) -> Any:

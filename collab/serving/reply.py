@@ -17,9 +17,8 @@ from collab.serving.team import ServedTeam
 def answering(episode: Episode) -> list[Decision]:
     """Return the last response of each agent whose artifact is in the joint one."""
     turn = episode.turns[-1]
-    joined = turn.artifacts if turn.joined is None else turn.joined
     last = {decision.agent: decision for decision in turn.decisions}
-    return [last[agent] for agent in joined if agent in last]
+    return [last[agent] for agent in turn.contributions if agent in last]
 
 
 def usage_of(episode: Episode) -> Usage:

@@ -85,7 +85,6 @@ def command(
     """
     from collab.errors import RecipeError
     from collab.recipe import load_recipe
-    from collab.runtime.best_of import check_best_of
     from collab.runtime.notes import unused
 
     if best_of is not None and samples is not None:
@@ -103,6 +102,8 @@ def command(
     )
     remark(unused(recipe, model), "note")
     if best_of is not None:
+        from collab.probe.best_of import check_best_of
+
         check_best_of(recipe, best_of)
     if dry_run or show_recipe:
         _plan(recipe, task or [], json=json, whole=show_recipe)
@@ -168,9 +169,9 @@ def _combine(
     """Find, record and show the best combination of each problem's answers."""
     import asyncio
 
+    from collab.probe.best_of import best_of
     from collab.runs.atomic import write_atomically, writing
     from collab.runs.layout import BEST
-    from collab.runtime.best_of import best_of
 
     bests = asyncio.run(best_of(recipe, problems, episodes))
     lines = [best.model_dump_json() for best in bests]

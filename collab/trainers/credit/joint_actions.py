@@ -42,7 +42,7 @@ class JointActions:
         self._scores: dict[Artifacts, Score | asyncio.Future[Score | None]] = {}
         for turn in (turn for episode in episodes for turn in episode.turns):
             if turn.score is not None:
-                self._scores.setdefault(tuple(joined(turn).items()), turn.score)
+                self._scores.setdefault(tuple(turn.contributions.items()), turn.score)
 
     def team(self, nodes: Sequence[Node]) -> list[str]:
         """Return the agents whose responses make the joint artifact at `nodes`.
@@ -50,7 +50,7 @@ class JointActions:
         Raises:
             TrainingError: the agents are not the same at all of `nodes`.
         """
-        teams = [list(joined(self._turn(node))) for node in nodes]
+        teams = [list(self._turn(node).contributions) for node in nodes]
         if any(team != teams[0] for team in teams):
             raise TrainingError(
                 "responses can be recombined only if the same agents contribute to every joint"
@@ -62,18 +62,22 @@ class JointActions:
     async def score(
         self, nodes: Sequence[Node], choices: Sequence[Choice]
     ) -> list[Mapping[str, float] | None]:
+        trained = dict.fromkeys([*self.team(nodes), *self._spec.local_parts])
+        return [
+            None if s is None else {a: reward_of(s, a, self._spec) for a in trained}
+            for s in await self.scores(nodes, choices)
+        ]
+
+    async def scores(self, nodes: Sequence[Node], choices: Sequence[Choice]) -> list[Score | None]:
+        """Return the score of each choice of responses at `nodes`, or None if scoring failed."""
         team = self.team(nodes)
-        made = [joined(self._turn(node)) for node in nodes]
-        scores = await asyncio.gather(
+        made = [self._turn(node).contributions for node in nodes]
+        return await asyncio.gather(
             *(
                 self._score({a: _pick(made, choice.get(a, 0), a) for a in team})
                 for choice in choices
             )
         )
-        trained = dict.fromkeys([*team, *self._spec.local_parts])
-        return [
-            None if s is None else {a: reward_of(s, a, self._spec) for a in trained} for s in scores
-        ]
 
     async def _score(self, artifacts: Mapping[str, str]) -> Score | None:
         """Return the score of these artifacts, computed once, or None if scoring failed."""
@@ -99,12 +103,6 @@ class JointActions:
 
 def _pick(made: Sequence[Mapping[str, str]], position: int | None, agent: str) -> str:
     return "" if position is None else made[position][agent]
-
-
-def joined(turn: Turn) -> dict[str, str]:
-    """Return the artifacts, by agent, that make a turn's joint artifact."""
-    names = turn.artifacts if turn.joined is None else turn.joined
-    return {name: turn.artifacts[name] for name in names}
 
 
 def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:

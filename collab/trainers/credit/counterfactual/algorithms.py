@@ -14,7 +14,6 @@ from collab.trainers.credit.counterfactual.forms import Form
 from collab.trainers.credit.counterfactual.rule import Counterfactual
 from collab.trainers.credit.counterfactual.table import Shifts, Table, Vector, leave_one_out
 from collab.trainers.credit.group import Group, Node, Weights
-from collab.trainers.credit.joint_actions import joined
 
 FEW = 3
 """Default shifts for a joint artifact of more than two answers."""
@@ -179,7 +178,7 @@ class Removal(Counterfactual):
         turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
         rewards = []
         for node, turn in zip(nodes, turns, strict=True):
-            if agent not in joined(turn):
+            if agent not in turn.contributions:
                 rewards.append(group.rewards[node][agent])
                 continue
             [score] = await group.score([node], [{agent: None}])

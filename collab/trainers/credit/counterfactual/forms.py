@@ -27,7 +27,6 @@ from collab.runtime.independence import (
 )
 from collab.runtime.rehearsal import rehearsed
 from collab.trainers.credit.group import Group, Node
-from collab.trainers.credit.joint_actions import joined
 
 Form = Literal["crossed", "swapped", "alone"]
 
@@ -45,9 +44,9 @@ def forms(group: Group, nodes: Sequence[Node]) -> dict[str, Form]:
     The result has the trained agents, and frozen ones that contribute to the joint artifact.
     """
     turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
-    team = list(joined(turns[0]))
+    team = list(turns[0].contributions)
     agents = dict.fromkeys((*group.agents, *team))
-    if len(nodes) == 1 or len(team) == 1 or any(list(joined(turn)) != team for turn in turns):
+    if len(nodes) == 1 or len(team) == 1 or any(list(turn.contributions) != team for turn in turns):
         return dict.fromkeys(agents, "alone")
     dependences = [dependence_of(turn) for turn in _different(turns)]
     shared = _share_history(group, nodes)

@@ -23,7 +23,6 @@ from collab.trainers.credit.counterfactual.table import (
     make_table,
 )
 from collab.trainers.credit.group import Group, Key, Node, Weights
-from collab.trainers.credit.joint_actions import joined
 
 
 @dataclass
@@ -239,7 +238,7 @@ class Counterfactual(Algorithm):
         self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, Form]
     ) -> Table:
         episode, turn = nodes[0]
-        team = list(joined(group.episodes[episode].turns[turn]))
+        team = list(group.episodes[episode].turns[turn].contributions)
         shifts = self._shifts(len(team))
         if shifts == "all" and any(agent_forms[name] != "crossed" for name in team):
             shifts = "samples"  # teammates that saw each other must stay together

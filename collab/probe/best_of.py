@@ -5,19 +5,19 @@ G samples of n agents that saw nothing of each other give G^n joint artifacts fo
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 from collab.agents import join_for, make_joint
-from collab.errors import CollabError, RecipeError
+from collab.errors import RecipeError
 from collab.models.fakes import EchoModel
-from collab.recipe import Recipe
-from collab.records import Episode, Failure, Problem, Score, failure_of
+from collab.recipe import Recipe, TrainerSpec
+from collab.records import Episode, Problem
 from collab.runtime.events import BestOf
 from collab.runtime.independence import are_independent
 from collab.runtime.rehearsal import rehearsed
 from collab.runtime.session import Session
+from collab.trainers.credit.joint_actions import JointActions
 
 MOST_COMBINATIONS = 4096
 """Most joint artifacts per problem that are scored."""
@@ -80,44 +80,26 @@ async def best_of(
 async def _best(
     recipe: Recipe, session: Session, problem: Problem, episodes: Sequence[Episode]
 ) -> BestOf:
-    answers = [_joined(episode) for episode in episodes]
-    agents = list(answers[0])
-    known = {tuple(made.values()): e.score for made, e in zip(answers, episodes, strict=True)}
-    choices = list(product(range(len(episodes)), repeat=len(agents)))
-    texts = [tuple(answers[n][a] for n, a in zip(c, agents, strict=True)) for c in choices]
-    new = [text for text in dict.fromkeys(texts) if text not in known]
-    outcomes = await asyncio.gather(
-        *(_score(session, problem, dict(zip(agents, text, strict=True))) for text in new)
-    )
-    failures = tuple(each for each in outcomes if isinstance(each, Failure))
-    known |= {t: s for t, s in zip(new, outcomes, strict=True) if isinstance(s, Score)}
-    scored = [(c, t, s) for c, t in zip(choices, texts, strict=True) if (s := known.get(t))]
-    chosen, text, score = max(scored, key=lambda each: (each[2].reward, len(set(each[0])) == 1))
-    artifacts = dict(zip(agents, text, strict=True))
+    actions = JointActions(problem, episodes, TrainerSpec(), session.score)
+    nodes = [(number, 0) for number in range(len(episodes))]
+    agents = actions.team(nodes)
+    chosen = [
+        dict(zip(agents, numbers, strict=True))
+        for numbers in product(range(len(episodes)), repeat=len(agents))
+    ]
+    scores = zip(chosen, await actions.scores(nodes, chosen), strict=True)
+    scored = [(choice, score) for choice, score in scores if score is not None]
+    best, score = max(scored, key=lambda each: (each[1].reward, len({*each[0].values()}) == 1))
+    artifacts = {a: episodes[n].turns[0].contributions[a] for a, n in best.items()}
     return BestOf(
         task=problem.address,
-        made_of={a: episodes[n].sample for n, a in zip(chosen, agents, strict=True)},
-        played=len(set(chosen)) == 1,
+        made_of={agent: episodes[number].sample for agent, number in best.items()},
+        played=len({*best.values()}) == 1,
         artifacts=artifacts,
         joint=make_joint(join_for(recipe.team.join, recipe.team.roles), artifacts, problem).text,
         score=score,
         samples=len(episodes),
         scored=len(scored),
         best_played=max(e.reward for e in episodes if e.reward is not None),
-        failures=failures,
+        failures=tuple(actions.failures),
     )
-
-
-async def _score(
-    session: Session, problem: Problem, artifacts: Mapping[str, str]
-) -> Score | Failure:
-    try:
-        return await session.score(problem, artifacts)
-    except CollabError as error:
-        return failure_of(error)
-
-
-def _joined(episode: Episode) -> dict[str, str]:
-    turn = episode.turns[0]
-    names = turn.artifacts if turn.joined is None else turn.joined
-    return {name: turn.artifacts[name] for name in names}
