@@ -24,7 +24,7 @@ def split_program(source: str, function: str = HELPER) -> dict[str, str]:
     helpers = [node for node in body if _defines(node, function)]
     if not helpers:
         return {HELPER: "", "main": source}
-    future = [node for node in body if _is_future(node)]
+    future = [n for n in body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
     above = body[: body.index(helpers[-1])]
     copied = _needed(helpers, [node for node in above if node not in helpers])
     lines = source.split("\n")
@@ -37,10 +37,6 @@ def split_program(source: str, function: str = HELPER) -> dict[str, str]:
 
 def _defines(node: ast.stmt, function: str) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function
-
-
-def _is_future(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _needed(helpers: list[ast.stmt], above: list[ast.stmt]) -> list[ast.stmt]:

@@ -49,7 +49,7 @@ class Flow:
     @property
     def used(self) -> bool:
         """True if the value of at least one call decides something."""
-        return USED in self._reached_from(self.aliases)
+        return USED in closure(self.aliases, self._edges.__getitem__)
 
     def _find_calls(self, scope: Scope) -> set[int]:
         """Return the helper's names that are called, or passed on to be called."""
@@ -60,10 +60,6 @@ class Flow:
                     names.add(id(name))
                     self.calls.append(name)
         return names
-
-    def _reached_from(self, sources: Iterable[Variable]) -> set[Variable]:
-        """Return all variables reached by a value in one of `sources`, including these."""
-        return closure(sources, self._edges.__getitem__)
 
     def _reads(self, scope: Scope, expressions: Iterable[ast.AST | None]) -> set[Variable]:
         """Return the values of `expressions`, each as a variable that its parts flow into.

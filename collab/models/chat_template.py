@@ -6,7 +6,7 @@ A tokenizer's template runs whenever a model reads a chat, also before any appro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -34,7 +34,7 @@ def render(
     """
     fields = {
         **tokenizer.special_tokens_map,
-        "messages": [_without_none(message) for message in messages],
+        "messages": [{k: v for k, v in each.items() if v is not None} for each in messages],
         "tools": list(tools) or None,
         "documents": None,
         "add_generation_prompt": begin_answer,
@@ -58,10 +58,6 @@ def _failing() -> Iterator[None]:
         raise
     except Exception as error:  # an expression within it can raise anything
         raise TemplateRuntimeError(f"{type(error).__name__}: {error}") from error
-
-
-def _without_none(message: Mapping[str, Any]) -> Given:
-    return {key: value for key, value in message.items() if value is not None}
 
 
 @lru_cache(maxsize=64)

@@ -95,7 +95,8 @@ def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None
         value = row.fields[field]
         if field in texts and not isinstance(value, str):
             raise _fault(row, f"the field '{field}' is {_kind(value)}, not text")
-        if field in (*texts, "prompt") and _is_blank(value):
+        blank = value is None or (isinstance(value, str) and not value.strip())
+        if field in (*texts, "prompt") and blank:
             raise _fault(row, f"the field '{field}' is empty")
 
 
@@ -119,10 +120,6 @@ def _check_ids(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
                 " another field, or to '' to name problems by their row numbers"
             )
         first[name] = row
-
-
-def _is_blank(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _kind(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Block, Page, Piece
 from collab.models.tool_text import before_calls
@@ -130,7 +130,8 @@ def show_score(
     if score.summary:
         page.line((f"  {score.summary}", DIM))
     if score.by_agent:
-        page.line((f"  {agent_rewards(score.by_agent)}", DIM))
+        earned = (f"{agent} earns {reward:+.2f}" for agent, reward in score.by_agent.items())
+        page.line((f"  {', '.join(earned)}", DIM))
     for failure in score.failures:
         page.line((f"  {failure}", DIM))
     if score.flags:
@@ -215,11 +216,6 @@ def solved_early(episode: Episode) -> str:
 def out_of(value: float, largest: float | None) -> str:
     """Format a reward with its maximum, e.g. `0.50 of 2.00`, or alone if `largest` is None or 0."""
     return f"{value:.2f} of {largest:.2f}" if largest else f"{value:.2f}"
-
-
-def agent_rewards(by_agent: Mapping[str, float]) -> str:
-    """Format each agent's own reward, e.g. `a earns +1.00`. Return "" for an empty mapping."""
-    return ", ".join(f"{agent} earns {reward:+.2f}" for agent, reward in by_agent.items())
 
 
 def show_failure(page: Page, failure: Failure) -> None:

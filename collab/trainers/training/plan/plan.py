@@ -106,7 +106,8 @@ class Plan:
             *([f"judging: {self.judging}"] if self.judging else []),
             *self.credit,
             f"parameters: {self.parameters:,}, trained {self.trainable:,} ({share:.2%})",
-            f"memory: {self.total / 1e9:.2f} GB{self._of_each()}",
+            f"memory: {self.total / 1e9:.2f} GB"
+            + (f" for each of {self.ranks} ranks" if self.ranks > 1 else ""),
         ]
         lines += [
             f"  {MEMORY[name]:<27} {size / 1e9:>7.3f} GB"
@@ -134,9 +135,6 @@ class Plan:
             f"; the split {self.unused_split} is not used, set"
             f" 'trainer.evaluation={{tasks: {self.unused_split}}}' to evaluate on it"
         )
-
-    def _of_each(self) -> str:
-        return f" for each of {self.ranks} ranks" if self.ranks > 1 else ""
 
     def _end(self) -> str:
         if self.tokens is None:
