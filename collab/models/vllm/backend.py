@@ -1,12 +1,15 @@
-"""The interface of both vLLM backends: a local engine, or servers."""
+"""The interface of both vLLM backends, a local engine or servers, and what they share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from collab.errors import ModelTimeout
 from collab.models.base import Call, SamplerReport
 from collab.models.vllm.adapter_store import Version
 from collab.records import FinishReason, Sampling
@@ -55,6 +58,23 @@ class Capacity:
     """Largest rank of an adapter."""
     training: bool = False
     """True if a trainer works on this machine while the engine is idle."""
+
+
+@asynccontextmanager
+async def bounded(peer: str, seconds: float) -> AsyncIterator[None]:
+    """Context manager with a time limit for an answer of `peer`.
+
+    Raises:
+        ModelTimeout: the block takes longer than `seconds`.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise ModelTimeout(
+            f"{peer} did not answer within {seconds:g} s; raise the model's `seconds` and"
+            " `ready_seconds`, or lower sampling.max_new_tokens"
+        ) from None
 
 
 def prefix_key(call: Call, adapter: str) -> str:

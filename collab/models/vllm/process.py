@@ -14,10 +14,10 @@ from typing import Any
 from weakref import WeakSet
 
 from collab.distribution import install
-from collab.errors import CollabError, ModelError, ModelTimeout, ModelUnavailable
+from collab.errors import CollabError, ModelError, ModelUnavailable
 from collab.models.base import SamplerReport
 from collab.models.vllm.adapter_store import Version
-from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
+from collab.models.vllm.backend import Capacity, Completion, GenerationRequest, bounded
 from collab.models.vllm.calls import (
     append_delta,
     engine_options,
@@ -103,7 +103,7 @@ class Process:
             if self._llm is None:
                 await self._start(folder, capacity)
             if self._asleep:
-                async with self._bounded(self._spec.ready_seconds):
+                async with bounded(self._peer, self._spec.ready_seconds):
                     await self._llm.wake_up()
                 self._asleep = False
 
@@ -119,7 +119,7 @@ class Process:
 
         completion = Completion()
         params = sampling_params(request)
-        async with self._using() as llm, self._bounded(self._spec.seconds):
+        async with self._using() as llm, bounded(self._peer, self._spec.seconds):
             adapter = await self._adapter(request.adapter)
             outputs = llm.generate(
                 TokensPrompt(prompt_token_ids=request.token_ids),
@@ -134,12 +134,12 @@ class Process:
         return completion
 
     async def load(self, version: Version) -> None:
-        async with self._using(), self._bounded(self._spec.seconds):
+        async with self._using(), bounded(self._peer, self._spec.seconds):
             await self._adapter(version)
 
     async def unload(self, version: Version) -> None:
         if self._loaded.pop(version.number, None) is not None:
-            async with self._using() as llm, self._bounded(self._spec.seconds):
+            async with self._using() as llm, bounded(self._peer, self._spec.seconds):
                 await llm.remove_lora(version.number)
 
     async def report(self) -> SamplerReport:
@@ -150,7 +150,7 @@ class Process:
         async with self._changing:
             if self._llm is not None and not self._asleep and self._sleeps(self._capacity):
                 await self._idle.wait()
-                async with self._bounded(self._spec.ready_seconds):
+                async with bounded(self._peer, self._spec.ready_seconds):
                     await self._llm.sleep(level=1)
                 self._asleep = True
 
@@ -255,14 +255,3 @@ class Process:
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()
-
-    @asynccontextmanager
-    async def _bounded(self, seconds: float) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(seconds):
-                yield
-        except TimeoutError:
-            raise ModelTimeout(
-                f"{self._peer} did not answer within {seconds:g} s; raise the model's limits, or"
-                " lower sampling.max_new_tokens"
-            ) from None

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from collab.errors import ModelError, ModelRefused, ModelTimeout, ModelUnavailable
+from collab.errors import ModelError, ModelRefused, ModelUnavailable
 from collab.models.event_stream import event_data
 from collab.models.hosted.errors import explained, is_page, page_at
 from collab.models.keys import redact, redact_line
 from collab.models.vllm.adapter_store import Version
-from collab.models.vllm.backend import FINISHED, Completion, GenerationRequest
+from collab.models.vllm.backend import FINISHED, Completion, GenerationRequest, bounded
 from collab.recipe.documents import parse_json
 
 if TYPE_CHECKING:
@@ -104,22 +104,6 @@ class ServerConnection:
         raise ModelRefused(f"{self.url} refused, status {status}: {reason}")
 
     @asynccontextmanager
-    async def bounded(self, seconds: float) -> AsyncIterator[None]:
-        """Context manager with a time limit.
-
-        Raises:
-            ModelTimeout: the block takes longer than `seconds`.
-        """
-        try:
-            async with asyncio.timeout(seconds):
-                yield
-        except TimeoutError:
-            raise ModelTimeout(
-                f"{self.url} did not answer within {seconds:g} s; raise the model's `seconds`, or"
-                " lower sampling.max_new_tokens"
-            ) from None
-
-    @asynccontextmanager
     async def _reached(self) -> AsyncIterator[None]:
         from httpx import RequestError
 
@@ -187,7 +171,7 @@ class Server:
             ModelUnavailable: the model cannot be used.
         """
         self._loaded.clear()
-        async with self._http.bounded(PROBE_SECONDS):
+        async with bounded(self._http.url, PROBE_SECONDS):
             listed = self._http.read(await self._http.ask("/v1/models"))
             try:
                 base = next(card for card in listed["data"] if not card.get("parent"))
@@ -204,7 +188,7 @@ class Server:
         """
         self.in_flight += 1
         try:
-            async with self._http.bounded(self._seconds):
+            async with bounded(self._http.url, self._seconds):
                 if request.adapter is not None:
                     await self._load(request.adapter)
                 return await self._complete(request)
@@ -213,24 +197,24 @@ class Server:
 
     async def load_page(self) -> str:
         """Return the server's load in Prometheus's text format, or "" if it publishes none."""
-        async with self._http.bounded(PROBE_SECONDS):
+        async with bounded(self._http.url, PROBE_SECONDS):
             response = await self._http.ask("/metrics", accept=(401, 403, 404))
         return response.text if response.is_success else ""
 
     async def load(self, version: Version) -> None:
         """Load a version of an adapter on the server."""
-        async with self._http.bounded(self._seconds):
+        async with bounded(self._http.url, self._seconds):
             await self._load(version)
 
     async def unload(self, version: Version) -> None:
         """Unload a version of an adapter."""
         if version.name in self._loaded:
-            async with self._http.bounded(self._seconds):
+            async with bounded(self._http.url, self._seconds):
                 await self._unload(version.name)
 
     async def leave(self) -> None:
         """Unload all our adapters, because others may use the server later."""
-        async with self._http.bounded(LEAVE_SECONDS):
+        async with bounded(self._http.url, LEAVE_SECONDS):
             for name in sorted(self._loaded):
                 await self._unload(name)
 

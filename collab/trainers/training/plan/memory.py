@@ -211,8 +211,8 @@ def count_memory(
     recipe says so, or if the recipe leaves this open and both do not fit at the same time.
     """
     models, sampled = _models(recipe, spec, lengths)
-    sizes = {key: sizes_of(model, spec, card) for key, model in models.items()}
-    of_agent = {name: sizes_of(_local(recipe, name), spec, card) for name in lengths}
+    sizes = {key: sizes_of(model, spec.lora, card) for key, model in models.items()}
+    of_agent = {name: sizes_of(_local(recipe, name), spec.lora, card) for name in lengths}
     full = spec.policies == "full"
     policies = {
         _local(recipe, name).model_dump_json() if spec.policies == "shared_adapter" else name: size

@@ -14,7 +14,7 @@ from typing import Any
 from collab.errors import ModelUnavailable
 from collab.models import store
 from collab.models.local.dimensions import Dimensions, dimensions_of
-from collab.recipe import LoraSpec, TrainerSpec
+from collab.recipe import LoraSpec
 from collab.recipe.model import TransformersModel
 from collab.trainers.training.plan.cards import Card, ModelPlace, place_of
 
@@ -180,18 +180,14 @@ class Sizes:
         return self.dimensions.bytes
 
 
-def sizes_of(model: TransformersModel, spec: TrainerSpec, card: Card | None = None) -> Sizes:
+@cache
+def sizes_of(model: TransformersModel, lora: LoraSpec, card: Card | None = None) -> Sizes:
     """Return a model's dimensions on `card`, which may be in another machine, or on this machine's
     device.
 
     Raises:
         ModelUnavailable: the configuration is not available.
     """
-    return _measure(model, spec.lora, card)
-
-
-@cache
-def _measure(model: TransformersModel, lora: LoraSpec, card: Card | None) -> Sizes:
     return compute_sizes(model, place_of(model, card), counts_of(model, lora))
 
 
