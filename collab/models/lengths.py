@@ -87,10 +87,9 @@ def _config(name: str, revision: str | None) -> dict[str, Any] | None:
 
 @cache
 def _tokenizer(name: str, revision: str | None) -> Any:
-    from collab.models.weights import reading
+    from collab.models.weights import load_tokenizer, reading
 
     folder = store.local_folder(name, revision)
+    assert folder is not None  # its configuration was read
     with reading(name, folder):
-        from transformers import AutoTokenizer
-
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        return load_tokenizer(folder)

@@ -15,7 +15,7 @@ from logging import getLogger
 from pathlib import Path
 from pickle import UnpicklingError
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -26,9 +26,6 @@ from collab.errors import ModelError, ModelUnavailable
 from collab.models import store
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.model import TransformersModel
-
-if TYPE_CHECKING:
-    import torch
 
 
 def check_four_bits(model: str, device: torch.device) -> None:
@@ -125,11 +122,7 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
     store.read_config(folder, spec.name)
     try:
         with reading(spec.name, folder):
-            from transformers import AutoTokenizer
-
-            tokenizer = AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
+            tokenizer = load_tokenizer(folder)
             check_parameters(folder, spec.name)
             module = _module(folder, spec, pick_dtype(spec.dtype, target), target)
             if spec.load_in == "4bit":
@@ -146,8 +139,8 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
         module=module,
         tokenizer=tokenizer,
         device=target,
-        context=_context(module),
-        stop_ids=_stop_ids(module, tokenizer),
+        context=context_of(module.config),
+        stop_ids=stop_ids(module.generation_config, tokenizer),
         pad_id=_pad_id(tokenizer),
     )
 
@@ -257,13 +250,21 @@ def _native_bfloat16(device: torch.device) -> bool:
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
-def _context(module: Any) -> int:
-    config = module.config.get_text_config()
-    return getattr(config, "max_position_embeddings", None) or sys.maxsize
+def load_tokenizer(folder: Path) -> Any:
+    """Return the tokenizer of the model in `folder`, without running its code."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
-def _stop_ids(module: Any, tokenizer: Any) -> frozenset[int]:
-    ends = module.generation_config.eos_token_id
+def context_of(config: Any) -> int:
+    """Return the maximum number of tokens of prompt and response together."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None) or sys.maxsize
+
+
+def stop_ids(generation: Any, tokenizer: Any) -> frozenset[int]:
+    """Return the tokens that end a response, by the generation config and by the tokenizer."""
+    ends = generation.eos_token_id
     listed = ends if isinstance(ends, list) else [ends]
     return frozenset(i for i in [*listed, tokenizer.eos_token_id] if i is not None)
 

@@ -8,7 +8,6 @@ under the old name, by `publish`.
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -121,27 +120,22 @@ def load_language(folder: Path, name: str) -> Language:
     Raises:
         ModelUnavailable: `folder` contains no model.
     """
-    from collab.models.weights import reading
+    from collab.models.weights import context_of, load_tokenizer, reading, stop_ids
 
     store.read_config(folder, name)
     with reading(name, folder):
-        from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+        from transformers import AutoConfig, GenerationConfig
 
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
+        tokenizer = load_tokenizer(folder)
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         if (folder / "generation_config.json").is_file():
             generation = GenerationConfig.from_pretrained(folder, local_files_only=True)
         else:
             generation = GenerationConfig.from_model_config(config)
-    ends = generation.eos_token_id
-    listed = ends if isinstance(ends, list) else [ends]
-    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     return Language(
         tokenizer=tokenizer,
-        stop_ids=sorted({i for i in [*listed, tokenizer.eos_token_id] if i is not None}),
-        context=positions or sys.maxsize,
+        stop_ids=sorted(stop_ids(generation, tokenizer)),
+        context=context_of(config),
         folder=folder,
     )
 
