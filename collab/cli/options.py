@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import termios
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -146,6 +147,7 @@ def consent(trust: bool) -> Consent:
 
 def _ask(question: Question) -> bool:
     print(question.text(), file=sys.stderr)
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # an answer given before the question is none
     text = "Read these files first. Allow them until they change?"
     return typer.confirm(text, default=False, err=True)
 

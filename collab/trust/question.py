@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
+from pwd import getpwuid
 from typing import Literal
 
 from collab.errors import Untrusted
@@ -16,9 +17,11 @@ from collab.trust.blocking import approve, unblock
 
 def _folder() -> Path:
     """Return `$XDG_CONFIG_HOME/collab/trusted` if that is absolute, otherwise a folder below
-    `~/.config`."""
-    named = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(named) if os.path.isabs(named) else Path.home() / ".config"  # noqa: PTH117
+    `~/.config`. A relative `$HOME` is not used, because it could lead to a third party's folder."""
+    named, home = Path(os.environ.get("XDG_CONFIG_HOME", "")), Path.home()
+    if not home.is_absolute():
+        home = Path(getpwuid(os.getuid()).pw_dir)
+    base = named if named.is_absolute() else home / ".config"
     return base / "collab" / "trusted"
 
 

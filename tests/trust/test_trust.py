@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from support.rooms.trust import TEAM, recipe_with, run
 from support.scoring import reward_of
 
 import collab
+from collab.cli.options import consent
 from collab.errors import RecipeError, Untrusted
 from collab.recipe import load_recipe, load_task
 
@@ -343,3 +345,30 @@ def test_relative_configuration_folder_is_ignored(
     load_recipe(str(evil), trust=True)
     assert (tmp_path / "home" / ".config" / "collab" / "trusted").is_dir()
     assert not Path("config").exists()
+
+
+def test_relative_home_holds_no_approvals(evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third party's folder may contain approvals of its own."""
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", str(evil))
+    load_recipe(str(evil), trust=True)
+    assert (evil / ".config" / "collab" / "trusted").is_dir()
+    monkeypatch.chdir(evil)
+    monkeypatch.setenv("HOME", ".")
+    with pytest.raises(Untrusted):
+        load_recipe(str(evil))
+
+
+def test_answer_typed_before_the_question_does_not_count(
+    project: Path, evil: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master, terminal = os.openpty()
+    with os.fdopen(terminal) as stdin, os.fdopen(master, "wb", buffering=0) as keyboard:
+        monkeypatch.setattr("sys.stdin", stdin)
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+        keyboard.write(b"y\n")
+        no = Timer(0.3, keyboard.write, [b"n\n"])
+        no.start()
+        with pytest.raises(Untrusted):
+            load_recipe(str(evil), trust=consent(trust=False))
+        no.join()
