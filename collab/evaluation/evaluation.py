@@ -40,7 +40,7 @@ from collab.recipe.schema import changes_since
 from collab.records import Episode
 from collab.runs import metric_names as names
 from collab.runs.about import new_run_id, now, read_about
-from collab.runs.layout import EPISODES, RECIPE, RUN
+from collab.runs.layout import EPISODES, EVAL, RECIPE, RUN
 from collab.runtime import Event, Session
 from collab.runtime.dry_run import dry_run
 from collab.runtime.episode import Start
@@ -247,10 +247,12 @@ def _check_keeps_numbers(path: Path, teams: Sequence[EvaluatedTeam]) -> None:
     Raises:
         RecordError: a team is missing or differs. The message says how.
     """
+    if not (path / EVAL).exists():
+        return
     try:
         before = read_results(path)
-    except RecordError:
-        return
+    except RecordError as error:
+        raise RecordError(f"{error}; choose another folder with {option('out')}") from None
     now, identities = {t.label: t.recipe for t in teams}, {t.identity for t in teams}
     for team in before.teams if before.status == "done" else ():
         if team.identity in identities:

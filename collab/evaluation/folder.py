@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from collab.errors import RecordError
 from collab.evaluation.results import Results
 from collab.records import Episode
-from collab.runs.about import read_about
+from collab.runs.about import KILLED, RUNNING, is_at_work, read_about
 from collab.runs.atomic import Lock, check_no_other_files, write_atomically, writing
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
 from collab.runs.log import read_whole_lines
@@ -148,6 +148,9 @@ def open_evaluation(folder: Path) -> EvaluationRecord:
         names = [entry.name for entry in sorted(folder.iterdir()) if entry.is_dir()]
         return EvaluationRecord(None, {name: name for name in names}, [str(error)])
     teams = {team.folder or team.label: team.label for team in results.teams}
+    runs = [file.parent for file in folder.glob(f"*/{RUN}")]
+    if results.status == RUNNING and runs and not any(map(is_at_work, runs)):
+        results = results.model_copy(update={"status": KILLED})
     is_done = results.status == "done"
     complaints = [] if is_done else [f"{folder}: the evaluation is {results.status}"]
     return EvaluationRecord(results, teams, complaints)

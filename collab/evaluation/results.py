@@ -129,7 +129,7 @@ class Results(Record):
     """
 
     evaluation: str
-    status: Literal["running", "done", "interrupted", "failed"]
+    status: Literal["running", "done", "interrupted", "failed", "killed"]
     suite: str
     tasks: tuple[str, ...]
     samples: int

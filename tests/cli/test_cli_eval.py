@@ -104,6 +104,23 @@ def test_the_numbers_of_an_evaluation_that_is_done_are_kept(
     assert "choose another folder with --out" in result.err
 
 
+def test_eval_json_of_the_user_is_kept(collab: Collab) -> None:
+    Path("out").mkdir()
+    Path("out/eval.json").write_text("mine")
+    result = collab(*ECHO, "--task", "words/0")
+    assert (result.status, Path("out/eval.json").read_text()) == (2, "mine")
+    assert "not an evaluation" in result.err
+    assert "choose another folder with --out" in result.err
+
+
+def test_killed_evaluation_is_shown_as_killed(collab: Collab) -> None:
+    collab(*ECHO, "--task", "words/0")
+    file = Path("out/eval.json")
+    file.write_text(file.read_text().replace('"status": "done"', '"status": "running"'))
+    assert "the evaluation is killed" in collab("show", "out").err
+    assert collab("show", "out", "--json").events[0]["status"] == "killed"
+
+
 def test_json_lines_begin_and_end_with_the_evaluation(collab: Collab) -> None:
     events = collab(*ECHO, "--task", "words/0-1", "--json").events
     types = [event["type"] for event in events]
