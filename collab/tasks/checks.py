@@ -30,6 +30,10 @@ def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
         TaskError: a row lacks a field, the suite uses a field that no row has, or two rows share
             an id. The message gives the line of the row.
     """
+    for row in rows:
+        for field in row.fields:
+            if not isinstance(field, str):
+                raise _fault(row, f"the field name {field!r:.80} is not text")
     known = dict.fromkeys(field for row in rows for field in row.fields)
     _check_names(spec, list(known), rows[0].source)
     if spec.kind == "code":

@@ -147,7 +147,8 @@ class Suite:
         """Return the rows that a selection names, in order, each once."""
         numbers: dict[int, None] = {}
         named = 0
-        for piece in selection.split(","):
+        is_id = any(selection in by_name for by_name in self._numbers)
+        for piece in [selection] if is_id else selection.split(","):
             for rows in self._rows_of(piece.strip()):
                 named += len(rows)
                 if named > MOST_NAMED:

@@ -154,12 +154,14 @@ def test_custom_format_takes_options(tmp_path: Path) -> None:
         ("{use: mbpp, options: {x: 1}}", RecipeError, "unknown option 'x' of format 'mbpp'"),
         ("'{own}.py:fails'", TaskError, r"line 1: the format .*KeyError: 'nothing'"),
         ("'{own}.py:wrong'", TaskError, "line 1: .*returned a str; a format must return a mapping"),
+        ("'{own}.py:number'", TaskError, "line 1: the field name 1 is not text"),
     ],
 )
 def test_invalid_format_is_refused(
     tmp_path: Path, adapt: str, error: type[Exception], said: str
 ) -> None:
     own = "def fails(row): return row['nothing']\ndef wrong(row): return 'x'\n"
+    own += "def number(row): return {**row, 1: 2}\n"
     (tmp_path / "own.py").write_text(own)
     setting = "task.source.adapt=" + adapt.replace("{own}", f"{tmp_path}/own")
     with pytest.raises(error, match=said):

@@ -79,6 +79,11 @@ def test_text_ids_can_be_selected(tmp_path: Path) -> None:
         suite.select("tt2")
 
 
+def test_id_with_a_comma_can_be_selected(tmp_path: Path) -> None:
+    rows = [{**row, "task_id": f"{n},{n}"} for n, row in enumerate(ROWS)]
+    assert suite_of(tmp_path, rows).select("2,2")[0].address == "mine/2,2"
+
+
 @pytest.mark.parametrize("selection", ["5", "0-5", "3-2"])
 def test_rows_outside_the_suite_are_refused(tmp_path: Path, selection: str) -> None:
     with pytest.raises(TaskError, match="rows 0-4"):
