@@ -85,7 +85,9 @@ def writing(path: Path, remedy: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         end = f"; {remedy}" if remedy else ""
-        raise RecordError(f"{path} cannot be written: {error.strerror or error}{end}") from error
+        several = error.args[0] if isinstance(error, shutil.Error) else ()
+        reason = "; ".join(why for *_, why in several) or error.strerror or error
+        raise RecordError(f"{path} cannot be written: {reason}{end}") from error
 
 
 def open_as_usual(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -280,6 +281,13 @@ def test_a_full_disk_is_an_error_that_names_the_folder(
     with pytest.raises(RecordError, match="staged cannot be written: No space left on device"):
         stage(run, Path("staged"), repository="me/pair", license=None)
     assert not Path("staged").exists()
+
+
+def test_pipe_in_a_run_is_named(run: Path) -> None:
+    (run / "functions").mkdir(exist_ok=True)
+    os.mkfifo(run / "functions" / "pipe")
+    with pytest.raises(RecordError, match=r"cannot be written: `.*pipe` is a named pipe"):
+        stage(run, Path("staged"), repository="me/pair", license=None)
 
 
 def test_running_run_is_neither_exported_nor_pushed(run: Path) -> None:
