@@ -6,11 +6,18 @@ import json
 from collections.abc import Iterator, Sequence
 from math import fsum
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
-from collab.errors import CollabError
+from collab.errors import CollabError, RecordError
 from collab.stats import mean
 
 
@@ -18,10 +25,39 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+MOST_CHARACTERS = 10_000
+"""Longest reason or error in a record. The rest is cut off."""
+
+
+def _whole(text: str) -> str:
+    """Return a text that UTF-8 can encode.
+
+    Raises:
+        RecordError: it contains half of a surrogate pair.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        near = text[max(error.start - 20, 0) : error.start + 20]
+        raise RecordError(
+            f"a text contains half of a surrogate pair, which no file can hold: {near!a}"
+        ) from None
+    return text
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
+
+
+Text = Annotated[str, AfterValidator(_whole)]
+Reason = Annotated[str, AfterValidator(_short), AfterValidator(_whole)]
+"""A text for people, cut after `MOST_CHARACTERS`."""
+
+
 class Problem(Record):
     """One problem of a suite. Agents and feedback see `public` only, and rewards see both."""
 
-    address: str
+    address: Text
     public: dict[str, Any]
     hidden: dict[str, Any] = {}
 
@@ -73,7 +109,7 @@ class Message(Record):
     """One message of an agent's history."""
 
     role: Literal["system", "user", "assistant", "tool"]
-    content: str
+    content: Text
     tool_calls: tuple[ToolCall, ...] = ()
     """Tool calls in an assistant's message. If they were written as text, `content` holds them."""
     answers: ToolCall | None = None
@@ -87,8 +123,8 @@ class Failure(Record):
     """The boundary that was crossed: model, agent, sandbox, reward, environment, feedback, task,
     budget."""
     type: str
-    message: str
-    traceback: str | None = None
+    message: Reason
+    traceback: Text | None = None
     """Traceback of a foreign exception, such as one of a user's function, if it was the reason."""
 
 
@@ -97,32 +133,36 @@ def failure_of(error: CollabError) -> Failure:
     return Failure(
         boundary=error.boundary,
         type=type(error).__name__,
-        message=str(error),
-        traceback=error.trace,
+        message=_replaced(str(error)),
+        traceback=error.trace and _replaced(error.trace)[-MOST_CHARACTERS:],
     )
+
+
+def _replaced(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 class Finding(Record):
     """One remark on an artifact, in the shape that every feedback tool shares."""
 
-    source: str
-    code: str
+    source: Text
+    code: Text
     severity: Literal["error", "warning", "info"]
-    message: str
+    message: Reason
     line: int | None = None
     """Line, from 1, in the agent's own artifact, or in `file`."""
-    file: str | None = None
+    file: Text | None = None
     """File of the line, for a program of several files."""
     column: int | None = None
-    fix: str | None = None
-    url: str | None = None
+    fix: Text | None = None
+    url: Text | None = None
 
 
 class Feedback(Record):
     """The feedback of one source to one agent after a turn."""
 
-    source: str
-    text: str
+    source: Text
+    text: Text
     findings: tuple[Finding, ...] = ()
     usage: Usage | None = None
     """Tokens and cost of a model's advice, recorded once, for the first advised agent."""
@@ -170,7 +210,7 @@ def _is_none(value: object) -> bool:
 class Action(Record):
     """One agent's whole response: the action a_i,t."""
 
-    text: str
+    text: Text
     token_ids: tuple[int, ...] = ()
     """The sampled tokens, including the end-of-turn token if it was sampled."""
     logprobs: tuple[float, ...] = ()
@@ -228,11 +268,11 @@ class Turn(Record, FormerArtifacts):
 
     index: int = Field(ge=0)
     decisions: tuple[Decision, ...]
-    artifacts: dict[str, str] = {}
+    artifacts: dict[str, Text] = {}
     """Artifact that each agent's parser extracted from its last response of the turn."""
     joined: tuple[str, ...] | None = None
     """Agents whose artifacts were joined, or None in records in which all were."""
-    joint: str = ""
+    joint: Text = ""
     """The joint artifact, e.g. the joined program."""
     score: Score | None = None
     feedback: dict[str, tuple[Feedback, ...]] = {}
@@ -275,7 +315,7 @@ class PartScore(Record):
     level: str
     value: float
     weight: float
-    reason: str
+    reason: Reason
     applies: bool = True
     """False if the part does not apply to this team. It then does not count towards the maximum
     either."""
@@ -300,13 +340,13 @@ class Score(Record):
     """
     solved: bool | None = None
     """True if the task is solved, or None if its reward does not define this."""
-    summary: str = ""
+    summary: Reason = ""
     """Description of the events in the environment, in one line for people."""
     tests: Tests | None = None
     parts: tuple[PartScore, ...] = ()
     flags: tuple[str, ...] = ()
     """Signs of a program that attacks its sandbox, e.g. `worker_died`."""
-    failures: tuple[str, ...] = ()
+    failures: tuple[Reason, ...] = ()
     """The first failed tests, for people. Agents never see this."""
     isolation: str | None = None
     """Isolation of the program: `sealed` or `unsafe`."""

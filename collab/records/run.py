@@ -67,7 +67,8 @@ def _how_far(about: dict[str, Any], episodes: int) -> str:
     if takes:
         return f"{counted(episodes, 'episode')} finished; training needs {' or '.join(takes)}"
     planned = len(about.get("tasks", ())) * int(about.get("samples", 1))
-    return f"{episodes} of {counted(planned, 'episode')} finished"
+    of = f"{episodes} of " if planned else ""  # requests to a server are not planned
+    return f"{of}{counted(planned or episodes, 'episode')} finished"
 
 
 def read_episodes(path: str | Path) -> Iterator[Episode]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from collab.records import Decision, Episode, Failure, Feedback, Record, Score
+from collab.records import Decision, Episode, Failure, Feedback, Record, Score, Text
 
 
 class RunStarted(Record):
@@ -76,8 +76,8 @@ class TurnScored(Record):
     type: Literal["turn.scored"] = "turn.scored"
     episode: str
     turn: int
-    artifacts: dict[str, str]
-    joint: str
+    artifacts: dict[str, Text]
+    joint: Text
     score: Score | None
 
 
