@@ -47,7 +47,7 @@ def test_killed_evaluation_is_readable_and_resumed(collab: Collab, hold_file: Pa
     assert episodes_of("pair") == ["words/0#0"]
     told = collab("report", "out")
     assert told.out.startswith("out/report.html: 1 episode, ")
-    assert "out: the evaluation is running" in told.err
+    assert "out: the evaluation is killed" in told.err
     assert "<table" in Path("out/report.html").read_text()
     hold_file.unlink()
     result = collab("eval", *LINE)

@@ -106,7 +106,7 @@ def test_report_shows_the_last_version_of_a_changed_team(collab: Collab, evaluat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace('"status": "done"', '"status": "running"'), "is running"),
+        (lambda text: text.replace('"status": "done"', '"status": "running"'), "is killed"),
         (lambda text: text[:100], "eval.json: not an evaluation"),
     ],
 )
