@@ -1,4 +1,4 @@
-"""What `--dry-run --card` says of a GPU that need not be here."""
+"""`--dry-run --card` for a GPU that is not in this machine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_plan_reports_what_does_not_fit(tiny_words: Path, tmp_path: Path) -> Non
 
 
 def with_vllm_sampler(game: Recipe, **options: Any) -> Recipe:
-    """A training whose episodes are played by vLLM on the same GPU."""
+    """Training whose episodes vLLM samples on the same GPU."""
     model = VLLMModel(name=game.model.name, **options)
     return game.model_copy(update={"model": model})
 
@@ -96,7 +96,7 @@ def test_plan_counts_the_memory_of_vllm(game: Recipe) -> None:
 
 
 def test_chosen_micro_batch_keeps_the_reserve(tiny_words: Path, tmp_path: Path) -> None:
-    """For a model that fills a GPU the chosen micro-batch still leaves the reserve."""
+    """The micro-batch leaves the reserve free even if the model fills the GPU."""
     from collab.trainers.training.plan.memory import Lengths
 
     recipe = make_game(tiny_words, tmp_path)
