@@ -1,4 +1,4 @@
-"""How requests are spread over vLLM servers, and what is told of the servers' load."""
+"""Distribution of requests over vLLM servers, and reports of the servers' load."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def places(number: int) -> list[Place]:
 
 
 def sent(servers: list[Place], keys: list[str]) -> dict[str, Counter[str]]:
-    """Where requests go that all stay under way, by key."""
+    """Route requests that all stay open; count them by key and server."""
     found: dict[str, Counter[str]] = {key: Counter() for key in keys}
     for key in keys:
         server = route(servers, key)
@@ -128,11 +128,11 @@ def test_lost_server_is_reported_once(tiny: Path) -> None:
                 await engine.generate([request(n) for n in range(4)])
                 life.close()
                 actions = await engine.generate([request(n) for n in range(4)])
-                told = (await engine.report()).warnings
+                warnings = (await engine.report()).warnings
                 again = (await engine.report()).warnings
         assert all(action.failure is None for action in actions)
-        assert len(told) == 1
-        assert f"vLLM server {two.url} was lost (" in told[0]
+        assert len(warnings) == 1
+        assert f"vLLM server {two.url} was lost (" in warnings[0]
         assert again == ()
 
     asyncio.run(ask())

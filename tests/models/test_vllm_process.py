@@ -1,4 +1,4 @@
-"""vLLM's engine in processes of its own, as it is started; a package of its shape stands for it."""
+"""vLLM's engine processes, with a fake package in place of vLLM."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class AsyncLLM:
 
 @pytest.fixture
 def folder(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """That of a model, beside the package, in an environment that is put back."""
+    """A model's folder, with the fake package importable and the environment restored."""
     for name, text in STAND_IN.items():
         path = tmp_path / "vllm" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def folder(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def started(*engines: Process, folder: Path) -> list[tuple[dict[str, Any], dict[str, str]]]:
-    """The options and the environment of each engine."""
+    """Start the engines; return the options and environment of each."""
 
     async def start() -> None:
         for engine in engines:

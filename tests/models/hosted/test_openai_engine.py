@@ -1,4 +1,4 @@
-"""Servers of chat completions as engines, against a real local server."""
+"""Servers with chat completions as engines, against a local server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ask_qwen(
 
 
 def failure_of_one(*behaviors: Behavior, **options: Any) -> tuple[str, str, int]:
-    """The failure's type and message, and the number of requests that reached the server."""
+    """Return the failure's type and message, and the number of requests to the server."""
     with OpenAIServer(*behaviors) as server:
         [action] = ask_qwen(server, **options)
     assert action.failure is not None
@@ -85,8 +85,8 @@ def test_request_body_contains_the_settings() -> None:
         "seed": 7,
         "max_tokens": 256,
     }
-    told = {name: server.bodies[1][name] for name in ("temperature", "top_p", "top_k", "stop")}
-    assert told == {"temperature": 0.5, "top_p": 0.9, "top_k": 40, "stop": ["END"]}
+    sent = {name: server.bodies[1][name] for name in ("temperature", "top_p", "top_k", "stop")}
+    assert sent == {"temperature": 0.5, "top_p": 0.9, "top_k": 40, "stop": ["END"]}
 
 
 def test_tokens_are_recorded_when_requested() -> None:
