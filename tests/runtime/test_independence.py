@@ -1,4 +1,4 @@
-"""Which responses of a turn depend on which."""
+"""Dependencies between the responses of a turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACTS: dict[str, tuple[list[Act], dict[str, str], dict[str, str]]] = {
         {"a": "b", "b": "a"},
     ),
     "alone twice": ([("a", 0, ()), ("a", 0, ()), ("b", 0, ())], {"a": "", "b": ""}, {"a": ""}),
-    "who answers last is seen by nobody": (
+    "nobody sees the last answer": (
         [("a", 0, ()), ("b", 1, ("a",)), ("a", 2, ("b",))],
         {"a": "b", "b": "a"},
         {"b": "a"},

@@ -1,4 +1,4 @@
-"""A text task whose reward says when it is solved: early end, feedback, pass@k, training."""
+"""A text task whose reward decides when it is solved: early end, feedback, pass@k, training."""
 
 from __future__ import annotations
 
