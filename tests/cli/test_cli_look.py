@@ -1,4 +1,4 @@
-"""The commands that look things up: tasks, teams, models, schema, help."""
+"""Commands that only list or explain: tasks, teams, models, schema, help."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""`collab run`: what it shows, what it leaves behind, how it ends."""
+"""`collab run`: its output, its files, and its exit."""
 
 import json
 from pathlib import Path
@@ -114,15 +114,15 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(collab: Collab) -> None:
 
 
 def test_a_dry_run_prints_the_plan_and_the_recipe_on_request(collab: Collab) -> None:
-    asked = (
+    arguments = (
         *ECHO, "--task", "words/0-3", "--samples", "2",
         "--set", "sampling.max_new_tokens=10", "--set", "agents.b.sampling.temperature=0.5",
     )  # fmt: skip
-    plan = collab(*asked, "--dry-run").out
+    plan = collab(*arguments, "--dry-run").out
     assert plan.startswith("pair, parallel, 1 turn\n")
     assert "  round 1: a, b at the same time\n" in plan
-    assert "judging" not in plan, "no program is run for texts"
-    result = collab(*asked, "--show-recipe")
+    assert "judging" not in plan, "text tasks run no programs"
+    result = collab(*arguments, "--show-recipe")
     assert result.status == 0
     assert result.out.endswith(plan)
     recipe = printed_recipe(result.out)
@@ -202,9 +202,9 @@ def test_unused_feedback_is_warned_about(collab: Collab, project: Path) -> None:
 
 def test_a_run_without_an_episode_does_not_block_its_folder(collab: Collab, project: Path) -> None:
     Path("models.py").write_text(Path("models.py").read_text() + LOST)
-    asked = ("run", "pair", "-t", "words/0", "--out", "out")
-    assert "the disk is gone" in collab(*asked, "-m", "models.py:lost").err
-    assert collab(*asked, "-m", "echo").status == 0
+    arguments = ("run", "pair", "-t", "words/0", "--out", "out")
+    assert "the disk is gone" in collab(*arguments, "-m", "models.py:lost").err
+    assert collab(*arguments, "-m", "echo").status == 0
 
 
 LOST = """
