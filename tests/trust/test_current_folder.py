@@ -1,4 +1,4 @@
-"""No Python that collab starts imports from the current folder, unless collab itself does."""
+"""Processes that collab starts import nothing from the current folder, unless collab does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVIL = "open('ran', 'w').close()\n"
 
 @pytest.fixture
 def evil_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A received folder, in which the user has started the command `collab`."""
+    """A received folder in which the user starts the command `collab`."""
     (tmp_path / "collab").mkdir()
     for name in ("json.py", "collab/__init__.py", "collab/__main__.py"):
         (tmp_path / name).write_text(EVIL)
