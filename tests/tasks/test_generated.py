@@ -54,7 +54,7 @@ def test_levels_of_a_file_come_from_its_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "error", "said"),
+    ("source", "error", "message"),
     [
         ({"generate": "pocket_code", "levels": [1, 3], "rows": 120}, TaskError,
          r"returned 50 rows, but 60 are needed; set task.source.rows to 100 or less"),
@@ -66,10 +66,10 @@ def test_levels_of_a_file_come_from_its_rows() -> None:
     ],
 )  # fmt: skip
 def test_invalid_generator_settings_are_refused(
-    source: dict[str, object], error: type[Exception], said: str
+    source: dict[str, object], error: type[Exception], message: str
 ) -> None:
     spec = TaskSpec.model_validate({"name": "mine", "source": source, "reward": CODE})
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         open_suite(spec)
 
 

@@ -1,4 +1,4 @@
-"""The suites for small models: made from a seed, honest answers earn all, cheats do not."""
+"""The suites for small models: generated from a seed; only honest answers earn everything."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from collab.tasks import open_suite
 SUITES = ("same-name", "signals", "duet", "split-sum")
 LEVELS = [("same_name", 3), ("signals", 3), ("split_sum", 3), ("duet", 0), ("pocket_code", 3)]
 BEST_CHEAT = {"same-name": 0.0, "signals": 0.34, "duet": 0.5, "split-sum": 0.15}
-"""By suite: on average over its problems, what is earned without doing the task at most: by chance
-in `signals` and `split-sum`, by the form alone in `duet`."""
+"""Per suite, the highest average score without doing the task.
+
+In `signals` and `split-sum` it comes from chance, in `duet` from the form alone.
+"""
 
 
 @lru_cache
@@ -33,7 +35,7 @@ def problems(name: str) -> Sequence[Problem]:
 
 
 def rewards(name: str, answers: Answers, count: int, reward: str = "") -> list[float]:
-    """What the answers earn on the first problems of a suite."""
+    """Rewards of the answers to the first problems of a suite."""
     recipe = load_recipe(name, task=name, settings=[f"task.reward={reward or name}"])
     scorer = Scorer(reward_of(recipe.task), None, recipe.team.roles)
     agents = list(recipe.team.agents)
@@ -118,8 +120,8 @@ def test_no_digit_answers_too_many_sums(level: int) -> None:
 
 @pytest.mark.parametrize("name", [*SUITES, "pocket-code"])
 def test_measured_values_in_the_description_match_the_docs(name: str) -> None:
-    told = re.findall(r"\b(?:mean|8 x 8|played):? (\d\.\d\d)", load_task(name).description)
+    values = re.findall(r"\b(?:mean|8 x 8|played):? (\d\.\d\d)", load_task(name).description)
     rows = [row for row in (DOCS / "tasks.md").read_text().splitlines() if f"| `{name}`" in row]
     measured = [cell.split(",")[0].strip() for row in rows for cell in row.split("|")]
-    assert len(told) >= 2
-    assert set(told) <= set(measured)
+    assert len(values) >= 2
+    assert set(values) <= set(measured)
