@@ -1,4 +1,4 @@
-"""What a process of a trial gets from the one that it is forked from."""
+"""State that a forked trial process inherits."""
 
 from __future__ import annotations
 

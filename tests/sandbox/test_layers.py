@@ -1,4 +1,4 @@
-"""Each layer alone: its probes break through without it, and do not with it."""
+"""Each layer by itself: its probes succeed without it and fail with it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_filter_fits_the_kernel_and_returns_on_every_path(machine: str) -> N
 
 
 def filtered(code: bytes, nr: int, arch: int) -> int:
-    """What the filter returns for a call without arguments, worked out as the kernel does."""
+    """Evaluate the filter for a call without arguments like the kernel does."""
     data = struct.pack("=IIQ6Q", nr, arch, 0, *[0] * 6)
     program = list(struct.iter_unpack("=HBBI", code))
     at = word = 0
