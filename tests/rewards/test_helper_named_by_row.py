@@ -1,4 +1,4 @@
-"""A helper's function has the name that its row gives it: in rewards, feedback, a join."""
+"""A row can name the helper's function, for rewards, feedback and the join."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_option_overrides_the_row(score: Score_, named: Problem) -> None:
 
 
 def played(folder: Path, hand: str, lead: str, *settings: str) -> Episode:
-    """An episode of a team whose entry agent is neither called main nor the last one."""
+    """Play a team whose entry agent is not named main and is not the last one."""
     (folder / "rows.jsonl").write_text(json.dumps(ROW) + "\n")
     (folder / "script.json").write_text(json.dumps({"hand": [hand] * 2, "lead": [lead] * 2}))
     agent = {"parser": "python", "prompt": "{{ task.prompt }}{{ task.helper_name }}"}
@@ -86,7 +86,7 @@ def played(folder: Path, hand: str, lead: str, *settings: str) -> Episode:
     [
         (SQUARE, "python-owned", True),
         (WRONG, "python-owned", False),
-        (WRONG, "python", False),  # the helper's code comes last here
+        (WRONG, "python", False),  # the helper's code is last
     ],
 )
 def test_owned_join_uses_only_the_code_of_the_helper(
