@@ -1,4 +1,4 @@
-"""Chat completions of teams, asked for by OpenAI's own client over a real socket."""
+"""Chat completions of teams, requested by OpenAI's own client over a real socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from support.served import DUO, SOLO, Server, Talker, recipe
 
 if TYPE_CHECKING:
-    import openai  # which takes seconds; workers without these tests do without
+    import openai  # slow import; workers without these tests skip it
     from openai.types.chat import ChatCompletionMessageParam as Message
 
 ASKED: list[Message] = [{"role": "user", "content": "What is two and two?"}]
@@ -64,7 +64,7 @@ def test_response_includes_what_each_agent_wrote(client: openai.OpenAI) -> None:
 
 @pytest.mark.parametrize("model", ["duo", "solo"])
 def test_streamed_chunks_add_up_to_the_whole_answer(client: openai.OpenAI, model: str) -> None:
-    whole = client.chat.completions.create(model=model, messages=ASKED, seed=1)
+    complete = client.chat.completions.create(model=model, messages=ASKED, seed=1)
     chunks = list(
         client.chat.completions.create(
             model=model,
@@ -76,13 +76,13 @@ def test_streamed_chunks_add_up_to_the_whole_answer(client: openai.OpenAI, model
     )
     deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
     assert deltas[0].role == "assistant"
-    assert "".join(d.content or "" for d in deltas) == whole.choices[0].message.content
+    assert "".join(d.content or "" for d in deltas) == complete.choices[0].message.content
     reasoning = "".join((d.model_extra or {}).get("reasoning", "") for d in deltas)
-    assert reasoning == (whole.choices[0].message.model_extra or {}).get("reasoning", "")
+    assert reasoning == (complete.choices[0].message.model_extra or {}).get("reasoning", "")
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
-    assert chunks[-1].usage == whole.usage
+    assert chunks[-1].usage == complete.usage
     assert not any(chunk.usage for chunk in chunks[:-1])
-    assert len(deltas) > 5, "it is told as it is written"
+    assert len(deltas) > 5, "the answer is streamed in pieces"
 
 
 def test_the_bytes_of_a_stream(server: Server) -> None:
@@ -167,7 +167,9 @@ def test_a_conversation_may_be_joined() -> None:
 
 
 def test_a_template_may_read_the_conversation() -> None:
-    prompt = "{% for said in task.conversation %}{{ said.content }} {% endfor %}{{ task.prompt }}"
+    prompt = (
+        "{% for message in task.conversation %}{{ message.content }} {% endfor %}{{ task.prompt }}"
+    )
     team = {**SOLO, "agents": {"one": {"prompt": prompt}}}
     with Server(recipe(team)) as server, server.client() as client:
         client.chat.completions.create(model="solo", messages=EARLIER)
