@@ -1,4 +1,4 @@
-"""Every command and every example of the README, run."""
+"""Every command and example of the README runs."""
 
 import json
 import re

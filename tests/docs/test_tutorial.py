@@ -70,7 +70,7 @@ def test_programs_are_scored(tmp_path: Path) -> None:
 
 
 def make_smaller(recipe: Path) -> None:
-    """One short step."""
+    """Reduce training to one short step."""
     data = yaml.safe_load(recipe.read_text())
     data["trainer"] |= {"steps": 1, "group_size": 4, "tasks_per_step": 1}
     data["trainer"]["evaluation"] = {"samples": 2}
