@@ -52,7 +52,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     runs = [make_training(folder / f"seed-{seed}", seed=seed) for seed in range(2)]
     with (runs[0] / "episodes.jsonl").open("a") as stream:
-        episode = make_episode(99, task="numbers/99", group=7, said=HOSTILE)
+        episode = make_episode(99, task="numbers/99", group=7, text=HOSTILE)
         stream.write(episode.model_dump_json() + "\n")
     failure = Failure(boundary="model", type="ModelTimeout", message="no answer within 30 s")
     failed = Episode(id="numbers/98#0", task="numbers/98", team="coding", group=7, failure=failure)

@@ -111,7 +111,7 @@ def test_max_tokens_applies_per_agent_and_only_lowers_the_limit(server: Server) 
         client.chat.completions.create(model="duo", messages=ASKED, max_completion_tokens=10**6)
     assert cut.choices[0].finish_reason == "length"
     assert cut.choices[0].message.content == "aux says:\n\nmain says:\n"
-    assert server.model.asked[-1].sampling.max_new_tokens == 256
+    assert server.model.requests[-1].sampling.max_new_tokens == 256
 
 
 def test_ignored_settings_are_noted(client: openai.OpenAI) -> None:
@@ -125,14 +125,14 @@ def test_ignored_settings_are_noted(client: openai.OpenAI) -> None:
 def test_a_server_may_let_requests_choose_the_temperature() -> None:
     with Server(recipe(SOLO), allow_sampling=True) as server, server.client() as client:
         client.chat.completions.create(model="solo", messages=ASKED, temperature=0.1)
-        assert server.model.asked[0].sampling.temperature == 0.1
+        assert server.model.requests[0].sampling.temperature == 0.1
 
 
 def test_same_seed_gives_the_same_request_seed(server: Server) -> None:
     with server.client() as client:
         for seed in (5, 5, 6):
             client.chat.completions.create(model="solo", messages=ASKED, seed=seed)
-    seeds = [request.seed for request in server.model.asked[-3:]]
+    seeds = [request.seed for request in server.model.requests[-3:]]
     assert seeds[0] == seeds[1] != seeds[2]
 
 
@@ -140,7 +140,7 @@ def test_system_messages_precede_the_text(server: Server) -> None:
     messages: list[Message] = [{"role": "system", "content": "Be short."}, *ASKED]
     with server.client() as client:
         client.chat.completions.create(model="solo", messages=messages)
-    [message] = server.model.asked[-1].messages
+    [message] = server.model.requests[-1].messages
     assert message.content == "Be short.\n\nWhat is two and two?"
 
 
@@ -162,7 +162,7 @@ def test_conversation_is_refused_if_no_template_reads_it(client: openai.OpenAI) 
 def test_a_conversation_may_be_joined() -> None:
     with Server(recipe(SOLO), history="join") as server, server.client() as client:
         client.chat.completions.create(model="solo", messages=EARLIER)
-        [message] = server.model.asked[0].messages
+        [message] = server.model.requests[0].messages
     assert message.content == "User: Hello.\n\nAssistant: Good day.\n\nWhat is two and two?"
 
 
@@ -173,7 +173,7 @@ def test_a_template_may_read_the_conversation() -> None:
     team = {**SOLO, "agents": {"one": {"prompt": prompt}}}
     with Server(recipe(team)) as server, server.client() as client:
         client.chat.completions.create(model="solo", messages=EARLIER)
-        [message] = server.model.asked[0].messages
+        [message] = server.model.requests[0].messages
     assert message.content == "Hello. Good day. What is two and two?"
 
 
@@ -194,7 +194,7 @@ def test_adapters_of_the_agents_are_used() -> None:
     agents = {name: {**spec, "adapter": f"/a/{name}"} for name, spec in DUO["agents"].items()}
     with Server(recipe({**DUO, "agents": agents})) as server, server.client() as client:
         client.chat.completions.create(model="duo", messages=ASKED)
-        assert [r.adapter for r in server.model.asked] == ["/a/aux", "/a/main"]
+        assert [r.adapter for r in server.model.requests] == ["/a/aux", "/a/main"]
 
 
 def test_details_may_be_left_out() -> None:

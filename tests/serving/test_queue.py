@@ -45,7 +45,7 @@ def test_request_beyond_the_queue_is_refused_and_order_is_kept() -> None:
         talker.go()
         assert (first.result().status_code, second.result().status_code) == (200, 200)
         until(lambda: server.lanes.is_idle)
-        assert [request.messages[0].content for request in talker.asked] == ["first", "second"]
+        assert [request.messages[0].content for request in talker.requests] == ["first", "second"]
 
 
 @pytest.mark.parametrize("when", ["plain", "before the first word", "in the middle"])
@@ -88,7 +88,7 @@ def test_client_leaving_the_queue_is_removed() -> None:
         until(lambda: server.lanes.waiting == 0)
         talker.go()
         assert first.result().status_code == 200
-        assert len(talker.asked) == 1
+        assert len(talker.requests) == 1
 
 
 def test_silent_stream_sends_keep_alive_comments() -> None:
@@ -214,7 +214,7 @@ def test_client_that_does_not_read_does_not_block_others() -> None:
         Server(recipe(SOLO), model=talker, client_seconds=0.5, concurrency=1, queue=0) as server,
         unread(server),
     ):
-        until(lambda: len(talker.asked) == 1 and server.lanes.is_idle)
+        until(lambda: len(talker.requests) == 1 and server.lanes.is_idle)
         assert server.ask().status_code == 200
 
 

@@ -80,7 +80,7 @@ def test_local_host_names_are_answered(server: str) -> None:
 def test_nothing_outside_the_folder_is_read(server: str, runs: Path, name: str) -> None:
     outside = runs.parent / "outside"
     if not outside.exists():
-        make_run(outside, [make_episode(1, said="a secret")])
+        make_run(outside, [make_episode(1, text="a secret")])
     for path in ("/report", "/stamp"):
         status, _, body = ask(server, f"{path}?run={quote(name)}")
         assert status == 404

@@ -1,4 +1,4 @@
-"""A model that answers once, and then waits until a file `hold` is gone."""
+"""A model that answers once and then waits until the file `hold` is removed."""
 
 HELD = '''\
 """A model that answers the first problem, and the others when the file `hold` is gone."""
