@@ -1,4 +1,4 @@
-"""A template that somebody else has written ends soon, whatever is in it."""
+"""A foreign template ends soon, whatever it contains."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from collab.agents.prompts import Template
 from collab.errors import CollabError
 
 MERSENNE = str(2**61 - 1)
-"""Its multiples have one hash."""
+"""All multiples of this number have the same hash."""
 DOUBLED = "{% for _ in range(60) %}{% set ns.x = GROWN %}{% endfor %}{{ ns.x }}"
 LONG = "a" * 500_000
 LOOP = "{% for _ in range(99999) %}"
@@ -220,7 +220,7 @@ def test_huge_template_is_refused_within_seconds(name: str) -> None:
 
 
 def colliding(number: int) -> list[tuple[int, int]]:
-    """Return pairs with one hash, as the hash of a tuple is computed."""
+    """Return pairs with equal hashes, computed like the hash of a tuple."""
     first, second, third = 11400714785074694791, 14029467366897019727, 2870177450012600261
     inverse = pow(second, -1, 2**64)
     pairs: list[tuple[int, int]] = []
