@@ -1,4 +1,4 @@
-"""Evaluations of teams, rows and functions that are given in Python."""
+"""Evaluations of teams, rows and functions defined in Python."""
 
 from __future__ import annotations
 
