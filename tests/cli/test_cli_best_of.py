@@ -41,7 +41,9 @@ def test_best_pair_is_a_new_combination(collab: Collab) -> None:
     assert (best["made_of"], best["played"], best["scored"]) == ({"a": 0, "b": 1}, False, 9)
     assert best["artifacts"] == {"a": "Say w0.", "b": "Say w0."}
     assert best["score"]["reward"] == 1.0
-    assert len(Path("out/episodes.jsonl").read_text().splitlines()) == 3, "nothing else was played"
+    assert len(Path("out/episodes.jsonl").read_text().splitlines()) == 3, (
+        "only the samples were played"
+    )
 
 
 def test_played_combination_wins_ties(collab: Collab) -> None:

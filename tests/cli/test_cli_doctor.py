@@ -68,7 +68,7 @@ def test_vllm_version_is_checked_against_the_tested_range(
 
 def test_doctor_groups_are_examined_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
     def attack() -> None:
-        raise AssertionError("the sandbox is attacked before its lines are asked for")
+        raise AssertionError("the sandbox is attacked before its lines are requested")
 
     monkeypatch.setattr("collab.sandbox.doctor.examine", attack)
     groups = [group for group, _ in doctor.examine()]

@@ -29,7 +29,7 @@ def test_help_lists_every_command_and_each_has_examples(collab: Collab) -> None:
         assert result.status == 0
         description, _, panels = result.out.partition("Options:\n")
         assert f"collab {name}" in description.partition("Examples")[2]
-        assert re.findall(r"<\w.*?>", panels) == [], "values have names in capitals"
+        assert re.findall(r"<\w.*?>", panels) == [], "value names are in capitals"
         assert "--help" in panels
         assert "[/]" not in result.out
 

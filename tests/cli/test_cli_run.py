@@ -101,7 +101,9 @@ def test_unavailable_model_is_bad_usage(collab: Collab, project: Path) -> None:
 
 def test_require_solved_needs_every_episode_solved(collab: Collab) -> None:
     assert collab(*ECHO, "--task", "words/0", "--require-solved").status == 1
-    assert collab(*ECHO, "--task", "words/0", "--require-pass").status == 1, "its older name"
+    assert collab(*ECHO, "--task", "words/0", "--require-pass").status == 1, (
+        "the option's older name"
+    )
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(collab: Collab) -> None:
@@ -197,7 +199,7 @@ def test_unused_feedback_is_warned_about(collab: Collab, project: Path) -> None:
     assert message in collab(*arguments, "--dry-run").out
     assert "never used" not in collab(*arguments, "--set", "team.turns=2").err
     shipped = collab("run", "pocket", "-t", "pocket-code/0", "-m", "echo", "--dry-run")
-    assert "never used" not in shipped.out, "which offers feedback for more turns"
+    assert "never used" not in shipped.out, "the shipped team has feedback for more turns"
 
 
 def test_a_run_without_an_episode_does_not_block_its_folder(collab: Collab, project: Path) -> None:

@@ -59,4 +59,4 @@ def test_custom_game_can_be_played(project: Path) -> None:
             assert episode.joint_return == episode.largest_return == 1.0
             break
     else:
-        pytest.fail("no deal has them two steps apart")
+        pytest.fail("no problem starts two steps apart")

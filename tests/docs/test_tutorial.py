@@ -89,7 +89,7 @@ def test_every_command_runs(tmp_path: Path) -> None:
         if "collab serve" not in block:
             shell(block.replace("--samples 8", "--samples 2"), folder)
     assert (folder / "first.html").exists()
-    assert "color" not in (answer := served(folder)), "a client needs no hidden field"
+    assert "color" not in (answer := served(folder)), "the answer contains no hidden field"
     assert json.loads(answer)["choices"][0]["message"]["content"]
     (folder / "use.py").write_text(blocks("tutorial.md", "python")[1])
     assert shell("python use.py", folder).strip()

@@ -71,7 +71,7 @@ def test_tools_are_described_in_text_without_template_support(family: str) -> No
         TOOL_TEMPLATES["hermes"].replace("tool | tojson", "'a tool'"),
         TOOL_TEMPLATES["hermes"].replace('{"name": "\' + call', "{called: \"' + call"),
     ],
-    ids=["no results", "no tools", "calls in a form of its own"],
+    ids=["no results", "no tools", "calls in a custom format"],
 )
 def test_incomplete_tool_template_is_not_used(broken: str) -> None:
     assert tool_template(tokenizer_of("bytes", "chatml", template=broken)) is None

@@ -105,16 +105,16 @@ def test_the_load_of_each_server_is_reported_once(tiny: Path) -> None:
         with VLLMServer() as one, VLLMServer() as two:
             one.load = {WAITING: 3.0, PREEMPTED: 10.0}
             async with engine_at(tiny, one, two) as engine:
-                assert (await engine.report()).metrics == {}, "nothing was asked yet"
+                assert (await engine.report()).metrics == {}, "no request was sent yet"
                 one.seconds = two.seconds = 0.2
                 await engine.generate([request(n) for n in range(4)])
                 one.load = {WAITING: 0.0, PREEMPTED: 14.0}
                 first = (await engine.report()).metrics
                 second = (await engine.report()).metrics
         assert first["1/waiting"] == 3
-        assert first["1/preempted"] == 4, "those before its first request are others'"
+        assert first["1/preempted"] == 4, "preemptions before the first request do not count"
         assert first["1/in_flight"] + first["2/in_flight"] == 4
-        assert "2/waiting" not in first, "it tells nothing of its load"
+        assert "2/waiting" not in first, "the second server reports no load"
         assert (second["1/preempted"], second["1/in_flight"]) == (0, 0)
 
     asyncio.run(ask())

@@ -109,7 +109,7 @@ def test_worker_processes_import_nothing_from_the_current_folder(folder: Path) -
     engine = Process(VLLMModel(name=str(folder), kv_cache_gb=0.01))
     [(_, environment)] = started(engine, folder=folder)
     assert environment["PYTHONSAFEPATH"] == "1"
-    assert "PYTHONSAFEPATH" not in os.environ, "it is for these processes only"
+    assert "PYTHONSAFEPATH" not in os.environ, "the variable is set only for these processes"
 
 
 def test_two_engines_divide_the_memory_share(folder: Path) -> None:
@@ -119,4 +119,4 @@ def test_two_engines_divide_the_memory_share(folder: Path) -> None:
         return [options["gpu_memory_utilization"] for options, _ in found[-len(contexts) :]]
 
     assert shares(64, 128) == [0.25, 0.25]
-    assert shares(64) == [0.5], "engines that were closed take nothing"
+    assert shares(64) == [0.5], "closed engines use no memory"

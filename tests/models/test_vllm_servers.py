@@ -45,7 +45,7 @@ def test_request_sends_token_ids_and_returns_token_ids(tiny: Path) -> None:
             "prompt": [1, 2, 3], "temperature": 0.5, "top_k": 3, "top_p": 1.0, "min_p": 0.0,
         }  # fmt: skip
         assert body["stop_token_ids"] == [END]
-        assert body["repetition_penalty"] == 1.0, "the tiny model's own files say 1.7"
+        assert body["repetition_penalty"] == 1.0, "the tiny model's files set 1.7"
 
     asyncio.run(ask())
 
@@ -125,7 +125,7 @@ def test_adapter_folder_of_a_trained_team_is_served(tiny: Path, tmp_path: Path) 
                 assert (base.text, trained.text) == ("base:0", "trained:0")
                 save_adapter(Path(folder), "overwritten")
                 [again] = await engine.generate([request(adapter=folder)])
-                assert again.text == "trained:0", "a folder is read once"
+                assert again.text == "trained:0", "an adapter folder is read once"
 
     asyncio.run(ask())
 

@@ -67,7 +67,7 @@ def test_failing_on_purpose_when_observed_earns_nothing(
 
 
 UNTIMED = [look for look in LOOKS if look != "always" and not look.startswith("time")]
-"""A clock can tell a measured run from a scored one."""
+"""Excludes clocks, which can distinguish a measured run from a scored one."""
 
 
 @pytest.mark.parametrize("look", one_in(6, UNTIMED))

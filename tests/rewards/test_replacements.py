@@ -70,7 +70,7 @@ MATTER = {"zeros": "f", "ones": "o"}
         (answers(none="n", zeros="z", ones="o", first="f", previous="p"), 13),
         (answers(opaque="o", **CHANGED, **MATTER, first="f", previous="f", shifted="s"), 19),
     ],
-    ids=["values of another kind", "its own values", "a yes or no, shifted"],
+    ids=["values of another type", "new values", "shifted boolean"],
 )
 def test_cooperating_program_takes_the_expected_runs(
     answer: Callable[[Run], str], count: int

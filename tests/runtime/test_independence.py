@@ -45,4 +45,4 @@ def test_dependence_of_responses(name: str) -> None:
 def test_agent_is_alone_only_relative_to_the_team() -> None:
     found = dependence([("a", 0, ()), ("b", 1, ("a",)), ("c", 0, ())])
     assert [found.is_alone(agent, "abc") for agent in "abc"] == [False, False, True]
-    assert found.is_alone("a", "ac"), "whoever does not write the joint artifact is no reason"
+    assert found.is_alone("a", "ac"), "agents that do not contribute do not count"

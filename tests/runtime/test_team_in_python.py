@@ -160,14 +160,14 @@ def test_record_is_readable_without_its_functions(
 ) -> None:
     run = str(tmp_path / "run")
     make().run(ROWS, out=run)
-    assert rewards(collab.load(run).run()) == [1.0, 0.0], "here the functions are known"
+    assert rewards(collab.load(run).run()) == [1.0, 0.0], "the functions are known in this process"
     monkeypatch.setattr("collab.given._GIVEN", {})
     with pytest.raises(RecipeError, match="passed in Python"):
         collab.load(run)
     again = collab.load(
         run, rewards=[lambda context: 0.5], settings=["team.agents.high.parser=text"]
     )
-    assert rewards(again.run()) == [0.5, 0.5], "given again, they take the place of the others"
+    assert rewards(again.run()) == [0.5, 0.5], "new functions replace the missing ones"
     runner = CliRunner()
     assert runner.invoke(app, ["show", run]).exit_code == 0
     assert runner.invoke(app, ["report", run]).exit_code == 0

@@ -92,7 +92,16 @@ def test_wrong_answer_gets_feedback_and_another_turn(folder: Path) -> None:
             True,
         ),
     ],
-    ids=["unmarked", "said", "unsaid", "both", "beside", "gate", "several", "does not apply"],
+    ids=[
+        "unmarked",
+        "function solves",
+        "function fails",
+        "both",
+        "other part",
+        "gate",
+        "several",
+        "does not apply",
+    ],
 )
 def test_parts_decide_whether_the_task_is_solved(
     folder: Path, parts: dict[str, Any], answer: str, solved: bool | None

@@ -116,4 +116,4 @@ def test_a_failed_episode_has_no_reward() -> None:
     episode = make_episode("t", 0, make_score(), make_score(), failed=True)
     assert (episode.reward, episode.joint_return, episode.solved) == (None, None, False)
     assert (episode.rewards, episode.solved_by_turn) == ((), ())
-    assert episode.turns[1].score, "the record keeps it"
+    assert episode.turns[1].score, "the record keeps the score"

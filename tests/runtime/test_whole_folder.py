@@ -174,7 +174,9 @@ def test_paths_are_relative_to_the_file_that_names_them(
     assert recipe.task.reward.parts["right"].use == "project/tasks/scores.py:right"
     assert recipe.task.source.path == str(project / "tasks" / "words.jsonl")
     assert recipe.model.name == str(project / "answers.yaml")
-    assert recipe.team.join == "project/pieces/joins.py:join", "not beside, so in the project"
+    assert recipe.team.join == "project/pieces/joins.py:join", (
+        "it is not next to the team, so it is looked up in the project"
+    )
 
 
 def test_script_is_copied_into_the_run(project: Path, tmp_path: Path) -> None:

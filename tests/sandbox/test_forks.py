@@ -12,10 +12,10 @@ from collab.sandbox.client import interpreter
 
 def test_only_random_registers_a_fork_handler() -> None:
     main = (
-        "import os; asked = []; "
+        "import os; callers = []; "
         "by = lambda: sys._getframe(2).f_globals['__name__']; "
-        "os.register_at_fork = lambda **_: asked.append(by()); "
-        "from jail.preload import preload; preload(); print(asked)"
+        "os.register_at_fork = lambda **_: callers.append(by()); "
+        "from jail.preload import preload; preload(); print(callers)"
     )
     done = subprocess.run(interpreter(main), capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['random']"

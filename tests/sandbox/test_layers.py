@@ -27,7 +27,7 @@ def test_each_layer_alone_blocks_its_probes(layer: str) -> None:
 @pytest.mark.parametrize("layer", NAMES)
 def test_without_the_layer_every_probe_breaks_through(layer: str) -> None:
     if layer == "uid" and os.getuid() != 0:
-        pytest.skip("an ordinary user has nothing to lose here")
+        pytest.skip("needs root, because an ordinary user has no privileges to drop")
     expected = [p.name for p in PROBES if p.layer == layer]
     assert probe(layer, on=False) == {"broke": expected, "held": []}
 
@@ -137,4 +137,6 @@ def test_warm_up_trial_passes() -> None:
     verdict = run_trial()
     assert verdict["passed"], verdict
     assert verdict["tests"] == {"passed": 4, "total": 4}
-    assert all(check["answer"] for check in verdict["checks"]), "as in a trial: what was answered"
+    assert all(check["answer"] for check in verdict["checks"]), (
+        "answers are recorded like in a trial"
+    )

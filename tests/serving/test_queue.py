@@ -24,7 +24,7 @@ def body(text: str = "Hello.", **more: Any) -> dict[str, Any]:
 def until(true: Callable[[], bool], seconds: float = 10) -> None:
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "the condition did not become true"
         time.sleep(0.01)
 
 
@@ -183,8 +183,8 @@ def test_time_to_first_chunk_includes_the_wait_and_ignores_pings() -> None:
         assert ": still working" in first.result().text
         assert second.result().status_code == 200
         message = samples_of(server)
-        assert message[FIRST % "count"] == 2, "a ping is no chunk"
-        assert message[FIRST % "sum"] >= 0.8, "each of them waited"
+        assert message[FIRST % "count"] == 2, "a ping does not count as a chunk"
+        assert message[FIRST % "sum"] >= 0.8, "both requests waited"
 
 
 def test_many_concurrent_requests_leave_nothing_behind() -> None:

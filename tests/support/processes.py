@@ -28,7 +28,7 @@ def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
 def wait_for(happened: Callable[[], bool], seconds: float = 240) -> None:
     until = time.monotonic() + seconds
     while not happened():
-        assert time.monotonic() < until, "it did not happen"
+        assert time.monotonic() < until, "the condition did not become true"
         time.sleep(0.05)
 
 

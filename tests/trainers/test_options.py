@@ -131,7 +131,7 @@ def test_every_option_changes_something(
 ) -> None:
     def left_behind(name: str, options: dict[str, Any]) -> dict[str, Any]:
         sys.modules.pop("trackio", None)
-        return {**observe(tiny_words, folder / name, options), "said": capsys.readouterr().out}
+        return {**observe(tiny_words, folder / name, options), "output": capsys.readouterr().out}
 
     value, others = CHANGES[option]
     if (key := json.dumps(others)) not in UNCHANGED:

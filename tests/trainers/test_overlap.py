@@ -72,7 +72,9 @@ def test_next_step_is_sampled_during_an_update(
     progress = [(e.type, e.step, getattr(e, "phase", "")) for e in events if hasattr(e, "step")]
     for step in (1, 2, 3):
         began = progress.index(("training.progress", step + 1, "sampling"))
-        assert began < progress.index(("step.finished", step, "")), "before this step was learned"
+        assert began < progress.index(("step.finished", step, "")), (
+            "sampling starts before the previous step is learned"
+        )
     rows = steps_of(tmp_path / "run")
     assert rows[0]["staleness"] == 0
     assert any(row["staleness"] > 0 for row in rows[1:])

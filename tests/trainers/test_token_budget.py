@@ -75,7 +75,7 @@ def test_decaying_schedule_needs_a_number_of_steps() -> None:
 
 def test_plan_and_view_count_tokens(tiny_words: Path, tmp_path: Path) -> None:
     plan = make_plan(make_game(tiny_words, tmp_path, steps=None, tokens=500))
-    assert plan.steps == 11, "at most 48 tokens a step: 8 episodes, 2 agents, 3 tokens"
+    assert plan.steps == 11, "at most 48 tokens per step: 8 episodes, 2 agents, 3 tokens"
     assert "500 generated tokens, 11 steps or more" in plan.text()
     event = StepFinished(step=3, steps=500, metrics={}, tokens=125, of_tokens=500)
     assert step_text(event) == "3 (25%)"

@@ -45,4 +45,6 @@ def test_a_tool_round_is_one_more_decision(
             assert len(after.prompt_ids) > len(before.prompt_ids + before.token_ids)
             if chat == TOOL_CHAT and before.token_ids[0] == WORDS.index(CALL):
                 written = before.prompt_ids + before.token_ids[:1]
-                assert after.prompt_ids[: len(written)] == written, "the call as it was drawn"
+                assert after.prompt_ids[: len(written)] == written, (
+                    "the call's sampled tokens are kept"
+                )

@@ -72,11 +72,11 @@ def test_self_play_with_one_adapter(project: Path, tiny_words: Path) -> None:
         policies="shared_adapter",
     )
     steps, episodes = train(recipe, project / "run")
-    assert all(e.return_of("x") == -1.0 for e in episodes), "it knows no legal move"
+    assert all(e.return_of("x") == -1.0 for e in episodes), "x never makes a legal move"
     assert [(row["agent/x/return"], row["agent/y/return"]) for row in steps] == [(-1.0, 1.0)] * 2
     assert steps[0]["return/mean"] == 0.0
     assert steps[0]["credit/x/average"] < 0 < steps[0]["credit/y/average"]
-    assert not any(e.decisions("y") for e in episodes), "the game was over before its turn"
+    assert not any(e.decisions("y") for e in episodes), "the game ends before y's turn"
     assert steps[0]["loss/shared"] != 0.0
 
 

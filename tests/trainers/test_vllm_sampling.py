@@ -79,10 +79,10 @@ def test_every_server_receives_the_trained_adapters(game: Recipe, tmp_path: Path
     assert one.bodies
     assert two.bodies
     versions = {body["model"] for body in one.bodies + two.bodies}
-    assert len(versions) == 2 * 2, "a version of each agent's adapter for each step"
+    assert len(versions) == 2 * 2, "one adapter version per agent and step"
     for server in (one, two):
         assert set(server.forgotten) >= versions
-        assert not server.loaded, "the run has taken its adapters along"
+        assert not server.loaded, "the run has unloaded its adapters"
     for tensors in adapters_of(tmp_path / "run").values():
         assert any(t.any() for name, t in tensors.items() if "lora_B" in name)
 

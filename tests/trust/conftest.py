@@ -40,7 +40,7 @@ def evil(tmp_path: Path, marker: Path) -> Path:
 
 @pytest.fixture
 def theirs(evil: Path, tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run that somebody else made with their functions."""
+    """A run that another user made with their functions."""
     folder = tmp_path / "theirs"
     their_config = tmp_path / "their-config"
     before = os.environ["XDG_CONFIG_HOME"]

@@ -43,7 +43,7 @@ def test_rank_executes_nothing_from_the_current_folder(evil_folder: Path) -> Non
 
     ranks: Any = parse_args(torchrun_line(2, ["--help"]))
     _, command, arguments = config_from_args(ranks)
-    assert isinstance(command, str), "a program, not a function"
+    assert isinstance(command, str), "torchrun gets a program, not a function"
     done = subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
     assert (done.returncode, "collab" in done.stdout) == (0, True), done.stderr
     assert not Path("ran").exists()

@@ -35,8 +35,8 @@ Path(__file__).with_name("ran").write_text("ran")
 
 def f(*anything, **options):
     Path(__file__).with_name("ran").write_text("ran")
-    said = anything[0] if anything else None
-    return said if isinstance(said, str) else [{"word": "w0", "answer": "Say w0."}]
+    given = anything[0] if anything else None
+    return given if isinstance(given, str) else [{"word": "w0", "answer": "Say w0."}]
 """
 ROW = '{"word": "w0", "answer": "Say w0."}\n'
 FUNCTION = "functions/evil.py:f"
@@ -144,7 +144,7 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "eval": command("eval", "F", "--out", "e"),
     "eval --dry-run": command("eval", "F", "--dry-run"),
     "eval of a file": command("eval", "F/recipe.yaml", "--out", "e"),
-    "eval beside one's own": command("eval", "pair", "F", "-m", "echo", "--out", "e"),
+    "eval with an own team": command("eval", "pair", "F", "-m", "echo", "--out", "e"),
     "eval of a suite": command("eval", "pair", "-m", "echo", "-t", "F/suite.yaml/0", "--out", "e"),
     "probe": command("probe", "F", "--out", "r"),
     "serve": serve,

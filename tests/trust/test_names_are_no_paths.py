@@ -143,7 +143,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project deep in a folder of its own, so tests can check everything above it."""
+    """A project in nested folders, so tests can check everything above it."""
     folder = tmp_path / "home" / "work" / "project"
     folder.mkdir(parents=True)
     make_project(folder, TEAM, n_words=2)

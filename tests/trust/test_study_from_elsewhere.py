@@ -111,7 +111,7 @@ def test_own_study_needs_no_approval(home: Path, says: str) -> None:
 
 
 def test_approval_covers_the_study_and_its_runs(home: Path) -> None:
-    """Each run is a separate process that reads the recipe again and can ask nobody."""
+    """Each run is a separate process that reads the recipe again without asking."""
     path = study(home.parent / "theirs", {"recipe": "recipe.yaml", "trainers": [FUNCTION]})
     with pytest.raises(Untrusted, match="evil"):
         load_study(path, trust=False)

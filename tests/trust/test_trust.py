@@ -269,7 +269,7 @@ def test_own_rows_without_isolation_need_no_approval(project: Path) -> None:
         ("{engine: anthropic, base_url: 'http://evil.example'}", "ANTHROPIC_API_KEY"),
         ("{engine: vllm, name: m/n, servers: ['http://10.0.0.1:8000']}", "VLLM_API_KEY"),
     ],
-    ids=["a key of their choice", "openai", "anthropic", "vllm"],
+    ids=["a foreign key", "openai", "anthropic", "vllm"],
 )
 def test_addresses_and_keys_need_approval(
     project: Path, evil: Path, model: str, message: str

@@ -178,4 +178,4 @@ def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch, behavior: Behavi
         [action] = ask_claude(server)
     assert action.failure is not None
     assert "an answer has more than 3,000 bytes" in action.failure.message
-    assert len(server.bodies) == 1, "it is not asked again"
+    assert len(server.bodies) == 1, "the request is not retried"

@@ -157,7 +157,7 @@ def test_unsupported_fields_are_dropped_for_a_strict_server() -> None:
     with OpenAIServer(strict) as server:
         first, second = ask_qwen(server, request_of(), request_of(), concurrency=1)
     assert (first.text, second.text) == ("fine", "fine")
-    assert len(server.bodies) == 6, "what was learnt holds for later requests"
+    assert len(server.bodies) == 6, "refused fields are left out of later requests"
     assert server.bodies[-1]["max_completion_tokens"] == 256
     assert server.bodies[-1]["temperature"] == 1.0
 

@@ -59,6 +59,6 @@ def test_canceling_a_queued_request_returns_at_once(
         go_on.set()
         await first
         await engine.aclose()
-        assert calls == [1], "what was taken back is not begun later"
+        assert calls == [1], "a canceled request does not start later"
 
     asyncio.run(go())

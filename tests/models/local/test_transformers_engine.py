@@ -329,7 +329,7 @@ def test_answers_are_unchanged_by_smaller_batches_after_out_of_memory(
         found = ask(tiny_engine, requests, progress)
     finally:
         gc.enable()
-    assert set(scarce.caches) == {1}, "a batch is freed before the next one begins"
+    assert set(scarce.caches) == {1}, "a batch is freed before the next one starts"
     assert [a.token_ids for a in found] == [a.token_ids for a in exact]
     assert [a.finish_reason for a in found] == [a.finish_reason for a in exact]
     assert [shown[request.seed] for request in requests] == [a.text for a in exact]

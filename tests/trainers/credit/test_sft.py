@@ -98,7 +98,7 @@ def test_warm_started_team_solves_more_and_can_be_trained_further(
     assert after.trainer.algorithm.use == "cross"
     asyncio.run(TrainingRun(after, tmp_path / "after").run())
     [row] = steps_of(tmp_path / "after")
-    assert row["solved"] > rows[0]["solved"] + 0.2, "it begins where the warm start ended"
+    assert row["solved"] > rows[0]["solved"] + 0.2, "training starts from the warm start"
 
 
 @pytest.mark.parametrize("when_solved", ["stop", "absorb"])

@@ -88,7 +88,7 @@ def test_plan_counts_the_memory_of_vllm(game: Recipe) -> None:
     data["team"]["agents"]["b"]["model"] = {**data["model"], "context": 64}
     assert make_plan(Recipe.model_validate(data), gpu).memory["vllm"] == gpu.memory // 2
     small = make_plan(with_vllm_sampler(game, memory_share=0.99), gpu)
-    assert small.memory["activations"] == 0, "what samples asleep takes turns with learning"
+    assert small.memory["activations"] == 0, "sampling with sleep does not overlap learning"
     assert small.memory["vllm"] == int(0.99 * gpu.memory)
     assert make_plan(game, gpu).memory["vllm"] == 0
     servers = with_vllm_sampler(game, servers=("http://gpu:8000",))

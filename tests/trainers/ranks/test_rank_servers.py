@@ -47,7 +47,7 @@ def running(folder: Path) -> list[psutil.Process]:
 def check_servers_ended(folder: Path) -> None:
     until = time.monotonic() + 60
     while running(folder):
-        assert time.monotonic() < until, "servers outlive the run"
+        assert time.monotonic() < until, "servers are still running after the run"
         time.sleep(0.1)
 
 
