@@ -213,10 +213,10 @@ HUGE = {
 
 @pytest.mark.parametrize("name", one_in(6, HUGE))
 def test_huge_template_is_refused_within_seconds(name: str) -> None:
-    begun = time.thread_time()
+    started = time.thread_time()
     with pytest.raises(CollabError, match=r"handles more than|maximum recursion|nested too deeply"):
         Template(HUGE[name], "team.agents.a.prompt").render(task={"abc": 1})
-    assert time.thread_time() - begun < 5
+    assert time.thread_time() - started < 5
 
 
 def colliding(number: int) -> list[tuple[int, int]]:
@@ -225,9 +225,9 @@ def colliding(number: int) -> list[tuple[int, int]]:
     inverse = pow(second, -1, 2**64)
     pairs: list[tuple[int, int]] = []
     for a in range(1, 64 * number):
-        begun = (third + a * second) % 2**64
-        begun = ((begun << 31) | (begun >> 33)) * first % 2**64
-        b = (12345678901234567 - begun) * inverse % 2**64
+        hash_value = (third + a * second) % 2**64
+        hash_value = ((hash_value << 31) | (hash_value >> 33)) * first % 2**64
+        b = (12345678901234567 - hash_value) * inverse % 2**64
         pairs += [(a, b)] * (b < 2**60)
         if len(pairs) == number:
             break
@@ -261,10 +261,10 @@ GIVEN: dict[str, tuple[str, Callable[[], object]]] = {
 @pytest.mark.parametrize("name", GIVEN)
 def test_template_with_huge_fields_is_refused_within_seconds(name: str) -> None:
     source, given = GIVEN[name][0], GIVEN[name][1]()
-    begun = time.thread_time()
+    started = time.thread_time()
     with pytest.raises(CollabError, match=r"handles more than|has no 'abab"):
         Template(source, "team.agents.a.prompt").render(task={"x": given, "ba" * 30_000: 1})
-    assert time.thread_time() - begun < 5
+    assert time.thread_time() - started < 5
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,14 @@ pytestmark = [pytest.mark.usefixtures("project"), pytest.mark.slow]
 
 
 def finish(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    popen_options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.run(
-        [*COLLAB, *arguments], text=True, env=environment(), timeout=60, check=False, **given
+        [*COLLAB, *arguments],
+        text=True,
+        env=environment(),
+        timeout=60,
+        check=False,
+        **popen_options,
     )
 
 

@@ -183,8 +183,8 @@ def test_model_loading_does_not_count_as_run_time(collab: Collab, project: Path)
 
 
 def test_truncated_agents_are_named_at_the_end(collab: Collab, project: Path) -> None:
-    begun = {"text": "Say", "finish_reason": "length"}
-    script = {"a": [begun] * 4, "b": ["Say w0."] * 4}
+    truncated = {"text": "Say", "finish_reason": "length"}
+    script = {"a": [truncated] * 4, "b": ["Say w0."] * 4}
     (project / "script.yaml").write_text(yaml.safe_dump(script))
     result = collab("run", "pair", "-t", "words/0-3", "-m", "scripted:script.yaml")
     message = "warning: 100% of the responses of a are truncated at their limit; raise its max_new"

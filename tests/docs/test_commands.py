@@ -35,9 +35,9 @@ def test_commands_and_options_exist() -> None:
             continue
         assert name in COMMANDS, command
         _, found_command, _ = group.resolve_command(context, [name])
-        taken = {option for parameter in found_command.params for option in parameter.opts}
-        given = {word for word in words if word.startswith("-")}
-        assert given <= taken | {"--help"}, command
+        known_options = {option for parameter in found_command.params for option in parameter.opts}
+        used_options = {word for word in words if word.startswith("-")}
+        assert used_options <= known_options | {"--help"}, command
 
 
 def test_there_are_commands_to_check() -> None:

@@ -188,8 +188,8 @@ def test_the_parser_and_the_joins_work(folder: Path) -> None:
 
 
 def test_the_sources_work(folder: Path) -> None:
-    [listed] = blocks("feedback.md", "yaml")
-    written = yaml.safe_load(listed)["feedback"]
+    [block] = blocks("feedback.md", "yaml")
+    written = yaml.safe_load(block)["feedback"]
     names = ("feedback.py:lengths", "feedback.py:shouting")
     team = {"feedback": [written[2], *names], "agents": {"a": {"prompt": ""}, "b": {"prompt": ""}}}
     spec = TeamSpec.model_validate(team)

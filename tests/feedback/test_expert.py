@@ -99,12 +99,12 @@ def test_malformed_advice_fails_after_the_retries(outcome_of: OutcomeOf) -> None
 
 
 def test_truncated_expert_is_reported(outcome_of: OutcomeOf) -> None:
-    begun = {"text": '{"main": ["sum, d', "finish_reason": "length"}
+    truncated = {"text": '{"main": ["sum, d', "finish_reason": "length"}
     message = (
         r"2 of 2 responses of the expert .* truncated at 20 tokens.*raise its 'max_new_tokens'"
     )
     with pytest.raises(FeedbackError, match=message):
-        give_feedback(outcome_of(main=GOOD), begun, begun, retries=1, max_new_tokens=20)
+        give_feedback(outcome_of(main=GOOD), truncated, truncated, retries=1, max_new_tokens=20)
 
 
 def test_edits_are_clamped(outcome_of: OutcomeOf) -> None:

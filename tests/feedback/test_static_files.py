@@ -86,12 +86,12 @@ def test_invalid_file_names_do_not_break_the_analyzer(name: str) -> None:
 
 
 def test_file_comment_in_joined_code_creates_no_files() -> None:
-    made = {
+    artifacts = {
         "aux": "# file: aux.py\ndef aux(x):\n    return x",
         "main": "def price(x):\n    return ax",
     }
-    joint = join_for("python")(made, PROBLEM)
-    feedback = give_feedback(Outcome(PROBLEM, tuple(made), made, joint, None, 0))
+    joint = join_for("python")(artifacts, PROBLEM)
+    feedback = give_feedback(Outcome(PROBLEM, tuple(artifacts), artifacts, joint, None, 0))
     assert "- line 2: F821 Undefined name `ax`" in feedback["main"].text
     assert "`aux` is defined" in feedback["aux"].text
 

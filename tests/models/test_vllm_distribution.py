@@ -51,11 +51,11 @@ def test_logprobs_match_the_truncated_distribution(tiny: Path) -> None:
         ids = torch.tensor([[*action.prompt_ids, *action.token_ids]])
         with torch.no_grad():
             logits = model(ids).logits[0, len(action.prompt_ids) - 1 : -1]
-        drawn = torch.tensor(action.token_ids)[:, None]
+        token_ids = torch.tensor(action.token_ids)[:, None]
         found = torch.tensor(action.logprobs)
-        expected = truncated(logits, sampling).log_softmax(-1).gather(1, drawn)[:, 0]
+        expected = truncated(logits, sampling).log_softmax(-1).gather(1, token_ids)[:, 0]
         assert (found - expected).abs().max() < NOISE
-        full = (logits / sampling.temperature).log_softmax(-1).gather(1, drawn)[:, 0]
+        full = (logits / sampling.temperature).log_softmax(-1).gather(1, token_ids)[:, 0]
         assert ((found - full).abs().max() > 0.1) == (sampling != WHOLE)
 
 

@@ -94,12 +94,12 @@ def test_importing_vllm_leaves_this_process_unchanged(
     assert inductor.compile_threads == 7
 
 
-@pytest.mark.parametrize(("given", "method"), [(None, "spawn"), ("fork", "fork")])
+@pytest.mark.parametrize(("value", "method"), [(None, "spawn"), ("fork", "fork")])
 def test_worker_processes_are_spawned_by_default(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, method: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, value: str | None, method: str
 ) -> None:
-    if given:
-        monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", given)
+    if value:
+        monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", value)
     engine = Process(VLLMModel(name=str(folder), kv_cache_gb=0.01))
     [(_, environment)] = started(engine, folder=folder)
     assert environment["VLLM_WORKER_MULTIPROC_METHOD"] == method

@@ -118,10 +118,10 @@ def test_feedback_uses_the_helper_name_of_the_row(tmp_path: Path) -> None:
     assert "`sum_of_squares` calls `square` and uses its value" in text
 
 
-@pytest.mark.parametrize(("value", "says"), [("", "empty"), (7, "of type int, not text")])
-def test_invalid_helper_name_is_refused(tmp_path: Path, value: object, says: str) -> None:
+@pytest.mark.parametrize(("value", "message"), [("", "empty"), (7, "of type int, not text")])
+def test_invalid_helper_name_is_refused(tmp_path: Path, value: object, message: str) -> None:
     (tmp_path / "rows.jsonl").write_text(json.dumps({**ROW, "helper_name": value}) + "\n")
-    with pytest.raises(TaskError, match=f"line 1: the field 'helper_name' is {says}"):
+    with pytest.raises(TaskError, match=f"line 1: the field 'helper_name' is {message}"):
         collab.load("coding", task=str(tmp_path / "rows.jsonl"), model="echo").run(
             f"{tmp_path / 'rows.jsonl'}/0"
         )

@@ -32,17 +32,17 @@ class Scripted:
         self.runs: list[Run] = []
 
     async def verdict(self, *, treatment: Treatment | None = None, run: int = 0) -> Verdict:
-        made = (treatment.values, treatment.seed, run) if treatment else ("", 0, run)
-        if made not in self.runs:  # the real context caches verdicts
-            self.runs.append(made)
-        answer = self._answer(made)
+        key = (treatment.values, treatment.seed, run) if treatment else ("", 0, run)
+        if key not in self.runs:  # the real context caches verdicts
+            self.runs.append(key)
+        answer = self._answer(key)
         held = answer == RIGHT
         return Verdict(
             passed=held,
             tests=records.Tests(passed=int(held), total=1),
             checks=(Check(line=1, source="assert f()", held=held, answer=answer or None),),
             loaded=True,
-            flags=("time_limit",) if self._hangs(made) else (),
+            flags=("time_limit",) if self._hangs(key) else (),
             isolation="sealed",
             seconds=0.0,
         )

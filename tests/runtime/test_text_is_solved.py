@@ -52,8 +52,8 @@ def recipe(parts: dict[str, Any], **top: Any) -> Recipe:
 
 def play(parts: dict[str, Any], *answers: str, **team: Any) -> Episode:
     Path("script.yaml").write_text(json.dumps({"a": answers}))
-    made = recipe(parts, model="scripted:script.yaml", team=team)
-    episode = Team(made).run("capitals/0").episode
+    task_recipe = recipe(parts, model="scripted:script.yaml", team=team)
+    episode = Team(task_recipe).run("capitals/0").episode
     assert episode.failure is None, episode.failure
     return episode
 
@@ -133,7 +133,7 @@ def test_text_task_is_trained_and_solved(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     model = save_tiny(tmp_path_factory.mktemp("capitals"), ("Rome", "Paris"), hidden=64, spread=0.1)
-    made = recipe(
+    task_recipe = recipe(
         EXACT,
         model={"name": str(model), "dtype": "float32", "device": "cpu"},
         sampling={"max_new_tokens": 1},
@@ -144,7 +144,7 @@ def test_text_task_is_trained_and_solved(
             "checkpoint_every": 1000,
         },
     )
-    asyncio.run(TrainingRun(made, folder / "run").run())
+    asyncio.run(TrainingRun(task_recipe, folder / "run").run())
     last = list(read_episodes(folder / "run"))[-24:]
     assert sum(len(episode.turns) == 1 and episode.solved for episode in last) > 20
     rows = [

@@ -121,8 +121,8 @@ def test_unreadable_call_is_reported_to_the_agent(tools: Path) -> None:
 
 
 def test_truncated_call_is_reported_to_the_agent(tools: Path) -> None:
-    begun = {"text": '```tool\n{"name": "double", "argu', "finish_reason": "length"}
-    episode = play(tools, ["tools.py:double"], [begun, "Say w3."])
+    truncated = {"text": '```tool\n{"name": "double", "argu', "finish_reason": "length"}
+    episode = play(tools, ["tools.py:double"], [truncated, "Say w3."])
     message = "Your call of a tool was truncated at 32 tokens. Write a shorter one."
     assert observed(episode, 1) == [("user", message)]
 

@@ -27,10 +27,10 @@ def test_program_and_test_have_separate_randomness_in_every_trial() -> None:
         "import random\n\ndef check(candidate):\n    theirs = candidate()\n"
         "    assert theirs != random.random()\n    return str(theirs)\n"
     )
-    drawn = Trial(program=program, entry_point="f", test=test)
+    trial = Trial(program=program, entry_point="f", test=test)
     with_one = Sandbox(SandboxSpec(workers=1))
     try:
-        verdicts = [asyncio.run(with_one.check(drawn)) for _ in range(2)]
+        verdicts = [asyncio.run(with_one.check(trial)) for _ in range(2)]
     finally:
         with_one.close()
     assert all(verdict.passed for verdict in verdicts)

@@ -27,8 +27,8 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[openai.OpenAI]:
-    with server.client() as made:
-        yield made
+    with server.client() as openai_client:
+        yield openai_client
 
 
 def test_teams_are_listed_as_models(client: openai.OpenAI) -> None:
@@ -37,8 +37,8 @@ def test_teams_are_listed_as_models(client: openai.OpenAI) -> None:
 
 
 def test_the_joint_answer_is_the_content(client: openai.OpenAI) -> None:
-    made = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
-    [choice] = made.choices
+    completion = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
+    [choice] = completion.choices
     assert choice.message.content == f"{AUX}\n\n{MAIN}\n"
     assert choice.finish_reason == "stop"
     reasoning = f"aux:\n{AUX}\n\nmain:\n{MAIN}"
@@ -47,18 +47,18 @@ def test_the_joint_answer_is_the_content(client: openai.OpenAI) -> None:
 
 
 def test_response_includes_what_each_agent_wrote(client: openai.OpenAI) -> None:
-    made = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
-    reason = (made.model_extra or {})["collab"]
+    completion = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
+    reason = (completion.model_extra or {})["collab"]
     assert (reason["team"], reason["seed"], reason["warnings"]) == ("duo", 3, [])
     assert [(a["name"], a["turn"], a["text"]) for a in reason["agents"]] == [
         ("aux", 0, AUX),
         ("main", 0, MAIN),
     ]
     assert reason["agents"][1]["artifact"] == MAIN
-    assert made.usage
+    assert completion.usage
     words = len(AUX.split(" ")) + len(MAIN.split(" "))
-    assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (14, words)
-    assert made.usage.total_tokens == 14 + words
+    assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (14, words)
+    assert completion.usage.total_tokens == 14 + words
     assert sum(a["usage"]["completion_tokens"] for a in reason["agents"]) == words
 
 
@@ -115,10 +115,10 @@ def test_max_tokens_applies_per_agent_and_only_lowers_the_limit(server: Server) 
 
 
 def test_ignored_settings_are_noted(client: openai.OpenAI) -> None:
-    made = client.chat.completions.create(
+    completion = client.chat.completions.create(
         model="duo", messages=ASKED, temperature=0.1, frequency_penalty=1, user="me", store=False
     )
-    noted = (made.model_extra or {})["collab"]["warnings"]
+    noted = (completion.model_extra or {})["collab"]["warnings"]
     assert noted == ["frequency_penalty was ignored", "temperature was ignored"]
 
 
@@ -182,9 +182,9 @@ def test_extra_fields_are_passed_to_the_templates() -> None:
 
     team = {**SOLO, "agents": {"one": {"prompt": "{{ task.prompt }} in {{ task.language }}"}}}
     with Server(recipe(team)) as server, server.client() as client:
-        given = {"collab": {"fields": {"language": "Welsh"}}}
-        made = client.chat.completions.create(model="solo", messages=ASKED, extra_body=given)
-        assert made.choices[0].message.content == "one says: What is two and two? in Welsh\n"
+        extra = {"collab": {"fields": {"language": "Welsh"}}}
+        completion = client.chat.completions.create(model="solo", messages=ASKED, extra_body=extra)
+        assert completion.choices[0].message.content == "one says: What is two and two? in Welsh\n"
         with pytest.raises(openai.BadRequestError, match="'language'") as caught:
             client.chat.completions.create(model="solo", messages=ASKED)
     assert (caught.value.code, caught.value.param) == ("missing_field", "collab.fields.language")
@@ -199,9 +199,9 @@ def test_adapters_of_the_agents_are_used() -> None:
 
 def test_details_may_be_left_out() -> None:
     with Server(recipe(DUO), details=False) as server, server.client() as client:
-        made = client.chat.completions.create(model="duo", messages=ASKED)
+        completion = client.chat.completions.create(model="duo", messages=ASKED)
         chunks = list(client.chat.completions.create(model="duo", messages=ASKED, stream=True))
-    assert "collab" not in (made.model_extra or {})
+    assert "collab" not in (completion.model_extra or {})
     assert not any("collab" in (chunk.model_extra or {}) for chunk in chunks)
 
 
@@ -217,8 +217,8 @@ def test_failed_episode_is_an_error_without_internal_details() -> None:
 
 
 def test_agent_prefix_is_streamed_first() -> None:
-    given = {**SOLO, "agents": {"one": {**SOLO["agents"]["one"], "prefix": "Well,"}}}
-    with Server(recipe(given)) as server, server.client() as client:
+    team = {**SOLO, "agents": {"one": {**SOLO["agents"]["one"], "prefix": "Well,"}}}
+    with Server(recipe(team)) as server, server.client() as client:
         chunks = list(client.chat.completions.create(model="solo", messages=ASKED, stream=True))
     contents = [c.choices[0].delta.content or "" for c in chunks if c.choices]
     assert contents[:3] == ["", "Well,one", " says:"]

@@ -27,8 +27,8 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[openai.OpenAI]:
-    with server.client() as made:
-        yield made
+    with server.client() as openai_client:
+        yield openai_client
 
 
 def post(server: Server, **body: Any) -> httpx.Response:
@@ -36,25 +36,25 @@ def post(server: Server, **body: Any) -> httpx.Response:
 
 
 def test_the_joint_answer_is_the_only_message(client: openai.OpenAI) -> None:
-    made = client.responses.create(model="duo", input=ASKED)
-    assert made.output_text == f"{AUX}\n\n{MAIN}\n"
-    *reasoning_items, answer = made.output
+    response = client.responses.create(model="duo", input=ASKED)
+    assert response.output_text == f"{AUX}\n\n{MAIN}\n"
+    *reasoning_items, answer = response.output
     assert [item.type for item in reasoning_items] == ["reasoning", "reasoning"]
     assert [item.agent["agent_name"] for item in reasoning_items] == ["aux", "main"]  # type: ignore[union-attr]
     assert [item.content[0].text for item in reasoning_items] == [AUX, MAIN]  # type: ignore[union-attr, index]
     assert answer.phase == "final_answer"  # type: ignore[union-attr]
-    assert made.usage
+    assert response.usage
     words = len(AUX.split(" ")) + len(MAIN.split(" "))
-    assert (made.usage.input_tokens, made.usage.output_tokens) == (14, words)
-    assert len((made.model_extra or {})["collab"]["agents"]) == 2
+    assert (response.usage.input_tokens, response.usage.output_tokens) == (14, words)
+    assert len((response.model_extra or {})["collab"]["agents"]) == 2
 
 
 def test_chat_and_responses_give_the_same_answer(client: openai.OpenAI) -> None:
     chat = client.chat.completions.create(
         model="duo", messages=[{"role": "user", "content": ASKED}], seed=1
     )
-    made = client.responses.create(model="duo", input=ASKED, extra_body={"seed": 1})
-    assert made.output_text == chat.choices[0].message.content
+    response = client.responses.create(model="duo", input=ASKED, extra_body={"seed": 1})
+    assert response.output_text == chat.choices[0].message.content
 
 
 @pytest.mark.parametrize("model", ["duo", "solo"])

@@ -70,16 +70,16 @@ def test_functions_of_the_reward_are_not_needed_for_serving(
 ) -> None:
     run = str(tmp_path / "run")
     agents = {"one": collab.Agent(prompt="{{ task.prompt }}")}
-    made = collab.Team(agents=agents, model="echo", rewards=[lambda context: 1.0])
-    made.run([{"prompt": "red"}], out=run)
+    team = collab.Team(agents=agents, model="echo", rewards=[lambda context: 1.0])
+    team.run([{"prompt": "red"}], out=run)
     monkeypatch.setattr("collab.given._GIVEN", {})
     with pytest.raises(RecipeError, match=r"passed in Python.*collab\.load\(RUN, rewards="):
         load_recipe(run)
     served = read_teams({"run": run})["run"]
     assert (served.task, list(served.team.agents)) == (None, ["one"])
     shouting = {"one": collab.Agent(prompt="{{ task.prompt }}", parser=lambda text: text.upper())}
-    made = collab.Team(agents=shouting, model="echo", rewards=[lambda context: 1.0])
-    made.run([{"prompt": "red"}], out=tmp_path / "parsed")
+    team = collab.Team(agents=shouting, model="echo", rewards=[lambda context: 1.0])
+    team.run([{"prompt": "red"}], out=tmp_path / "parsed")
     monkeypatch.setattr("collab.given._GIVEN", {})
     with pytest.raises(RecipeError, match=r"parser.*passed in Python"):
         read_teams({"parsed": str(tmp_path / "parsed")})

@@ -166,12 +166,12 @@ def test_a_cell_that_another_process_trains_is_left_alone(
     """The processes of a killed study's cells may still be running."""
     monkeypatch.setattr(room, "ENDING_SECONDS", 0.1)
     study = room.Study(load_study(Path("s.yaml")), Path("studies/s"))
-    begun = study.folder.cell(study.cells[0])
-    with Lock(begun):
-        (begun / "training.yaml").touch()
+    cell_folder = study.folder.cell(study.cells[0])
+    with Lock(cell_folder):
+        (cell_folder / "training.yaml").touch()
         with pytest.raises(RecordError, match="is being written by another process"):
             study.folder.prepare(study.cells[0])
-        assert (begun / "training.yaml").exists()
+        assert (cell_folder / "training.yaml").exists()
     study.close()
 
 

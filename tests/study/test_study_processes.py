@@ -82,5 +82,5 @@ def test_killed_study_is_resumed_and_interrupted(project: Path) -> None:
     for cell in results(project).cells:
         about = json.loads((project / "studies/s" / cell.name / "run.json").read_text())
         assert about["status"] == "interrupted"
-    for taken in steps(project):
-        assert taken == list(range(1, len(taken) + 1)), "each step was taken once"
+    for cell_steps in steps(project):
+        assert cell_steps == list(range(1, len(cell_steps) + 1)), "each step was taken once"

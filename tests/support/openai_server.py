@@ -82,8 +82,12 @@ def ask_for(name: str, arguments: str, *, call: str = "call_1") -> Behavior:
 
     def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
         server.start(handler)
-        begun = {"index": 0, "id": call, "function": {"name": name, "arguments": arguments[:5]}}
-        server.chunk(handler, {"tool_calls": [begun]})
+        first_part = {
+            "index": 0,
+            "id": call,
+            "function": {"name": name, "arguments": arguments[:5]},
+        }
+        server.chunk(handler, {"tool_calls": [first_part]})
         rest = {"index": 0, "function": {"arguments": arguments[5:]}}
         server.chunk(handler, {"tool_calls": [rest]})
         server.end(handler, "tool_calls", None)

@@ -21,8 +21,13 @@ def environment(**changes: str) -> dict[str, str]:
 
 def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     """Start a command with piped output."""
-    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment(), **options}
-    return subprocess.Popen([*COLLAB, *arguments], text=True, **given)
+    popen_options = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "env": environment(),
+        **options,
+    }
+    return subprocess.Popen([*COLLAB, *arguments], text=True, **popen_options)
 
 
 def wait_for(happened: Callable[[], bool], seconds: float = 240) -> None:

@@ -104,7 +104,7 @@ def _turn(index: int, chance: random.Random, skill: float, text: str, words: int
                 Message(role="user", content=f"Write {agent}, turn {index}."),
             ),
             action=Action(
-                text=f"{text}```python\n{made}```",
+                text=f"{text}```python\n{program}```",
                 token_ids=tuple(range(40)),
                 logprobs=tuple(-chance.random() for _ in range(40)),
                 finish_reason="length" if chance.random() < 0.1 else "stop",
@@ -113,7 +113,7 @@ def _turn(index: int, chance: random.Random, skill: float, text: str, words: int
                 seconds=0.5,
             ),
         )
-        for agent, made in (("aux", aux), ("main", main))
+        for agent, program in (("aux", aux), ("main", main))
     )
     feedback = Feedback(source="static", text=f"{held} of 5 examples hold.")
     return Turn(

@@ -22,8 +22,8 @@ def check_resume(
 
     Adapters, gradient norms, the rule's measures and the saved state must match bit by bit.
     """
-    given = {"steps": 2, "checkpoint_every": 1, **trainer}
-    recipe = recipe or make_game(model, folder, algorithm=algorithm, **given)
+    settings = {"steps": 2, "checkpoint_every": 1, **trainer}
+    recipe = recipe or make_game(model, folder, algorithm=algorithm, **settings)
     uninterrupted = run(recipe, folder / "whole")
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(TrainingRun(recipe, folder / "part", emit=_stop_after(1)).run())

@@ -45,14 +45,14 @@ async def train_here(
         await TrainingRun(load_recipe(str(out / "training.yaml")), out, resume=True).run()
         return 0, ""
     pairs = list(zip(arguments[1::2], arguments[2::2], strict=True))
-    given = dict(pairs)
+    options = dict(pairs)
     recipe = load_recipe(
         arguments[0],
         settings=[value for key, value in pairs if key == "--set"],
-        trainer=given["--trainer"],
-        seed=int(given["--seed"]),
+        trainer=options["--trainer"],
+        seed=int(options["--seed"]),
     )
-    await TrainingRun(recipe, Path(given["--out"])).run()
+    await TrainingRun(recipe, Path(options["--out"])).run()
     return 0, ""
 
 

@@ -111,7 +111,9 @@ def test_two_agents_take_turns_in_writing_one_class(
     model, settings = "scripted:script.yaml", ["task.source.path=rows.json"]
     with collab.load("classeval", task="classeval", model=model, settings=settings) as team:
         [episode] = team.run().episodes
-    prompts = {made.agent: made.observation[-1].content for made in episode.turns[0].decisions}
+    prompts = {
+        decision.agent: decision.observation[-1].content for decision in episode.turns[0].decisions
+    }
     first, second = (prompts[agent].rpartition("methods:\n")[2] for agent in ("first", "second"))
     assert first == "def add(self, name, boxes):\ndef move(self, other, name):"
     assert second == "def total(self):\n@staticmethod\ndef sort(names):"

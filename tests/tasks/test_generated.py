@@ -103,11 +103,13 @@ def test_each_problem_needs_both_functions() -> None:
         async with Sandbox(recipe.sandbox) as sandbox:
             scorer = Scorer(reward_of(recipe.task), sandbox, recipe.team.roles)
             for problem in problems:
-                made = {name: str(problem.hidden[f"canonical_{name}"]) for name in ("aux", "main")}
-                if part in made:
-                    made[part] = f"def {part}(x):\n    return 12345"
-                joint = make_joint(join_for("python"), made, problem)
-                score = await scorer.score(problem, joint, made, list(made))
+                artifacts = {
+                    name: str(problem.hidden[f"canonical_{name}"]) for name in ("aux", "main")
+                }
+                if part in artifacts:
+                    artifacts[part] = f"def {part}(x):\n    return 12345"
+                joint = make_joint(join_for("python"), artifacts, problem)
+                score = await scorer.score(problem, joint, artifacts, list(artifacts))
                 found.append((round(score.reward, 3), score.solved))
         return found
 

@@ -44,9 +44,9 @@ def rewards(name: str, answers: Answers, count: int, reward: str = "") -> list[f
         found = []
         for problem in problems(name)[:count]:
             artifacts = dict(zip(agents, answers(fields(problem)), strict=True))
-            made = await joined_score(scorer, problem, artifacts, agents, "text")
-            assert made.maximum == 1.0
-            found.append(made.reward)
+            joint_score = await joined_score(scorer, problem, artifacts, agents, "text")
+            assert joint_score.maximum == 1.0
+            found.append(joint_score.reward)
         return found
 
     return asyncio.run(score())
@@ -65,14 +65,14 @@ def rows(use: str, level: int, seed: int = 0, count: int = 20) -> list[dict[str,
     [(use, level) for use, most in LEVELS for level in range(min(most, 1), most + 1)],
 )
 def test_seed_determines_the_rows_and_all_rows_differ(use: str, level: int) -> None:
-    made = rows(use, level)
-    assert made == rows(use, level)
-    assert rows(use, level, count=5) == made[:5]
-    assert rows(use, level, seed=1) != made
+    generated = rows(use, level)
+    assert generated == rows(use, level)
+    assert rows(use, level, count=5) == generated[:5]
+    assert rows(use, level, seed=1) != generated
     contents = {
-        tuple(sorted((k, str(v)) for k, v in row.items() if k != "task_id")) for row in made
+        tuple(sorted((k, str(v)) for k, v in row.items() if k != "task_id")) for row in generated
     }
-    assert len(contents) == len(made) == len({row["task_id"] for row in made})
+    assert len(contents) == len(generated) == len({row["task_id"] for row in generated})
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -113,9 +113,9 @@ def test_sum_is_scored_by_halves_or_as_a_whole() -> None:
 
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_no_digit_answers_too_many_sums(level: int) -> None:
-    made = [(row["last"], row["leading"]) for row in rows("split_sum", level, count=160)]
-    for half in zip(*made, strict=True):
-        assert max(map(half.count, half)) < 0.3 * len(made)
+    pairs = [(row["last"], row["leading"]) for row in rows("split_sum", level, count=160)]
+    for half in zip(*pairs, strict=True):
+        assert max(map(half.count, half)) < 0.3 * len(pairs)
 
 
 @pytest.mark.parametrize("name", [*SUITES, "pocket-code"])

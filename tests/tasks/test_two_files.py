@@ -36,9 +36,11 @@ def earned(*pairs: tuple[Problem, str, str]) -> list[float]:
         async with Sandbox(RECIPE.sandbox) as sandbox:
             scorer = Scorer(reward_of(RECIPE.task), sandbox, RECIPE.team.roles)
             for problem, step, main in pairs:
-                made = {"step": parse(step), "main": parse(main)}
-                joint = make_joint(join_for("files"), made, problem)
-                found.append((await scorer.score(problem, joint, made, list(made))).reward)
+                artifacts = {"step": parse(step), "main": parse(main)}
+                joint = make_joint(join_for("files"), artifacts, problem)
+                found.append(
+                    (await scorer.score(problem, joint, artifacts, list(artifacts))).reward
+                )
         return found
 
     return asyncio.run(score())

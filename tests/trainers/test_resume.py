@@ -76,13 +76,13 @@ def uninterrupted_state(
 def test_interrupted_run_resumes_bit_by_bit(
     recipe: Recipe, uninterrupted_state: dict[str, Any], tmp_path: Path, stop_at: tuple[str, int]
 ) -> None:
-    parted = tmp_path / "parted"
+    killed = tmp_path / "parted"
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(run_until(recipe, parted, stop_at))
-    assert json.loads((parted / "run.json").read_text())["status"] == "interrupted"
-    check_readable(parted)
-    asyncio.run(TrainingRun(recipe, parted, resume=True).run())
-    assert state_of(parted) == uninterrupted_state
+        asyncio.run(run_until(recipe, killed, stop_at))
+    assert json.loads((killed / "run.json").read_text())["status"] == "interrupted"
+    check_readable(killed)
+    asyncio.run(TrainingRun(recipe, killed, resume=True).run())
+    assert state_of(killed) == uninterrupted_state
 
 
 async def run_until(recipe: Recipe, out: Path, stop_at: tuple[str, int]) -> None:

@@ -185,9 +185,9 @@ def test_persistent_nan_gradients_end_the_training(
     from collab.trainers.ranks import orders
 
     def poisoned(*arguments: Any) -> TorchLearner:
-        made = TorchLearner(*arguments)
-        poison(made, "a")
-        return made
+        learner = TorchLearner(*arguments)
+        poison(learner, "a")
+        return learner
 
     monkeypatch.setattr(orders, "TorchLearner", poisoned)
     recipe = make_game(tiny_words, tmp_path, steps=20)

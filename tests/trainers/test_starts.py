@@ -137,9 +137,9 @@ def test_row_sharing_is_probed_once_per_base(
 
     real = update.supports_prefix_tree
 
-    def watched(*given: Any) -> bool:
+    def watched(*arguments: Any) -> bool:
         calls.append(1)
-        return real(*given)
+        return real(*arguments)
 
     monkeypatch.setattr(update, "supports_prefix_tree", watched)
     recipe = make_game(tiny_words, tmp_path, policies=policies)

@@ -216,9 +216,9 @@ def test_server_that_answers_with_the_base_model_is_detected(game: Recipe, tmp_p
 
 def test_the_plan_counts_the_trainers_own_weights(game: Recipe) -> None:
     model = VLLMModel(name=game.model.name, dtype="float32", trainer_device="cpu")
-    beside, alone = make_plan(game.model_copy(update={"model": model})), make_plan(game)
-    assert beside.memory["weights"] == alone.memory["weights"]
-    assert beside.trainable == alone.trainable
+    with_vllm, alone = make_plan(game.model_copy(update={"model": model})), make_plan(game)
+    assert with_vllm.memory["weights"] == alone.memory["weights"]
+    assert with_vllm.trainable == alone.trainable
 
 
 @pytest.mark.parametrize(

@@ -80,19 +80,23 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _write(folder: Path, kind: str) -> None:
     """Write a run folder with one custom function in its recipe, team, suite and training."""
-    given = KINDS[kind]
+    kind_data = KINDS[kind]
     task: dict[str, Any] = {
         "name": "theirs",
         "kind": "text",
-        "source": given.get("source", {"path": "words.jsonl"}),
+        "source": kind_data.get("source", {"path": "words.jsonl"}),
         "hidden": ["answer"],
-        "reward": {"parts": {"right": given.get("part", PART)}},
-        **given.get("task", {}),
+        "reward": {"parts": {"right": kind_data.get("part", PART)}},
+        **kind_data.get("task", {}),
     }
     if task["kind"] == "environment":
         del task["reward"], task["source"]
-    team = {"name": "t", "agents": {"a": AGENT | given.get("agent", {})}, **given.get("team", {})}
-    recipe = {"team": team, "task": task, "model": "echo", **given.get("top", {})}
+    team = {
+        "name": "t",
+        "agents": {"a": AGENT | kind_data.get("agent", {})},
+        **kind_data.get("team", {}),
+    }
+    recipe = {"team": team, "task": task, "model": "echo", **kind_data.get("top", {})}
     training = {"trainer": {"group_size": 2}, **recipe}
     (folder / "functions").mkdir(parents=True)
     (folder / "functions" / "evil.py").write_text(EVIL)
@@ -176,7 +180,7 @@ DOORS: dict[str, Callable[[Path], Any]] = {
 
 def _evaluate(folder: Path) -> object:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about uncounted responses of a server that is not started
+        warnings.simplefilter("ignore")  # about a server that is not started
         return collab.evaluate(str(folder))
 
 

@@ -67,7 +67,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def study(folder: Path, says: dict[str, Any]) -> Path:
+def study(folder: Path, content: dict[str, Any]) -> Path:
     """A study of the user's own team, in a folder with functions and a suite."""
     (folder / "code").mkdir(parents=True)
     (folder / "code" / "evil.py").write_text(EVIL)
@@ -79,7 +79,7 @@ def study(folder: Path, says: dict[str, Any]) -> Path:
     files = {
         "study": {
             **{"recipe": "pair", "tasks": ["words"], "model": "echo", "trainers": ["magrpo"]},
-            **{"seeds": 1, "tokens": 10, **says},
+            **{"seeds": 1, "tokens": 10, **content},
         },
         "suite": suite,
         "trainer": {"algorithm": FUNCTION},
@@ -90,9 +90,9 @@ def study(folder: Path, says: dict[str, Any]) -> Path:
     return folder / "study.yaml"
 
 
-@pytest.mark.parametrize("says", SAYS)
-def test_foreign_study_needs_approval(home: Path, says: str) -> None:
-    content, question = SAYS[says]
+@pytest.mark.parametrize("case", SAYS)
+def test_foreign_study_needs_approval(home: Path, case: str) -> None:
+    content, question = SAYS[case]
     path = study(home.parent / "theirs", content)
     for more in ([], ["--dry-run"]):
         result = CliRunner().invoke(app, ["study", str(path), "--out", "s", *more])
@@ -104,9 +104,9 @@ def test_foreign_study_needs_approval(home: Path, says: str) -> None:
     assert not Path("s").exists()
 
 
-@pytest.mark.parametrize("says", SAYS)
-def test_own_study_needs_no_approval(home: Path, says: str) -> None:
-    spec = load_study(study(home / "studies", SAYS[says][0]))
+@pytest.mark.parametrize("case", SAYS)
+def test_own_study_needs_no_approval(home: Path, case: str) -> None:
+    spec = load_study(study(home / "studies", SAYS[case][0]))
     assert cells_of(spec)
 
 
@@ -130,12 +130,12 @@ def test_approval_covers_the_study_and_its_runs(home: Path) -> None:
         load_study(path)
 
 
-@pytest.mark.parametrize("says", ["a rule in settings", "a parser"])
+@pytest.mark.parametrize("case", ["a rule in settings", "a parser"])
 def test_function_changed_between_two_runs_needs_approval(
-    home: Path, monkeypatch: pytest.MonkeyPatch, says: str
+    home: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     """A run's process gets the study's settings as arguments that the user never typed."""
-    path = study(home.parent / "theirs", SAYS[says][0])
+    path = study(home.parent / "theirs", SAYS[case][0])
     [cell] = cells_of(load_study(path, trust=True))
     settings = [text for key, text in pairwise(cell.arguments()) if key == "--set"]
     monkeypatch.setenv(WRITTEN_IN, str(path))

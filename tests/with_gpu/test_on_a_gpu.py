@@ -38,9 +38,9 @@ def model_of(device: torch.device, **options: Any) -> Any:
 
 
 def group(prompt: int, response: int, **options: Any) -> list[Sample]:
-    made: dict[str, Any] = {"temperature": 1.0, "weight": 1.0, "scale": 1e-3, **options}
+    fields: dict[str, Any] = {"temperature": 1.0, "weight": 1.0, "scale": 1e-3, **options}
     return [
-        Sample("a", tuple(range(prompt)), (n, *range(1, response)), (0.0,) * response, **made)
+        Sample("a", tuple(range(prompt)), (n, *range(1, response)), (0.0,) * response, **fields)
         for n in range(8)
     ]
 

@@ -65,10 +65,10 @@ def test_two_adapters_and_the_base_in_one_batch(
         expected = logprobs_of(reference, action, temperature)
         assert (found - expected).abs().max() < NOISE
         for other in set(kinds) - {query.adapter}:
-            astray = logprobs_of(
+            other_logprobs = logprobs_of(
                 reference, action.model_copy(update={"adapter": other}), temperature
             )
-            assert (found - astray).abs().max() > 10 * NOISE
+            assert (found - other_logprobs).abs().max() > 10 * NOISE
 
 
 def test_logprobs_match_the_truncated_distribution(
@@ -78,9 +78,9 @@ def test_logprobs_match_the_truncated_distribution(
     sure = request("Name a colour.", top_p=0.001)
     pair, single = ask(engine, [top_two, sure])
     likeliest = (logits_of(reference, pair) / 0.7).topk(2)
-    drawn = likeliest.indices == torch.tensor(pair.token_ids)[:, None]
-    assert drawn.any(dim=-1).all()
-    expected = likeliest.values.log_softmax(dim=-1)[drawn]
+    is_sampled = likeliest.indices == torch.tensor(pair.token_ids)[:, None]
+    assert is_sampled.any(dim=-1).all()
+    expected = likeliest.values.log_softmax(dim=-1)[is_sampled]
     assert (expected - torch.tensor(pair.logprobs)).abs().max() < NOISE
     assert single.logprobs == pytest.approx([0.0] * len(single.logprobs), abs=NOISE)
 

@@ -147,9 +147,9 @@ def test_layers_with_the_same_input_share_one_product(
     products = []
     times = subject._times
 
-    def counted(*given: Any) -> Any:
-        products.append(given)
-        return times(*given)
+    def counted(*arguments: Any) -> Any:
+        products.append(arguments)
+        return times(*arguments)
 
     monkeypatch.setattr(subject, "_times", counted)
     layers = [nn.Linear(SIDE, 8 * n, bias=n == 2, dtype=dtype) for n in (SIDE, 2, 4)]

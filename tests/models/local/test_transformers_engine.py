@@ -162,10 +162,10 @@ def test_prompt_token_ids_are_used_unchanged(tiny_engine: TransformersEngine) ->
     [action] = ask(tiny_engine, [request_of(temperature=0.0)])
     call = Call(task="t", sample=0, turn=0, round=0, agent="main")
     sampling = Sampling(temperature=0.0, max_new_tokens=12)
-    [given] = ask(
+    [repeated] = ask(
         tiny_engine, [Request(call=call, prompt_ids=action.prompt_ids, sampling=sampling)]
     )
-    assert given.token_ids == action.token_ids
+    assert repeated.token_ids == action.token_ids
 
 
 def test_unanswerable_requests_fail_individually(tiny_engine: TransformersEngine) -> None:

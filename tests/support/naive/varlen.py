@@ -56,5 +56,5 @@ def varlen_of_torch_2_11(  # noqa: PLR0917
 ) -> Tensor:
     """The signature of torch 2.11, in which each key head serves one query head."""
     assert scale is not None
-    given = (query, key, value, cu_seq_q, cu_seq_k, max_q, max_k)
-    return varlen_by_hand(*given, scale=scale, window_size=window_size, enable_gqa=False)
+    arguments = (query, key, value, cu_seq_q, cu_seq_k, max_q, max_k)
+    return varlen_by_hand(*arguments, scale=scale, window_size=window_size, enable_gqa=False)

@@ -163,18 +163,18 @@ def check(
     options = request.node.callspec.params["policies"]
     spec = TrainerSpec.model_validate({"group_size": 5, **options})
     vocabulary = policies.by_name["a"].engine.module.config.vocab_size
-    made = naive.episodes(vocabulary, samples=5, rounds=rounds, **made_with)
-    compare(policies, with_sampler(made, policies, spec, samplings), spec, samplings)
+    episodes = naive.episodes(vocabulary, samples=5, rounds=rounds, **made_with)
+    compare(policies, with_sampler(episodes, policies, spec, samplings), spec, samplings)
 
 
 def compare(
     policies: Policies,
-    made: list[Episode],
+    episodes: list[Episode],
     spec: TrainerSpec,
     samplings: Mapping[str, Sampling],
 ) -> None:
-    ours = gradients_of_ours(policies, samples_of(made, spec, samplings), spec)
-    plain = gradients_of_naive(policies, made, spec, samplings)
+    ours = gradients_of_ours(policies, samples_of(episodes, spec, samplings), spec)
+    plain = gradients_of_naive(policies, episodes, spec, samplings)
     for agent in ("a", "b"):
         expected = torch.cat([g.flatten() for g in plain[agent].values()])
         got = torch.cat([ours[agent][k].flatten() for k in plain[agent]])

@@ -44,8 +44,8 @@ def keyed(app: Any) -> Any:
     """The same app, for requests with the key as a bearer token."""
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization")
-        if scope["type"] == "http" and given != f"Bearer {KEY}".encode():
+        authorization = dict(scope.get("headers", ())).get(b"authorization")
+        if scope["type"] == "http" and authorization != f"Bearer {KEY}".encode():
             await PlainTextResponse("no key", 401)(scope, receive, send)
         else:
             await app(scope, receive, send)

@@ -41,10 +41,10 @@ def rule(name: str) -> Algorithm:
 
 def greedy(*rows: tuple[int, Sequence[float]], horizon: int = 2) -> Group:
     """Two siblings per turn; each row is a sample with its rewards."""
-    made = [make_episode("t/1", n, *map(make_score, r), horizon=horizon) for n, r in rows]
-    tree = tree_of(made, Shape("greedy", 2, horizon))
-    rewards = {(e, t): {"main": float(made[e].rewards[t])} for e, t in tree.nodes}
-    return make_group(made, ["main"], rewards, tree, 1.0)
+    episodes = [make_episode("t/1", n, *map(make_score, r), horizon=horizon) for n, r in rows]
+    tree = tree_of(episodes, Shape("greedy", 2, horizon))
+    rewards = {(e, t): {"main": float(episodes[e].rewards[t])} for e, t in tree.nodes}
+    return make_group(episodes, ["main"], rewards, tree, 1.0)
 
 
 def test_at_grpo_of_one_agent_and_turn_is_grpo() -> None:

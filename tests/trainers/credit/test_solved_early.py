@@ -56,10 +56,12 @@ def group_of(
     when: WhenSolved = "absorb",
 ) -> Group:
     numbers = samples or range(len(rows))
-    made = [episode(r, horizon, sample=n, when=when) for n, r in zip(numbers, rows, strict=True)]
-    tree = tree_of(made, shape or Shape("chains", len(rows), horizon))
+    episodes = [
+        episode(r, horizon, sample=n, when=when) for n, r in zip(numbers, rows, strict=True)
+    ]
+    tree = tree_of(episodes, shape or Shape("chains", len(rows), horizon))
     rewards = {(g, t): {"a": rows[g][t], "b": 2 * rows[g][t]} for g, t in tree.nodes}
-    return make_group(made, ("a", "b"), rewards, tree, discount)
+    return make_group(episodes, ("a", "b"), rewards, tree, discount)
 
 
 @given(st.lists(points, max_size=4), points, st.integers(0, 3), discounts)
@@ -70,13 +72,13 @@ def test_an_earlier_solve_never_earns_less(
     horizon = len(before) + 1 + more
     before = [min(reward, last - 1) for reward in before]
     rows = [[*before[:turn], last] for turn in range(len(before) + 1)]
-    made = [episode(row, horizon, sample=n, solved=last) for n, row in enumerate(rows)]
-    earned = [found.joint_return or 0.0 for found in made]
+    episodes = [episode(row, horizon, sample=n, solved=last) for n, row in enumerate(rows)]
+    earned = [found.joint_return or 0.0 for found in episodes]
     assert all(a >= b - 1e-9 for a, b in pairwise(earned))
-    tree = tree_of(made, Shape("chains", len(made), horizon))
+    tree = tree_of(episodes, Shape("chains", len(episodes), horizon))
     rewards = {(g, t): {"a": rows[g][t]} for g, t in tree.nodes}
-    group = make_group(made, ("a",), rewards, tree, discount)
-    credit = [group.returns[g, 0]["a"] for g in range(len(made))]
+    group = make_group(episodes, ("a",), rewards, tree, discount)
+    credit = [group.returns[g, 0]["a"] for g in range(len(episodes))]
     assert all(a >= b - 1e-9 for a, b in pairwise(credit))
 
 

@@ -61,13 +61,13 @@ def naive(model: Any) -> Tensor:
 
 def test_logits_of_a_frozen_head_are_computed_once() -> None:
     model = tiny("llama")
-    made = []
-    model.lm_head.register_forward_hook(lambda *_: made.append(1))
+    calls = []
+    model.lm_head.register_forward_hook(lambda *_: calls.append(1))
     for frozen, times in ((True, 1), (False, 2)):
         model.lm_head.requires_grad_(not frozen)
-        made.clear()
+        calls.clear()
         response_logprobs(model, [[s] for s in SAMPLES], CPU, chunk=2).logprobs.sum().backward()
-        assert len(made) == 4 * times  # seven tokens in chunks of two
+        assert len(calls) == 4 * times  # seven tokens in chunks of two
 
 
 @pytest.mark.parametrize("learns", ["all", "body"])
@@ -80,10 +80,10 @@ def test_plan_covers_the_logits_of_a_chunk(way: dict[str, Any], learns: str) -> 
     model.lm_head = torch.nn.Linear(32, vocabulary, bias=False).requires_grad_(learns == "all")
     hidden = torch.randn(tokens, 32, requires_grad=True)
     settings: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": vocabulary}
-    drawn = [SamplingSettings(**{**settings, **way})] * tokens
+    per_token = [SamplingSettings(**{**settings, **way})] * tokens
     with pytest.MonkeyPatch.context() as patch, Held([*model.parameters(), hidden]) as held:
         patch.setattr(logprobs, "_reads_are_free", lambda _: False)
-        scored = logprobs._chunked(model, hidden, torch.arange(tokens), drawn, tokens)
+        scored = logprobs._chunked(model, hidden, torch.arange(tokens), per_token, tokens)
         scored.logprobs.sum().backward()
     planned = logit_bytes(dimensions_of(model.config, model.dtype), tokens)
     assert 0.9 * planned < held.most < 1.02 * planned

@@ -41,9 +41,9 @@ LOSSES: dict[str, dict[str, Any]] = {
 
 
 def group(ways: list[dict[str, Any]]) -> list[Sample]:
-    made = {"temperature": 1.0, "weight": 1.0, "scale": 1.0}
+    fields = {"temperature": 1.0, "weight": 1.0, "scale": 1.0}
     return [
-        Sample("a", (1, 2, 3), (4, n, 6, 7), (0.0,) * 4, **{**made, **way})
+        Sample("a", (1, 2, 3), (4, n, 6, 7), (0.0,) * 4, **{**fields, **way})
         for n, way in enumerate(ways)
     ]
 
@@ -101,9 +101,11 @@ def test_nucleus_with_a_known_width_gives_the_same_distribution(top_k: int) -> N
     """On a GPU the width comes from the settings, on a CPU from the values."""
     torch.manual_seed(1)
     hidden, targets = torch.randn(6, 32), torch.randint(50, (6,))
-    drawn = [SamplingSettings(1.0, top_p, top_k) for top_p in (0.2, 0.5, 0.9, 0.95, 0.99, 1.0)]
-    model, settings = tiny("llama"), torch.tensor(drawn)
-    found, _ = score(model, hidden, targets, settings, drawn)
+    sampling_settings = [
+        SamplingSettings(1.0, top_p, top_k) for top_p in (0.2, 0.5, 0.9, 0.95, 0.99, 1.0)
+    ]
+    model, settings = tiny("llama"), torch.tensor(sampling_settings)
+    found, _ = score(model, hidden, targets, settings, sampling_settings)
     probabilities = model.lm_head(hidden).softmax(dim=-1)
     weights, index = nucleus(probabilities, settings[:, 1], settings[:, 2], width=top_k)
     nucleus_probabilities = torch.zeros_like(probabilities).scatter(1, index, weights)

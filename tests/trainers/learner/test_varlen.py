@@ -76,7 +76,7 @@ def test_varlen_matches_masks_in_outputs_and_gradients(
     torch.manual_seed(0)
     query_heads, key_heads = heads
     shapes = [(len(trees), n, width, 8) for n in (query_heads, key_heads, key_heads)]
-    given = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
     real = torch.tensor([[n < len(tree.tokens) for n in range(width)] for tree in trees])
     weights = (
         torch.randn(len(trees), width, query_heads, 8, dtype=torch.float64) * real[..., None, None]
@@ -86,9 +86,9 @@ def test_varlen_matches_masks_in_outputs_and_gradients(
     kernels = (varlen_by_hand, varlen_of_torch_2_11)
     ways: list[Branches] = [VarlenAttention(plan, CPU, kernel) for kernel in kernels]
     for way in [TreeAttention(trees, width, CPU), *ways]:
-        read = way.attend(*given, scaling=None, dropout=0.0)
+        read = way.attend(*inputs, scaling=None, dropout=0.0)
         found.append(
-            (read * real[..., None, None], *torch.autograd.grad((read * weights).sum(), given))
+            (read * real[..., None, None], *torch.autograd.grad((read * weights).sum(), inputs))
         )
     for exact, *others in zip(*found, strict=True):
         for ours in others:
@@ -121,9 +121,9 @@ def test_varlen_trains_a_model_like_masks(
     used: list[int] = []
     original = VarlenAttention.attend
 
-    def watched(way: VarlenAttention, *given: Tensor, **options: Any) -> Tensor:
+    def watched(way: VarlenAttention, *arguments: Tensor, **options: Any) -> Tensor:
         used.append(1)
-        return original(way, *given, **options)
+        return original(way, *arguments, **options)
 
     monkeypatch.setattr(VarlenAttention, "attend", watched)
     by_hand = logprobs_and_gradients(model)

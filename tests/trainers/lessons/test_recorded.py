@@ -45,8 +45,8 @@ def solved_in(run: Path) -> list[Episode]:
 
 
 def sft_recipe(model: Path, folder: Path, episodes: Path, **trainer: Any) -> Recipe:
-    given = {"steps": 3, "algorithm": "sft", "checkpoint_every": 1, **trainer}
-    return make_solvable(model, folder, episodes=str(episodes), **given)
+    settings = {"steps": 3, "algorithm": "sft", "checkpoint_every": 1, **trainer}
+    return make_solvable(model, folder, episodes=str(episodes), **settings)
 
 
 def changed(recipe: Recipe, agent: str, **settings: Any) -> Recipe:
