@@ -65,8 +65,7 @@ def test_a_higher_upper_clip_lets_good_tokens_rise_further() -> None:
 
 
 def test_gspo_clips_whole_responses_by_the_mean_of_their_log_ratios() -> None:
-    # The first response's tokens differ by 0.9, 0 and 0: each is within the limit alone, but the
-    # response is clipped.
+    # The first response's log-ratios are 0.9, 0 and 0: their mean exceeds the limit.
     sampler = (LOGPROBS[0] - 0.9, *LOGPROBS[1:])
     by_response = gradient(sampler, objective="gspo", clip_ratio=0.2)
     by_token = gradient(sampler, objective="ppo", clip_ratio=0.2)

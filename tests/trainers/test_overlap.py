@@ -45,7 +45,7 @@ def train(recipe: Recipe, run: Path, *, resume: bool = False) -> list[Any]:
 
 
 def versions_of(run: Path, groups: int = 2) -> list[set[int | None]]:
-    """By step, the policy versions that sampled its responses."""
+    """The policy versions that sampled each step's responses."""
     found: dict[int, set[int | None]] = {}
     for episode in read_episodes(run):
         actions = [d.action for turn in episode.turns for d in turn.decisions]

@@ -102,7 +102,7 @@ def test_marloo_is_unbiased_and_magrpo_scaled_by_a_known_factor(size: int) -> No
 
 
 def test_mareinforce_is_exact_over_two_turns_with_early_ends() -> None:
-    """The last turn's leave-one-out weights account for the later rewards of solved episodes."""
+    """Leave-one-out rules compare the last running episode with those solved earlier."""
     game = random_game(2)
     found = asyncio.run(expectation(game, rule("mareinforce"), 2))
     for agent, true in gradient(game).items():
